@@ -1,0 +1,273 @@
+"""The cluster as the engine reads it: one frozen struct per object kind, holding only the fields that a rule uses.
+
+Adapters build these structs; the core compares, indexes and folds them. Nothing here knows how they were fetched, and no
+secret, environment value or opaque device configuration has a field to land in.
+
+Instants are integers, microseconds since 1970-01-01 UTC. Names follow the Kubernetes API where it has one; the two custom
+kinds of group cro.hpsys.ibm.ie.com are `AttachRequest` (ComposabilityRequest) and `FabricResource` (ComposableResource).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+DeviceKey = tuple[str, str, str]
+"""(driver, pool, device): the identity of a device in the Kubernetes API."""
+
+
+class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of all structs here: immutable, compared by value, defaults left out of the JSON form."""
+
+
+class Taint(Record, frozen=True):
+    """A taint on a node or a device."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class Device(Record, frozen=True):
+    """One device of a ResourceSlice.
+
+    `attributes` keeps the published names; versions are strings. `capacity` maps a name to its quantity as written.
+    `binding` and `failure` are the condition types that the scheduler waits for (KEP-5007): empty on a node-local device.
+    """
+
+    attributes: dict[str, str | int | bool] = {}
+    capacity: dict[str, str] = {}
+    binding: tuple[str, ...] = ()
+    failure: tuple[str, ...] = ()
+    shared: bool = False
+    taints: tuple[Taint, ...] = ()
+    node: str = ""
+
+
+class Requirement(Record, frozen=True):
+    """One expression of a node selector term over labels."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Slice(Record, frozen=True):
+    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach."""
+
+    uid: str
+    name: str = ""
+    driver: str = ""
+    pool: str = ""
+    generation: int = 0
+    slices: int = 1
+    node: str = ""
+    all_nodes: bool = False
+    selector: tuple[Requirement, ...] = ()
+    devices: dict[str, Device] = {}
+
+
+class Result(Record, frozen=True):
+    """One device of an allocation (status.allocation.devices.results).
+
+    `binding` and `failure` are the copies of the condition types taken at allocation: non-empty means that the scheduler
+    waits for somebody to set them. `share` is the shareID; `consumed` the amounts taken from a shared device.
+    """
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    binding: tuple[str, ...] = ()
+    failure: tuple[str, ...] = ()
+    share: str = ""
+    consumed: dict[str, str] = {}
+    admin: bool = False
+
+    @property
+    def key(self) -> DeviceKey:
+        return (self.driver, self.pool, self.device)
+
+
+class Allocation(Record, frozen=True):
+    """status.allocation: what the scheduler chose. `node` is the one node it is bound to, "" when it is not bound to one;
+    `selector` then holds the node selector as canonical JSON. `timestamp` has whole seconds of the scheduler's clock."""
+
+    results: tuple[Result, ...] = ()
+    node: str = ""
+    selector: str = ""
+    timestamp: int | None = None
+
+
+class Consumer(Record, frozen=True):
+    """An entry of status.reservedFor."""
+
+    uid: str
+    name: str = ""
+    resource: str = "pods"
+    group: str = ""
+
+
+class Condition(Record, frozen=True):
+    """A condition on one allocated device (status.devices[].conditions[])."""
+
+    driver: str
+    pool: str
+    device: str
+    type: str
+    status: str
+    share: str = ""
+    reason: str = ""
+
+
+class ClaimRequest(Record, frozen=True):
+    """A request of a claim's spec: `classes` lists the DeviceClass of each alternative, one unless firstAvailable."""
+
+    name: str
+    classes: tuple[str, ...] = ()
+    count: int = 1
+    all: bool = False
+
+
+class Claim(Record, frozen=True):
+    """A ResourceClaim. `extended` marks the special claim that the scheduler makes for an extended resource (KEP-5004)."""
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    created: int = 0
+    deleting: bool = False
+    extended: bool = False
+    owner: str = ""
+    requests: tuple[ClaimRequest, ...] = ()
+    allocation: Allocation | None = None
+    consumers: tuple[Consumer, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Pod(Record, frozen=True):
+    """A pod that refers to claims.
+
+    `claims` maps each entry of spec.resourceClaims, in pod order, to the claim's name ("" while a template's claim is not
+    made yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
+    PodScheduled=False, "" when there is none.
+    """
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    node: str = ""
+    nominated: str = ""
+    phase: str = ""
+    scheduler: str = ""
+    deleting: bool = False
+    claims: dict[str, str] = {}
+    extended_claim: str = ""
+    waiting: str = ""
+
+
+class Node(Record, frozen=True):
+    """A node: where devices are attached."""
+
+    uid: str
+    name: str = ""
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    deleting: bool = False
+
+
+class DeviceClass(Record, frozen=True):
+    """A DeviceClass with its CEL selectors as written."""
+
+    uid: str
+    name: str = ""
+    selectors: tuple[str, ...] = ()
+    extended_resource: str = ""
+
+
+class TaintRule(Record, frozen=True):
+    """A DeviceTaintRule; empty `driver`, `pool` or `device` matches any. `labels` tell whose it is."""
+
+    uid: str
+    name: str = ""
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    taint: Taint = Taint(key="")
+    labels: dict[str, str] = {}
+    deleting: bool = False
+
+
+class Model(Record, frozen=True):
+    """An entry of the ConfigMap's device-info: a device model that the fabric can attach.
+
+    `model` is cdi-model-name (the fabric's word), `device` is k8s-device-name (the label and pool word), `conflicts` the
+    indexes of models that may not share a node with it.
+    """
+
+    index: int
+    model: str
+    device: str
+    driver: str
+    attributes: dict[str, str] = {}
+    conflicts: tuple[int, ...] = ()
+
+
+class Config(Record, frozen=True):
+    """The ConfigMap composable-dra-dds. `mode` is the kill switch: it can only lower the policy's mode; "" = not set."""
+
+    uid: str
+    prefix: str = "cohdi.io"
+    models: tuple[Model, ...] = ()
+    fabrics: tuple[int, ...] = ()
+    mode: str = ""
+
+
+class AttachRequest(Record, frozen=True):
+    """A ComposabilityRequest: "so many devices of this model on this node".
+
+    `acted_size` is status.scalarResource.size, the size that the operator last acted on (None before the first time).
+    """
+
+    uid: str
+    name: str = ""
+    generate_name: str = ""
+    labels: dict[str, str] = {}
+    created: int = 0
+    deleting: bool = False
+    type: str = ""
+    model: str = ""
+    size: int = 0
+    policy: str = "samenode"
+    node: str = ""
+    force: bool = False
+    state: str = ""
+    error: str = ""
+    acted_size: int | None = None
+
+
+class FabricResource(Record, frozen=True):
+    """A ComposableResource: one physical device that is being attached, is attached, or is being detached.
+
+    `request` is the name of the AttachRequest that owns it; `uuid` status.device_id, "" until the fabric has said which.
+    `marked` is the annotation cohdi.io/delete-device; `adopted_for_detach` the label of detach-only objects.
+    """
+
+    uid: str
+    name: str = ""
+    request: str = ""
+    created: int = 0
+    deleting: bool = False
+    type: str = ""
+    model: str = ""
+    node: str = ""
+    state: str = ""
+    error: str = ""
+    uuid: str = ""
+    fabric_id: str = ""
+    marked: bool = False
+    detach_only: bool = False
+
+
+Observed = Claim | Slice | DeviceClass | TaintRule | Node | Pod | Config | AttachRequest | FabricResource
