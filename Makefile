@@ -1,0 +1,67 @@
+# Every target makes its own .venv from the lock the first time; nothing else has to be installed beforehand
+# than Python >= 3.11, make and git. PYTHON and VENV can be given on the command line.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations cli/dds_commands
+CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
+DEMO   := demo.out
+WORKERS ?= auto
+# One Python for all: what this shell has set must not leak into tests or benchmarks.
+unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak bench lint format lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: $(PYTHON) is not Python 3.11 or newer: install one, or name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { \
+	  echo "make: $(PYTHON) cannot make a virtual environment: install its venv module (python3-venv on Debian)" >&2; exit 1; }
+	@echo "installing the locked versions into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## replay a recording, tell its claims' timelines, write and verify a SQLite log
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	$(BIN)/dds replay examples/recordings/first_attach.jsonl.gz
+	$(BIN)/dds db upgrade sqlite:///$(DEMO)/log.sqlite3
+	$(BIN)/dds log import examples/recordings/first_attach.jsonl.gz sqlite:///$(DEMO)/log.sqlite3
+	$(BIN)/dds log verify sqlite:///$(DEMO)/log.sqlite3
+
+lint: $(READY) ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict $(CHECKED)
+
+format: $(READY) ## let ruff sort imports and lay out the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The import rules are a test of their own (tests/unit/test_import_rules.py) and run first: they say most in one line.
+test: lint ## lint, types, import rules, tests with warnings as errors, branch coverage of dds_core
+	$(BIN)/pytest -q tests/unit/test_import_rules.py
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term
+
+soak: $(READY) ## the tests that take longer than `make test` may
+	$(BIN)/pytest -m soak --timeout 7200 --durations 20 tests
+
+bench: $(READY) ## measure side by side with other libraries; writes docs/performance.md
+	$(BIN)/python -m benchmarks
+
+lock: ## make requirements-dev.lock anew from pyproject.toml
+	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip install --quiet --upgrade pip
+	@.venv-lock/bin/python -m pip install --quiet --editable . --group dev
+	@{ echo "# Exact versions for development, made by 'make lock' (Python 3.11, Linux)."; \
+	   .venv-lock/bin/python -m pip freeze --exclude-editable; } > requirements-dev.lock
+	@rm -rf .venv-lock
+
+clean: ## remove the environment and everything that was made
+	rm -rf $(VENV) $(DEMO) bench.out build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
