@@ -456,6 +456,9 @@ class VictimMarked(_OfDevice, frozen=True):
     node: str
     model: str
     uuid: str
+    driver: str
+    pool: str
+    device: str
     reason: str
     idle_since: int = 0
     taint: bool = False
@@ -507,7 +510,8 @@ class Alerted(Decision, frozen=True):
 
 
 class ClaimMoved(Transition, frozen=True):
-    """`cause` says which fact of the claim's surroundings made it true; `landed` where a hand-over ended."""
+    """`cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
+    the attempt where it is not the instant of the event; `landed` tells where a hand-over ended (here, elsewhere)."""
 
     claim: str
     trigger: str
@@ -516,6 +520,8 @@ class ClaimMoved(Transition, frozen=True):
     cycle: int
     attempt: int
     cause: str = ""
+    devices: tuple[str, ...] = ()
+    began: int = 0
     landed: str = ""
 
     @property

@@ -28,6 +28,15 @@ class Taint(Record, frozen=True):
     effect: str = ""
 
 
+class Toleration(Record, frozen=True):
+    """A toleration of a pod; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
 class Device(Record, frozen=True):
     """One device of a ResourceSlice.
 
@@ -164,6 +173,7 @@ class Pod(Record, frozen=True):
     claims: dict[str, str] = {}
     extended_claim: str = ""
     waiting: str = ""
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class Node(Record, frozen=True):

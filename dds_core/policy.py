@@ -1,0 +1,176 @@
+"""The policy: every knob of the engine, with its unit, default and bounds, as people write it.
+
+A policy enters the log as a whole, as one `PolicyChanged` fact, and takes effect from there on. Nothing here reads a file
+or the environment; `from_reference` takes the variables of the reference scaler as a mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dds_core.errors import PolicyError
+
+Mode = Literal["observe", "attach", "detach"]
+MODES: tuple[Mode, ...] = ("observe", "attach", "detach")
+"""From the weakest to the strongest."""
+
+Seconds = Annotated[int, Field(ge=0, le=86_400)]
+PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
+Count = Annotated[int, Field(ge=0, le=10_000)]
+
+MICROSECONDS = 1_000_000
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SchedulerPolicy(_Strict):
+    """What we know of one scheduler profile; its bindingTimeout can be read from no API."""
+
+    binding_timeout_seconds: PositiveSeconds = Field(
+        600, description="DynamicResourcesArgs.bindingTimeout of the profile; learned downwards when it proves shorter."
+    )
+    attach_budget_seconds: PositiveSeconds | None = Field(
+        None, description="How long an attach may take before the claim is failed; default: binding timeout less the hand-over margin."
+    )
+
+    @model_validator(mode="after")
+    def _budget_below_timeout(self) -> SchedulerPolicy:
+        if self.attach_budget_seconds is not None and self.attach_budget_seconds >= self.binding_timeout_seconds:
+            raise ValueError("attach_budget_seconds must be below binding_timeout_seconds")
+        return self
+
+
+class LimitPolicy(_Strict):
+    """How many devices of a model a node may have. The node's own labels `<device>-size-max` and `-size-min` win."""
+
+    max: Count = Field(50, description="Devices of the model on the node at most.")
+    min: Count = Field(0, description="Devices of the model that stay on the node even when idle.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LimitPolicy:
+        if self.min > self.max:
+            raise ValueError("min must not be above max")
+        return self
+
+
+class DriverPolicy(_Strict):
+    """What is particular to the devices of one DRA driver."""
+
+    uuid_attribute: str = Field("uuid", min_length=1, description="Attribute of the vendor's slices that holds the device's UUID.")
+    request_type: Literal["gpu", "cxlmemory"] = Field("gpu", description="spec.resource.type of a ComposabilityRequest.")
+    capacities: tuple[str, ...] = Field((), description="Capacities that a shared device is counted by; empty: all it has.")
+
+
+class Policy(_Strict):
+    """The whole effective policy."""
+
+    mode: Mode = Field("observe", description="observe: decide and write nothing; attach: everything but detaching; detach: everything.")
+    scan_interval_seconds: Seconds = Field(
+        60, description="A level pass over the whole fleet at least so often, as a safety net; 0 = never. SCAN_INTERVAL of the reference."
+    )
+    no_removal_seconds: Seconds = Field(
+        600, description="A device idles so long before it goes back to the pool. DEVICE_NO_REMOVAL_DURATION of the reference."
+    )
+    no_allocation_seconds: Seconds = Field(
+        60, description="A device handed over to a claim is promised to no other for so long. DEVICE_NO_ALLOCATION_DURATION of the reference."
+    )
+    scheduler: SchedulerPolicy = Field(SchedulerPolicy(), description="For pods whose schedulerName is not named in `schedulers`.")
+    schedulers: dict[str, SchedulerPolicy] = Field({}, description="By schedulerName.")
+    hand_over_margin_seconds: Seconds = Field(60, description="Kept free of the binding timeout for the hand-over; at most a quarter of it.")
+    error_grace_seconds: Seconds = Field(10, description="An attach error that stands so long is definite: the claim fails with the fabric's words.")
+    cool_down_seconds: PositiveSeconds = Field(120, description="A model on a node that failed a claim is kept from the scheduler for so long.")
+    fence_settle_seconds: PositiveSeconds = Field(30, description="A victim's fence must hold so long before it is confirmed by a LIST.")
+    detaches_per_hour: Count = Field(60, description="Devices marked to go back within any hour, over the fleet.")
+    detach_without_fence: Literal["best_effort", "never"] = Field(
+        "best_effort", description="Whether to detach where no DeviceTaintRule is served; the fence then rests on watching alone."
+    )
+    rebalance: bool = Field(True, description="In mode detach, free the longest-idle device elsewhere when a claim waits and the pool is empty.")
+    orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        16, description="Attaches under way at a time, over the fleet, until the fabric's rate is measured; then what fits the budget."
+    )
+    hand_over: Literal["clear", "prefer", "plain"] = Field("clear", description="How the scheduler is steered to the node after the signal.")
+    adoption: Literal["none", "reference", "all"] = Field("reference", description="Which ComposabilityRequests that we did not make we may resize.")
+    prewarm: bool = Field(False, description="Attach ahead of demand up to the minimum of each node and model.")
+    prewarm_interval_seconds: PositiveSeconds = Field(60, description="At most one device is ordered ahead of demand in so long.")
+    limit: LimitPolicy = Field(LimitPolicy(), description="For models and nodes not named in `limits`.")
+    limits: dict[str, LimitPolicy] = Field({}, description="By model (cdi-model-name) or by `<node>/<model>`, which wins.")
+    driver: DriverPolicy = Field(DriverPolicy(), description="For drivers not named in `drivers`.")
+    drivers: dict[str, DriverPolicy] = Field({}, description="By DRA driver name.")
+
+    def limit_of(self, node: str, model: str) -> LimitPolicy:
+        return self.limits.get(f"{node}/{model}") or self.limits.get(model) or self.limit
+
+    def driver_of(self, name: str) -> DriverPolicy:
+        return self.drivers.get(name, self.driver)
+
+    def scheduler_of(self, name: str) -> SchedulerPolicy:
+        return self.schedulers.get(name, self.scheduler)
+
+    def attach_budget(self, scheduler: str, learned_timeout: int | None = None) -> int:
+        """Microseconds from the start of an attempt until its claim is failed.
+
+        learned_timeout: microseconds after which this scheduler was seen to give up, None when never seen.
+        """
+        knobs = self.scheduler_of(scheduler)
+        timeout = knobs.binding_timeout_seconds * MICROSECONDS
+        if learned_timeout is not None:
+            timeout = min(timeout, learned_timeout)
+        margin = min(self.hand_over_margin_seconds * MICROSECONDS, timeout // 4)
+        budget = timeout - margin
+        if knobs.attach_budget_seconds is not None:
+            budget = min(budget, knobs.attach_budget_seconds * MICROSECONDS)
+        return budget
+
+
+def lower(mode: str, other: str) -> Mode:
+    """The weaker of two modes; an empty one does not count. The kill switch can only lower."""
+    ranked = [name for name in (mode, other) if name]
+    return min((m for m in MODES if m in ranked), key=MODES.index)
+
+
+def read_policy(written: Mapping[str, Any]) -> Policy:
+    """A policy from what a person wrote.
+
+    Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
+    """
+    try:
+        return Policy.model_validate_json(_as_json(written))
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors())
+        raise PolicyError(f"the policy is not valid: {faults}; see docs/policy.md for every field") from None
+
+
+def _as_json(written: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(written)
+    except TypeError as error:
+        raise PolicyError(f"the policy holds a value that is not plain data: {error}; write numbers, texts, lists and tables") from None
+
+
+_REFERENCE = {
+    "SCAN_INTERVAL": "scan_interval_seconds",
+    "DEVICE_NO_REMOVAL_DURATION": "no_removal_seconds",
+    "DEVICE_NO_ALLOCATION_DURATION": "no_allocation_seconds",
+}
+
+
+def from_reference(variables: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a policy that the reference scaler's environment variables set, in whole seconds.
+
+    Raises PolicyError for a value that is not an integer from 0 to 86400, as the reference does.
+    """
+    fields: dict[str, Any] = {}
+    for name, field in _REFERENCE.items():
+        text = variables.get(name)
+        if text is None:
+            continue
+        if not (text.isascii() and text.isdigit() and int(text) <= 86_400):
+            raise PolicyError(f"{name}={text!r} is not a whole number of seconds from 0 to 86400; correct or unset it")
+        fields[field] = int(text)
+    return fields

@@ -1,0 +1,102 @@
+"""What the slices of a pool amount to: the newest generation, whether it is complete, and its devices.
+
+A consumer uses only slices of the pool's highest generation and takes nothing from a pool that is not complete, as the
+scheduler's allocator does (Kubernetes 1.36, structured allocator).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from dds_core.model import Config, Device, Model, Record, Requirement, Slice
+
+PoolKey = tuple[str, str]
+"""(driver, pool)."""
+
+_FABRIC_SUFFIX = re.compile(r"-fabric\d+$")
+
+
+class Pool(Record, frozen=True):
+    """A pool as published. `usable` is false while it is incomplete or names a device twice: then nothing new is taken
+    from it, and what is missing counts as unknown, not as gone."""
+
+    generation: int
+    usable: bool
+    devices: dict[str, Device]
+    node: str = ""
+    selector: tuple[Requirement, ...] = ()
+    all_nodes: bool = False
+
+
+def gather(slices: Iterable[Slice]) -> Pool | None:
+    """The pool that these slices, all of one driver and pool name, make up; None without any."""
+    seen = list(slices)
+    if not seen:
+        return None
+    newest = max(s.generation for s in seen)
+    current = sorted((s for s in seen if s.generation == newest), key=lambda s: s.name)
+    devices: dict[str, Device] = {}
+    total = 0
+    for one in current:
+        total += len(one.devices)
+        devices.update(one.devices)
+    first = current[0]
+    usable = len(current) >= first.slices and total == len(devices)
+    return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes)
+
+
+def reaches(pool: Pool, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels satisfies the pool's node selector."""
+    return all(_holds(requirement, labels) for requirement in pool.selector)
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
+
+
+def text_attribute(device: Device, driver: str, name: str) -> str:
+    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
+    for key in (name, f"{driver}/{name}"):
+        value = device.attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
+    """The model whose devices a pool publisher lists under this name, `<k8s-device-name>-fabric<id>`."""
+    word, found = _FABRIC_SUFFIX.subn("", pool)
+    if not found:
+        return None
+    return next((m for m in config.models if m.device == word and m.driver == driver), None)
+
+
+def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
+    """The model whose dra-attributes the device carries; empty ones (a pool's `uuid: ""`) do not count."""
+    for model in config.models:
+        wanted = {name: value for name, value in model.attributes.items() if value}
+        if model.driver == driver and wanted and all(text_attribute(device, driver, n) == v for n, v in wanted.items()):
+            return model
+    return None

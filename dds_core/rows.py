@@ -1,0 +1,139 @@
+"""What the engine itself remembers: folded from transitions and decisions, never from objects.
+
+Each row is frozen; instants are microseconds since 1970-01-01 UTC. A cell is (node, model): the unit in which devices are
+counted, ordered and given back.
+"""
+
+from __future__ import annotations
+
+from dds_core.events import Promise, Signal
+from dds_core.model import Allocation, DeviceKey, Record
+
+Cell = tuple[str, str]
+"""(node name, cdi-model-name)."""
+
+
+class ClaimLife(Record, frozen=True):
+    """Where a claim is in its life. `allocation` is the one last seen, None once cleared; `devices` are the resources
+    (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from."""
+
+    state: str
+    cycle: int
+    attempt: int
+    since: int
+    began: int
+    namespace: str = ""
+    name: str = ""
+    node: str = ""
+    allocation: Allocation | None = None
+    reserved: bool = False
+    devices: tuple[str, ...] = ()
+
+
+class DeviceLife(Record, frozen=True):
+    """Where a device is in its life. `key` is the name by which it was taken, kept even when its slice vanishes, so that
+    a claim never loses its device to a gap in what is published; `idle_since` is 0 while it is in use."""
+
+    state: str
+    since: int
+    idle_since: int = 0
+    key: DeviceKey | None = None
+
+
+class Reservation(Record, frozen=True):
+    """Devices promised to a claim before it is signalled. `signalled` is the instant of the hand-over, 0 before."""
+
+    claim: str
+    node: str
+    attempt: int
+    promises: tuple[Promise, ...]
+    since: int
+    pod: str = ""
+    signalled: int = 0
+
+
+class Order(Record, frozen=True):
+    """Our standing intent for the request of a cell: the size last ordered, and when."""
+
+    request: str
+    size: int
+    since: int
+
+
+class HandOverRow(Record, frozen=True):
+    """A hand-over under way: to where, how, since when, for which attempt of the claim."""
+
+    pod: str
+    node: str
+    steering: str
+    attempt: int
+    since: int
+    steered: bool = False
+
+
+class Failure(Record, frozen=True):
+    """A claim that we failed: told to the scheduler (`signalled`) only after the cool-down was read back."""
+
+    attempt: int
+    reason: str
+    message: str
+    node: str
+    model: str
+    since: int
+    signalled: bool = False
+
+
+class Cooling(Record, frozen=True):
+    until: int
+    reason: str
+
+
+class Fence(Record, frozen=True):
+    """The fence around a victim. `confirmed` is the instant of the LIST that confirmed it, 0 before; `ordered` that its
+    detach was ordered."""
+
+    since: int
+    key: DeviceKey
+    request: str
+    wanted: bool = False
+    confirmed: int = 0
+    ordered: bool = False
+    tainted: bool = False
+
+
+class Refusal(Record, frozen=True):
+    """A write that was refused for good: not decided again before `until`."""
+
+    count: int
+    until: int
+
+
+class Timeout(Record, frozen=True):
+    """How long a scheduler waited before it gave up: the last observation, and what was learned from two that agree."""
+
+    last: int
+    learned: int = 0
+
+
+class Rate(Record, frozen=True):
+    """The measured pace of the fabric: seconds of its time that one attach takes, smoothed over the last attaches."""
+
+    service: float = 0.0
+    count: int = 0
+
+
+__all__ = [
+    "Cell",
+    "ClaimLife",
+    "Cooling",
+    "DeviceLife",
+    "Failure",
+    "Fence",
+    "HandOverRow",
+    "Order",
+    "Rate",
+    "Refusal",
+    "Reservation",
+    "Signal",
+    "Timeout",
+]
