@@ -1,0 +1,168 @@
+"""Every exception of the project: one line that says where, what is wrong and what to do about it.
+
+Grouped by blame. `InputError` is the caller's or the user's doing, `VerificationFailed` says that recorded truth and
+what was found differ, `LogUnavailable` is the world's doing and passes by itself; the rest is said in each docstring.
+This module must never import anything of the project.
+"""
+
+from __future__ import annotations
+
+
+class DdsError(Exception):
+    """Base of all exceptions of the project; the message is always one line."""
+
+    def __init__(self, what: str, *, where: str = "", fix: str = "") -> None:
+        """`where` names the file, log, database or object; `fix` says what to do. The message reads `where:
+        what; fix`."""
+        self.what = what
+        self.where = where
+        self.fix = fix
+        message = f"{where}: {what}" if where else what
+        super().__init__(_one_line(f"{message}; {fix}" if fix else message))
+
+
+def _one_line(text: str) -> str:
+    """Foreign words (a driver's, a file's) may hold line breaks; the promise of one line is kept here and nowhere
+    else."""
+    return " ".join(text.split())
+
+
+class InputError(DdsError):
+    """What was given (a file, a name, a value, an event) cannot be used as it is."""
+
+
+class VerificationFailed(DdsError):
+    """What was recorded and what was found differ."""
+
+
+# -- the log: what a caller did ------------------------------------------------------------------------------
+
+
+class LogError(DdsError):
+    """The event log refuses; nothing was written."""
+
+
+class InvalidEvent(LogError, InputError):
+    """An event, group or name is not of the form that the log accepts."""
+
+
+class EventConflict(LogError):
+    """The same event id is already in the log with another content."""
+
+
+class WrongVersion(LogError):
+    """A stream is not at the version that the append expected."""
+
+
+class Fenced(LogError):
+    """The epoch is not the log's newest: another writer has taken over."""
+
+
+class ForeignLog(LogError, InputError):
+    """The log belongs to another cluster or component."""
+
+
+class NoSuchLog(LogError, InputError):
+    """There is no log of this name here."""
+
+
+class LogExists(LogError, InputError):
+    """A log of this name is already here."""
+
+
+class Archived(LogError, InputError):
+    """The positions asked for were moved to an archive."""
+
+
+class NotACheckpoint(LogError, InputError):
+    """Only a prefix that ends in a checkpoint can be archived."""
+
+
+# -- the log: truth that does not hold -----------------------------------------------------------------------
+
+
+class BrokenChain(LogError, VerificationFailed):
+    """The chain of hashes breaks; `position` is the first event that does not hold, `reason` says how."""
+
+    def __init__(self, log: str, position: int, reason: str) -> None:
+        self.position = position
+        self.reason = reason
+        super().__init__(
+            f"position {position}: {reason}",
+            where=f"log {log}",
+            fix="compare with an archive, an export or an anchor made before",
+        )
+
+
+# -- the log: the world --------------------------------------------------------------------------------------
+
+
+class LogUnavailable(LogError):
+    """The log cannot be reached or written just now; the same call may be made again, with the same groups,
+    without doubling."""
+
+
+class LogLocked(LogUnavailable):
+    """Somebody else holds the lock for longer than the time-out."""
+
+
+class LogFull(LogUnavailable):
+    """No room is left where the log is stored."""
+
+
+class LogUnreachable(LogUnavailable):
+    """The database server does not answer, or the connection was lost."""
+
+
+# -- databases and files -------------------------------------------------------------------------------------
+
+
+class DatabaseError(InputError):
+    """The database is not one that this version can use."""
+
+
+class DatabaseMissing(DatabaseError):
+    """The database does not exist."""
+
+
+class NotADatabase(DatabaseError):
+    """The file is no database, is damaged, or belongs to another application."""
+
+
+class SchemaMissing(DatabaseError):
+    """The database has no tables of ours yet."""
+
+
+class SchemaOlder(DatabaseError):
+    """The database was made by an older version and has to be upgraded."""
+
+
+class SchemaNewer(DatabaseError):
+    """The database was made by a newer version than this one."""
+
+
+class FileError(InputError):
+    """A log file (export or archive) cannot be used."""
+
+
+class NotALogFile(FileError):
+    """The file is empty, of another kind, or of a newer format."""
+
+
+class TruncatedFile(FileError):
+    """The file ends before its closing line."""
+
+
+class CorruptFile(FileError):
+    """A line of the file, or its compression, cannot be decoded."""
+
+
+# -- upcasting -----------------------------------------------------------------------------------------------
+
+
+class UpcastError(DdsError):
+    """The steps between versions of an event are incomplete (a programming error, found at import)."""
+
+
+class UnknownEvent(InputError):
+    """An event's type, or its version, is not known to this version of the code."""

@@ -1,0 +1,52 @@
+"""The event log, without what stores it: envelopes, the chain, the contract, the line codec, upcasting, and the log
+in memory."""
+
+from dds_core.log.chain import (
+    Anchor,
+    ChainCheck,
+    ChainReport,
+    SaltSource,
+    checked,
+    fixed_salts,
+    verify_chain,
+)
+from dds_core.log.envelope import (
+    CHECKPOINT,
+    LOG_OPENED,
+    LOG_STREAM,
+    Envelope,
+    Group,
+    Head,
+    LeanEvent,
+    NewEvent,
+    event_id,
+)
+from dds_core.log.interface import BATCH, EventLog, EventSource
+from dds_core.log.joined import JoinedSource
+from dds_core.log.memory import MemoryLog
+from dds_core.log.upcast import Upcasts
+
+__all__ = [
+    "BATCH",
+    "CHECKPOINT",
+    "LOG_OPENED",
+    "LOG_STREAM",
+    "Anchor",
+    "ChainCheck",
+    "ChainReport",
+    "Envelope",
+    "EventLog",
+    "EventSource",
+    "Group",
+    "Head",
+    "JoinedSource",
+    "LeanEvent",
+    "MemoryLog",
+    "NewEvent",
+    "SaltSource",
+    "Upcasts",
+    "checked",
+    "event_id",
+    "fixed_salts",
+    "verify_chain",
+]

@@ -1,0 +1,154 @@
+"""The steps of an append that do not depend on where the log is stored: what is refused, what is there already, what
+is new.
+
+An implementation locks the head, looks up what `to_look_up` names, and stores what `prepare` gives. Nothing here
+stores anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from dds_core.errors import Archived, EventConflict, NotACheckpoint, WrongVersion
+from dds_core.log.chain import SaltSource, causation_of, digest_of, seal
+from dds_core.log.envelope import CHECKPOINT, Envelope, Group, Head, NewEvent, event_id
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """`fresh` has to be stored, together with the new `head`; `answer` is what the append gives back."""
+
+    fresh: list[Envelope]
+    head: Head
+    answer: list[Envelope]
+
+
+def to_look_up(head: Head, epoch: int, groups: Sequence[Group]) -> list[str]:
+    """The event ids that may be in the log already; usually none, since ordinals grow."""
+    return [
+        event_id(head.log, epoch, group.ordinal, index)
+        for group in groups
+        if group.ordinal <= head.ordinal
+        for index in range(len(group.events) + 1)  # one more: a stored group that is longer is another content
+    ]
+
+
+def prepare(
+    head: Head,
+    epoch: int,
+    groups: Sequence[Group],
+    stored: Mapping[str, Envelope],
+    versions: dict[str, int],
+    recorded_at: int,
+    salts: SaltSource,
+    expected: Mapping[str, int] | None,
+) -> Prepared:
+    """Sort `groups` into repeated and new ones and seal the new ones.
+
+    `stored` holds what was found of `to_look_up`, `versions` the present version of every stream in `groups` and
+    `expected`; it is moved on.
+    """
+    repeated: dict[int, list[Envelope]] = {}
+    for group in groups:
+        if group.ordinal <= head.ordinal:
+            found = _stored_group(head, epoch, group, stored)
+            if found:
+                repeated[group.ordinal] = found
+            elif group.ordinal <= head.archived_ordinal:
+                raise Archived(
+                    f"group {group.ordinal} of epoch {epoch} may have been archived and cannot be compared",
+                    where=f"log {head.log}",
+                    fix="take a new epoch and append with new ordinals",
+                )
+    new = [group for group in groups if group.ordinal not in repeated]
+    if new:
+        _check_versions(head.log, expected or {}, versions, repeated)
+    fresh = seal(head, epoch, new, versions, recorded_at, salts)
+    return Prepared(fresh, advanced(head, fresh), _in_order(groups, repeated, fresh))
+
+
+def _stored_group(head: Head, epoch: int, group: Group, stored: Mapping[str, Envelope]) -> list[Envelope]:
+    """The group as stored, empty when it is not; raises `EventConflict` when it is another."""
+    ids = [event_id(head.log, epoch, group.ordinal, index) for index in range(len(group.events) + 1)]
+    found = [stored[name] for name in ids if name in stored]
+    if found and (len(found) != len(group.events) or not all(map(_same, found, group.events, [ids] * len(found)))):
+        raise EventConflict(
+            f"group {group.ordinal} of epoch {epoch} is there with another content, from position {found[0].position}",
+            where=f"log {head.log}",
+            fix="rebuild the writer from the log and take a new epoch",
+        )
+    return found
+
+
+def _same(stored: Envelope, new: NewEvent, ids: list[str]) -> bool:
+    """Whether the stored event is the new one; erased data are compared by nothing, their salt is gone."""
+    index = ids.index(stored.event_id)
+    cause = causation_of(ids, index, new)
+    return (
+        (stored.stream, stored.type, stored.schema_version, stored.occurred_at, stored.from_state, stored.to_state)
+        == (new.stream, new.type, new.schema_version, new.occurred_at, new.from_state, new.to_state)
+        and stored.causation_id == cause
+        and (stored.salt is None or digest_of(stored.salt, new.data) == stored.digest)
+    )
+
+
+def _check_versions(
+    log: str, expected: Mapping[str, int], versions: Mapping[str, int], repeated: Mapping[int, list[Envelope]]
+) -> None:
+    """What an earlier try of the same batch has written does not count against it."""
+    own = Counter(envelope.stream for envelopes in repeated.values() for envelope in envelopes)
+    for stream, version in expected.items():
+        if versions[stream] - own[stream] != version:
+            raise WrongVersion(
+                f"stream {stream} is at version {versions[stream]}, expected {version}",
+                where=f"log {log}",
+                fix="read what was appended meanwhile and decide again",
+            )
+
+
+def _in_order(groups: Sequence[Group], repeated: Mapping[int, list[Envelope]], fresh: list[Envelope]) -> list[Envelope]:
+    if not repeated:
+        return fresh
+    rest = iter(fresh)
+    return [
+        envelope for group in groups for envelope in (repeated.get(group.ordinal) or [next(rest) for _ in group.events])
+    ]
+
+
+def advanced(head: Head, fresh: Sequence[Envelope]) -> Head:
+    """The head after `fresh` was appended; also how an import computes the head it has to leave behind."""
+    if not fresh:
+        return head
+    last = fresh[-1]
+    ordinals = [e.group for e in fresh if e.epoch == last.epoch]
+    return msgspec.structs.replace(
+        head,
+        position=last.position,
+        hash=last.hash,
+        epoch=max(head.epoch, last.epoch),
+        ordinal=max([*ordinals, head.ordinal] if head.epoch == last.epoch else ordinals),
+        checkpoint=max([e.position for e in fresh if e.type == CHECKPOINT], default=head.checkpoint),
+        recorded_at=last.recorded_at,
+    )
+
+
+def with_epoch(head: Head, recorded_at: int) -> Head:
+    """The head after the next epoch was given out."""
+    return msgspec.structs.replace(head, epoch=head.epoch + 1, ordinal=-1, archived_ordinal=-1, epoch_at=recorded_at)
+
+
+def truncated(head: Head, checkpoint: Envelope | None, position: int, removed_ordinals: Iterable[int]) -> Head:
+    """The head after everything before the checkpoint was removed; `removed_ordinals` are those of the current
+    epoch."""
+    if checkpoint is None or checkpoint.type != CHECKPOINT:
+        raise NotACheckpoint(
+            f"the event at position {position} is no checkpoint",
+            where=f"log {head.log}",
+            fix=f"archive up to a checkpoint; the newest is at {head.checkpoint}"
+            if head.checkpoint
+            else "append a checkpoint first",
+        )
+    highest = max(removed_ordinals, default=head.archived_ordinal)
+    return msgspec.structs.replace(head, archived=position - 1, archived_ordinal=max(highest, head.archived_ordinal))

@@ -1,0 +1,186 @@
+"""Envelopes as lines of JSON: the form of exports, imports and archives.
+
+A file is a header line, one line an envelope, and a closing line, so that a file that was cut is told from one that
+is whole:
+
+    {"dds_log":1,"log":"prod/scaler","cluster":"<uid>","component":"scaler","after":0,"until":1}
+    {"log":"prod/scaler","position":1,...,"data":"<the exact text>","salt":"<hex>",...,"hash":"<hex>"}
+    {"end":1,"hash":"<hex>"}
+
+Keys stand in this order, without spaces; bytes other than data are hex. Data stays text inside text: parsing and
+writing it again could change a byte, and the chain would no longer hold. This module reads and writes no file.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dds_core.log.envelope import Envelope, LeanEvent
+
+FORMAT = 1
+"""Version of the file format, in the header."""
+
+CLOSING = b'{"end":'
+"""What a closing line, and no other, starts with."""
+
+HEADING = b'{"dds_log":'
+"""What a file of this format starts with."""
+
+
+class Heading(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line. The file holds the positions after `after` up to and with `until`."""
+
+    dds_log: int
+    log: str
+    cluster: str
+    component: str
+    after: int
+    until: int
+
+
+class Closing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line: position and hash of the last event before it (of `after`, and 32 zero bytes, when there is
+    none)."""
+
+    end: int
+    hash: str
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    log: str
+    position: int
+    stream: str
+    version: int
+    event_id: str
+    type: str
+    schema_version: int
+    occurred_at: int
+    recorded_at: int
+    epoch: int
+    group: int
+    correlation_id: str
+    causation_id: str | None
+    from_state: str | None
+    to_state: str | None
+    data: str | None
+    salt: str | None
+    digest: str
+    prev_hash: str
+    hash: str
+
+
+class _LeanLine(msgspec.Struct, frozen=True, gc=False):
+    position: int
+    stream: str
+    type: str
+    schema_version: int
+    occurred_at: int
+    from_state: str | None
+    to_state: str | None
+    data: str | None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_lean = msgspec.json.Decoder(_LeanLine).decode
+_decode_heading = msgspec.json.Decoder(Heading).decode
+_decode_closing = msgspec.json.Decoder(Closing).decode
+
+
+class BadLine(ValueError):
+    """A line is not of the form it should have; whoever knows the file and the line's number says so in its own
+    error."""
+
+
+def encode_heading(heading: Heading) -> bytes:
+    """The header line, without the line break."""
+    return _encode(heading)
+
+
+def encode_closing(closing: Closing) -> bytes:
+    """The closing line, without the line break."""
+    return _encode(closing)
+
+
+def encode_envelope(e: Envelope) -> bytes:
+    """The line of one envelope, without the line break; JSON escapes keep line breaks out of it."""
+    return _encode(
+        _Line(
+            e.log,
+            e.position,
+            e.stream,
+            e.version,
+            e.event_id,
+            e.type,
+            e.schema_version,
+            e.occurred_at,
+            e.recorded_at,
+            e.epoch,
+            e.group,
+            e.correlation_id,
+            e.causation_id,
+            e.from_state,
+            e.to_state,
+            None if e.data is None else e.data.decode(),
+            None if e.salt is None else e.salt.hex(),
+            e.digest.hex(),
+            e.prev_hash.hex(),
+            e.hash.hex(),
+        )
+    )
+
+
+def decode_envelope(line: bytes) -> Envelope:
+    """The envelope of a line; raises `BadLine`."""
+    try:
+        x = _decode_line(line)
+        return Envelope(
+            x.log,
+            x.position,
+            x.stream,
+            x.version,
+            x.event_id,
+            x.type,
+            x.schema_version,
+            x.occurred_at,
+            x.recorded_at,
+            x.epoch,
+            x.group,
+            x.correlation_id,
+            x.causation_id,
+            x.from_state,
+            x.to_state,
+            None if x.data is None else x.data.encode(),
+            None if x.salt is None else bytes.fromhex(x.salt),
+            bytes.fromhex(x.digest),
+            bytes.fromhex(x.prev_hash),
+            bytes.fromhex(x.hash),
+        )
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadLine(str(error)) from None
+
+
+def decode_lean(line: bytes) -> LeanEvent:
+    """What a fold needs of a line; raises `BadLine`."""
+    try:
+        x = _decode_lean(line)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadLine(str(error)) from None
+    data = None if x.data is None else x.data.encode()
+    return LeanEvent(x.position, x.stream, x.type, x.schema_version, x.occurred_at, x.from_state, x.to_state, data)
+
+
+def decode_heading(line: bytes) -> Heading:
+    """The header of a file; raises `BadLine`."""
+    try:
+        return _decode_heading(line)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadLine(str(error)) from None
+
+
+def decode_closing(line: bytes) -> Closing:
+    """The closing line of a file; raises `BadLine`."""
+    try:
+        return _decode_closing(line)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadLine(str(error)) from None
