@@ -166,3 +166,18 @@ class UpcastError(DdsError):
 
 class UnknownEvent(InputError):
     """An event's type, or its version, is not known to this version of the code."""
+
+
+# -- the engine ----------------------------------------------------------------------------------------------------------------
+
+
+class PolicyError(InputError):
+    """A policy, or a value that goes into it, is not valid."""
+
+
+class IllegalTransition(DdsError):
+    """A transition that its lifecycle table does not have; nothing was changed."""
+
+
+class Unsettled(DdsError):
+    """The rules keep undoing each other (a programming error); the fact was not taken in."""

@@ -18,6 +18,7 @@ from dds_core.model import (
     Config,
     Device,
     DeviceClass,
+    DeviceKey,
     FabricResource,
     Node,
     Observed,
@@ -535,6 +536,7 @@ class DeviceMoved(Transition, frozen=True):
     source: str
     target: str
     cause: str = ""
+    key: DeviceKey | None = None
 
     @property
     def subject(self) -> str:

@@ -15,7 +15,8 @@ Cell = tuple[str, str]
 
 class ClaimLife(Record, frozen=True):
     """Where a claim is in its life. `allocation` is the one last seen, None once cleared; `devices` are the resources
-    (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from."""
+    (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from; `handed` that a device
+    was ready for it in this attempt, so that its next allocation tells where the hand-over landed."""
 
     state: str
     cycle: int
@@ -28,6 +29,7 @@ class ClaimLife(Record, frozen=True):
     allocation: Allocation | None = None
     reserved: bool = False
     devices: tuple[str, ...] = ()
+    handed: bool = False
 
 
 class DeviceLife(Record, frozen=True):
@@ -36,6 +38,7 @@ class DeviceLife(Record, frozen=True):
 
     state: str
     since: int
+    model: str = ""
     idle_since: int = 0
     key: DeviceKey | None = None
 

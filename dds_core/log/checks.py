@@ -50,12 +50,18 @@ def check_epoch(head: Head, epoch: int) -> None:
 
 
 def check_not_archived(head: Head, after: int) -> None:
-    """Raise `Archived` when reading from `after` on would silently leave something out."""
-    if after < head.archived:
+    """Raise `Archived` when reading from `after` on would silently leave something out of the log."""
+    check_part(head.log, head.archived, after)
+
+
+def check_part(log: str, before: int, after: int) -> None:
+    """Raise `Archived` when a source that begins after position `before` is asked for what comes after `after`
+    already."""
+    if after < before:
         raise Archived(
-            f"positions {after + 1} to {head.archived} were moved to an archive",
-            where=f"log {head.log}",
-            fix=f"give the archive as well, or read from the checkpoint at {head.archived + 1} on",
+            f"positions {after + 1} to {before} are not here, they were moved to an archive",
+            where=f"log {log}",
+            fix=f"give the archive as well, or read from the checkpoint at {before + 1} on",
         )
 
 

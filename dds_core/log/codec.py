@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dds_core.log.chain import Anchor
 from dds_core.log.envelope import Envelope, LeanEvent
 
 FORMAT = 1
@@ -43,6 +44,12 @@ class Closing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     none)."""
 
     end: int
+    hash: str
+
+
+class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    log: str
+    position: int
     hash: str
 
 
@@ -182,5 +189,19 @@ def decode_closing(line: bytes) -> Closing:
     """The closing line of a file; raises `BadLine`."""
     try:
         return _decode_closing(line)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise BadLine(str(error)) from None
+
+
+def encode_anchor(anchor: Anchor) -> bytes:
+    """An anchor as one JSON object, without a line break."""
+    return _encode(_AnchorLine(anchor.log, anchor.position, anchor.hash.hex()))
+
+
+def decode_anchor(line: bytes) -> Anchor:
+    """The anchor of a line; raises `BadLine`."""
+    try:
+        x = msgspec.json.decode(line, type=_AnchorLine)
+        return Anchor(x.log, x.position, bytes.fromhex(x.hash))
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None

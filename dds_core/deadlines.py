@@ -1,0 +1,159 @@
+"""The instants that the picture waits for: a pure function of it, in every mode.
+
+Each deadline is (due, kind, of). It comes back as a `DeadlinePassed` fact, once; a deadline that moves is another one. The
+`Agenda` keeps them in order and is told what changed, so that finding the next one costs nothing.
+
+Kinds: budget (a claim's attach takes too long), reservation (a handed-over device was not taken), idle (a device idled long
+enough), fence (a victim's fence has settled), grace (an attach error is definite), cooling (a cool-down ends), retry (a
+refused write may be tried again), detaches (the hourly cap has room again), prewarm, level (a pass over the whole fleet).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from dds_core.decide.detach import fence_due, idle_due
+from dds_core.decide.failures import budget_due
+from dds_core.decide.handover import reservation_due
+from dds_core.fold import HOUR
+from dds_core.lifecycle import ATTACHING, IDLE, PENDING
+from dds_core.picture import Dirty, Picture
+from dds_core.policy import MICROSECONDS
+
+
+class Deadline(NamedTuple):
+    due: int
+    kind: str
+    of: str
+
+
+_CLAIM_KINDS = ("budget", "reservation")
+_DEVICE_KINDS = ("idle", "fence", "grace")
+_FLEET_KINDS = ("detaches", "prewarm", "level")
+
+
+def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
+    claim, life = picture.claims.get(uid), picture.lives.get(uid)
+    if claim is not None and life is not None and life.state in (PENDING, ATTACHING) and life.allocation is not None:
+        if uid not in picture.failures and picture.pool_results(life.allocation):
+            yield Deadline(budget_due(picture, claim, life), "budget", uid)
+    signalled = [key for key in picture.reservations_for[uid] if picture.reservations.rows[key].signalled]
+    if signalled:
+        yield Deadline(min(reservation_due(picture, key) for key in signalled), "reservation", uid)
+
+
+def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
+    life, fence = picture.devices.get(uid), picture.fences.get(uid)
+    if life is not None and life.state == IDLE and fence is None:
+        yield Deadline(idle_due(picture, uid), "idle", uid)
+    if fence is not None and not fence.wanted:
+        yield Deadline(fence_due(picture, fence), "fence", uid)
+    since = picture.erring.get(uid)
+    if since is not None:
+        yield Deadline(since + picture.policy.error_grace_seconds * MICROSECONDS, "grace", uid)
+
+
+def of_node(picture: Picture, node: str) -> Iterator[Deadline]:
+    for cell in picture.cooling_at[node]:
+        yield Deadline(picture.cooling.rows[cell].until, "cooling", "/".join(cell))
+
+
+def of_fleet(picture: Picture) -> Iterator[Deadline]:
+    policy = picture.policy
+    if len(picture.marks) >= policy.detaches_per_hour and picture.marks.rows:
+        yield Deadline(min(picture.marks.rows.values()) + HOUR, "detaches", "fleet")
+    if policy.prewarm:
+        last = picture.passed.get(("prewarm", "")) or picture.synced_at
+        yield Deadline(last + policy.prewarm_interval_seconds * MICROSECONDS, "prewarm", "fleet")
+    if policy.scan_interval_seconds:
+        yield Deadline(picture.level_at + policy.scan_interval_seconds * MICROSECONDS, "level", "fleet")
+
+
+def _retries(picture: Picture) -> Iterator[Deadline]:
+    for (action, target), refusal in picture.refusals.rows.items():
+        yield Deadline(refusal.until, "retry", f"{action}/{target}")
+
+
+def deadlines(picture: Picture) -> set[Deadline]:
+    """Every deadline of the picture that has not come back yet."""
+    found = {*of_fleet(picture), *_retries(picture)}
+    for uid in {*picture.lives, *(row.claim for row in picture.reservations.rows.values())}:
+        found.update(of_claim(picture, uid))
+    for uid in picture.resources:
+        found.update(of_device(picture, uid))
+    for node in picture.cooling_at.sets:
+        found.update(of_node(picture, node))
+    return {one for one in found if picture.passed.get((one.kind, one.of)) != one.due}
+
+
+class Agenda:
+    """The deadlines of a picture in order; `refresh` after each group."""
+
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._due: dict[tuple[str, str], int] = {}
+        self._heap: list[Deadline] = []
+        self._cells: dict[str, set[str]] = {}
+        self._retries: set[str] = set()
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        self._due = {(one.kind, one.of): one.due for one in deadlines(self._picture)}
+        self._heap = [Deadline(due, *key) for key, due in self._due.items()]
+        self._cells = {}
+        self._retries = {of for kind, of in self._due if kind == "retry"}
+        for kind, of in self._due:
+            if kind == "cooling":
+                self._cells.setdefault(of.partition("/")[0], set()).add(of)
+        heapq.heapify(self._heap)
+
+    def refresh(self, touched: Dirty) -> None:
+        """Look again at what a group touched."""
+        if touched.everything:
+            self.rebuild()
+            return
+        picture = self._picture
+        for uid in touched.claims:
+            self._replace(((kind, uid) for kind in _CLAIM_KINDS), of_claim(picture, uid))
+        for uid in touched.devices:
+            self._replace(((kind, uid) for kind in _DEVICE_KINDS), of_device(picture, uid))
+        for node in touched.nodes:
+            now = list(of_node(picture, node))
+            known = self._cells.pop(node, None)
+            if now:
+                self._cells[node] = {one.of for one in now}
+            if known or now:
+                self._replace((("cooling", of) for of in known or ()), now)
+        self._replace(((kind, "fleet") for kind in _FLEET_KINDS), of_fleet(picture))
+        if picture.refusals or self._retries:
+            now = list(_retries(picture))
+            self._replace((("retry", of) for of in self._retries), now)
+            self._retries = {one.of for one in now}
+
+    def _replace(self, keys: Iterable[tuple[str, str]], now: Iterable[Deadline]) -> None:
+        """Of these keys, only what is in `now` stays due."""
+        due = self._due
+        left = {key for key in keys if key in due}
+        for one in now:
+            key = (one.kind, one.of)
+            left.discard(key)
+            if self._picture.passed.get(key) == one.due:
+                due.pop(key, None)
+            elif due.get(key) != one.due:
+                due[key] = one.due
+                heapq.heappush(self._heap, one)
+        for key in left:
+            del due[key]
+
+    def next(self) -> Deadline | None:
+        """The earliest deadline, None when there is none, or while the picture is not whole or a view is stale."""
+        if not self._picture.synced or self._picture.stale:
+            return None
+        while self._heap:
+            first = self._heap[0]
+            if self._due.get((first.kind, first.of)) == first.due:
+                return first
+            heapq.heappop(self._heap)
+        return None

@@ -1,0 +1,58 @@
+"""`decide`: which transitions and decisions follow from a fact that was just folded.
+
+Order of the rules: devices, then claims, then nodes, again until nothing is left to look at. Whatever they emit is folded at
+once so that the next rule sees it; `decide` takes all of it back, `settle` keeps it.
+"""
+
+from __future__ import annotations
+
+from dds_core.decide import claims, detach, devices, nodes
+from dds_core.decide.work import Work
+from dds_core.errors import Unsettled
+from dds_core.events import Event
+from dds_core.picture import Picture
+
+_ROUNDS = 64
+
+Caused = tuple[Event, int]
+"""An event and the index in its group of the event that caused it; the fact has index 0."""
+
+
+def decide(picture: Picture, at: int) -> list[Caused]:
+    """What follows from the fact that was folded last, at the instant `at`; the picture is left as it was."""
+    with picture.trial():
+        return settle(picture, at).emitted
+
+
+def settle(picture: Picture, at: int) -> Work:
+    """As `decide`, and what follows is folded. Before `Synced` nothing follows: the picture is not whole yet.
+
+    Raises Unsettled when the rules keep undoing each other, which is an error in them.
+    """
+    work = Work(picture, at)
+    if not picture.synced:
+        picture.dirty.clear()
+        return work
+    for _ in range(_ROUNDS):
+        if not picture.dirty:
+            return work
+        _round(work)
+    raise Unsettled(
+        f"the rules do not settle after {_ROUNDS} rounds; last: {type(work.emitted[-1][0]).__name__}",
+        fix="report this with the log",
+    )
+
+
+def _round(work: Work) -> None:
+    picture = work.picture
+    if picture.dirty.everything:
+        picture.touch_everything()
+    dirty = picture.dirty.take()
+    work.touched.add(dirty)
+    for uid in sorted(dirty.devices):
+        devices.step(work, uid)
+        detach.check_departures(work, uid)
+    for uid in sorted(dirty.claims):
+        claims.step(work, uid)
+    for name in sorted(dirty.nodes):
+        nodes.step(work, name)

@@ -1,0 +1,274 @@
+"""Giving devices back: which idle device goes, the fence around it, and the size that lets it go. Never trusted, always
+checked again: a victim that is wanted is unmarked, one that went wrong is told.
+
+The operator picks resources that are still attaching first and marked ones only second, so a size is lowered only when
+nothing is attaching, and by exactly the marked number.
+"""
+
+from __future__ import annotations
+
+from dds_core.decide.coverage import Cover
+from dds_core.decide.devices import BEING_ATTACHED
+from dds_core.decide.orders import Cell, cell_of, limits_of, published_free
+from dds_core.decide.work import Work
+from dds_core.events import (
+    Alerted,
+    AttachOrdered,
+    ClaimsListWanted,
+    DetachOrdered,
+    VictimMarked,
+    VictimUnmarked,
+)
+from dds_core.fold import HOUR
+from dds_core.lifecycle import IDLE, LEAVING, MARKED
+from dds_core.matching import could_satisfy
+from dds_core.model import AttachRequest, DeviceKey, FabricResource
+from dds_core.picture import Picture
+from dds_core.policy import MICROSECONDS
+from dds_core.rows import Fence
+
+
+def detach(work: Work, node: str, covers: list[Cover]) -> None:
+    """Check the fences of the node, go on with those that hold, and mark what has idled long enough."""
+    picture = work.picture
+    wanted = {found.resource.uid for one in covers for _, found in one.ready if found.resource is not None}
+    for uid in sorted(picture.resources_at[node]):
+        fence = picture.fences.get(uid)
+        if fence is not None:
+            _check_fence(work, picture.resources.rows[uid], fence, wanted)
+    if picture.mode == "attach":
+        return
+    models = {picture.resources.rows[uid].model for uid in picture.resources_at[node]}
+    for name in sorted(models):
+        model = picture.model(name)
+        if model is not None:
+            cell = cell_of(picture, node, model)
+            if cell.own is not None:
+                _mark_idle(work, cell, cell.own, wanted)
+                _lower(work, cell, cell.own)
+
+
+# --- fence -------------------------------------------------------------------------------------------------------------
+
+
+def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> None:
+    picture = work.picture
+    life = picture.devices.get(resource.uid)
+    if life is not None and life.state == LEAVING:
+        return
+    broken = _broken(picture, resource, fence, wanted)
+    if broken:
+        _unmark(work, resource, fence, broken)
+        return
+    if not fence.wanted and work.at >= fence_due(picture, fence):
+        work.want(ClaimsListWanted(resource=resource.uid, mode=picture.mode, fenced=fence.since), resource.uid)
+
+
+def fence_due(picture: Picture, fence: Fence) -> int:
+    return fence.since + picture.policy.fence_settle_seconds * MICROSECONDS
+
+
+def _broken(picture: Picture, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
+    """Why the victim may not go after all, "" while the fence holds."""
+    if picture.mode != "detach":
+        return f"mode is {picture.mode}"
+    if picture.holders[fence.key]:
+        return "a claim holds it"
+    if resource.uid in wanted:
+        return "a claim waits for it"
+    if _key_of(picture, resource) not in (None, fence.key):
+        return "its name on the node has changed"
+    if _could_be_taken(picture, resource, fence.key):
+        return "a pod nominated to the node could take it"
+    return ""
+
+
+def _key_of(picture: Picture, resource: FabricResource) -> DeviceKey | None:
+    keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    return min(keys) if keys else None
+
+
+def _could_be_taken(picture: Picture, resource: FabricResource, key: DeviceKey) -> bool:
+    """Whether a pending pod nominated to the node has a claim without allocation that the device could satisfy."""
+    for uid in picture.pods_nominated[resource.node]:
+        pod = picture.pods.rows[uid]
+        if pod.node or pod.deleting:
+            continue
+        known = picture.claims_of(pod)
+        if len(known) < len(pod.claims):
+            return True
+        if any(one.allocation is None and could_satisfy(picture, one, key) for one in known):
+            return True
+    return False
+
+
+def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> None:
+    """Take the mark off; if the detach was ordered already, ask for the size back."""
+    picture = work.picture
+    work.want(
+        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why, taint=fence.tainted),
+        resource.uid,
+    )
+    model = picture.model(resource.model)
+    if fence.ordered and model is not None:
+        cell = cell_of(picture, resource.node, model)
+        if cell.own is not None:
+            work.want(
+                AttachOrdered(
+                    node=cell.node,
+                    model=model.model,
+                    mode=picture.mode,
+                    request=cell.own.name,
+                    type=cell.type,
+                    size=cell.size + 1,
+                    previous=cell.own.size,
+                    uid=cell.own.uid,
+                    reason="victim wanted after its detach was ordered",
+                ),
+                cell.own.name,
+            )
+
+
+# --- victims -----------------------------------------------------------------------------------------------------------
+
+
+def idle_due(picture: Picture, uid: str) -> int:
+    """The instant at which an idle device has idled long enough to go."""
+    return picture.devices.rows[uid].idle_since + picture.policy.no_removal_seconds * MICROSECONDS
+
+
+def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
+    picture = work.picture
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
+    idle = [r for r in owned if r.uid not in wanted and _is_idle(picture, r.uid) and work.at >= idle_due(picture, r.uid)]
+    idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
+    low = limits_of(picture, cell.node, cell.model.model)[0]
+    marked = sum(_is_marked(picture, r.uid) for r in owned)
+    spare = cell.size + cell.others - marked - low
+    for resource in idle[: max(0, spare)]:
+        seconds = picture.policy.no_removal_seconds
+        mark(work, resource, f"idle for {seconds} s")
+
+
+def mark(work: Work, resource: FabricResource, reason: str) -> bool:
+    """Choose the device as the next to go, unless a fence around it would be broken at once."""
+    picture = work.picture
+    key = _key_of(picture, resource)
+    life = picture.devices.get(resource.uid)
+    if key is None or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, key):
+        return False
+    return work.want(
+        VictimMarked(
+            resource=resource.uid,
+            mode=picture.mode,
+            name=resource.name,
+            node=resource.node,
+            model=resource.model,
+            uuid=resource.uuid,
+            driver=key[0],
+            pool=key[1],
+            device=key[2],
+            reason=reason,
+            idle_since=life.idle_since,
+            taint=bool(picture.taint_rules),
+        ),
+        resource.uid,
+    )
+
+
+def may_mark(picture: Picture, at: int) -> bool:
+    """Detaches per hour are capped, and without a DeviceTaintRule the policy may forbid them."""
+    if not picture.taint_rules and picture.policy.detach_without_fence == "never":
+        return False
+    recent = sum(marked > at - HOUR for marked in picture.marks.rows.values())
+    return recent < picture.policy.detaches_per_hour
+
+
+def _is_idle(picture: Picture, uid: str) -> bool:
+    life = picture.devices.get(uid)
+    return life is not None and life.state == IDLE and uid not in picture.fences
+
+
+def _is_marked(picture: Picture, uid: str) -> bool:
+    life = picture.devices.get(uid)
+    return life is not None and life.state == MARKED
+
+
+def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
+    """Lower the size by exactly the marked victims, when nothing else could go in their place."""
+    picture = work.picture
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
+    victims = [r for r in owned if r.uid in picture.fences and not r.deleting]
+    if not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
+        return
+    if any(picture.fences.rows[r.uid].ordered for r in victims) or any(r.state in BEING_ATTACHED for r in owned):
+        return
+    if own.state != "Running" or own.acted_size != own.size or cell.size != own.size or not all(r.marked for r in victims):
+        return
+    if any(r.marked and r.uid not in picture.fences for r in owned):
+        return
+    work.want(
+        DetachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=picture.mode,
+            request=own.name,
+            uid=own.uid,
+            size=own.size - len(victims),
+            previous=own.size,
+            victims=tuple(sorted(r.uid for r in victims)),
+        ),
+        own.name,
+    )
+
+
+def check_departures(work: Work, uid: str) -> None:
+    """A device that leaves while another was marked, or under a claim, is told to a person."""
+    picture = work.picture
+    resource, life = picture.resources.get(uid), picture.devices.get(uid)
+    if resource is None or life is None or life.state != LEAVING:
+        return
+    fence = picture.fences.get(uid)
+    others = [o for o in picture.resources_of_request[resource.request] if (f := picture.fences.get(o)) and f.ordered]
+    if fence is None and others:
+        _alert(work, uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go")
+    key = fence.key if fence is not None else life.key or _key_of(picture, resource)
+    if key is not None and picture.holders[key]:
+        _alert(work, uid, "DetachedInUse", f"{resource.name} ({resource.uuid}) leaves {resource.node} while a claim holds {key[2]}")
+
+
+def _alert(work: Work, uid: str, reason: str, text: str) -> None:
+    if ("Alerted", f"{uid}:{reason}") not in work.picture.shown:
+        work.want(Alerted(of=uid, reason=reason, text=text, mode=work.picture.mode))
+
+
+# --- a pool that is empty ----------------------------------------------------------------------------------------------
+
+
+def rebalance(work: Work, node: str, covers: list[Cover]) -> None:
+    """When a claim waits and the pool shows nothing, mark the device of its model that has idled longest elsewhere."""
+    picture = work.picture
+    if not picture.policy.rebalance or picture.mode == "attach":
+        return
+    for covered in covers:
+        for name in dict.fromkeys(covered.missing):
+            model = picture.model(name)
+            if model is not None and published_free(picture, node, model) == 0:
+                _free_elsewhere(work, node, name, covered.missing.count(name))
+
+
+def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
+    picture = work.picture
+    on_the_way = [uid for uid, f in picture.fences.rows.items() if (r := picture.resources.get(uid)) and r.model == model and r.node != node]
+    candidates = []
+    for uid in picture.idle_of_model[model]:
+        resource = picture.resources.get(uid)
+        if resource is None or resource.node == node or uid in picture.fences:
+            continue
+        named = picture.model(model)
+        cell = cell_of(picture, resource.node, named) if named is not None else None
+        if cell is not None and cell.own is not None and cell.own.name == resource.request:
+            candidates.append((picture.devices.rows[uid].idle_since, resource.name, resource))
+    candidates.sort(key=lambda row: row[:2])
+    for _, _, resource in candidates[: max(0, count - len(on_the_way))]:
+        mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")

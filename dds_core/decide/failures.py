@@ -1,0 +1,118 @@
+"""Claims that will not get their device: noticed early, told with the fabric's words, and only after the cool-down was
+read back, so that the scheduler does not choose the same again."""
+
+from __future__ import annotations
+
+from dds_core.decide.work import Work
+from dds_core.events import Alerted, ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
+from dds_core.lifecycle import ATTACHED, claim_target
+from dds_core.model import Claim
+from dds_core.picture import Picture
+from dds_core.policy import MICROSECONDS
+from dds_core.rows import ClaimLife
+
+FAILED_CONDITION = "FabricDeviceFailed"
+
+
+def scheduler_of(picture: Picture, claim: Claim) -> str:
+    pods = picture.pods_of(claim)
+    return pods[0].scheduler if pods else ""
+
+
+def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
+    """The instant at which this attempt has taken too long."""
+    scheduler = scheduler_of(picture, claim)
+    timeout = picture.timeouts.get(scheduler)
+    learned = timeout.learned if timeout is not None and timeout.learned else None
+    return life.began + picture.policy.attach_budget(scheduler, learned)
+
+
+def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
+    """Fail the attempt when its budget is used up; say at once when nothing tells the node."""
+    picture = work.picture
+    if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
+        return
+    if not picture.node_of(claim):
+        _alert(work, claim, "NoNode", f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed")
+    if life.state != ATTACHED and work.at >= budget_due(picture, claim, life):
+        seconds = (budget_due(picture, claim, life) - life.began) // MICROSECONDS
+        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s")
+
+
+def fail(work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, model: str = "", *, observed: bool = False) -> None:
+    """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
+    cool the cell down."""
+    picture = work.picture
+    node = picture.node_of(claim) or life.node
+    models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
+    model = model or (models[0] if models else "")
+    decision = ClaimFailed(
+        claim=claim.uid, mode=picture.mode, attempt=life.attempt, reason=reason, message=message, node=node, model=model
+    )
+    if not work.want(decision):
+        return
+    target = claim_target("failed", life.state)
+    if (picture.live or observed) and target is not None:
+        work.emit(
+            ClaimMoved(
+                claim=claim.uid,
+                trigger="failed",
+                source=life.state,
+                target=target,
+                cycle=life.cycle,
+                attempt=life.attempt,
+                cause=f"{reason}: {message}",
+                devices=life.devices,
+            )
+        )
+    if node and model and (node, model) not in picture.cooling:
+        until = work.at + picture.policy.cool_down_seconds * MICROSECONDS
+        work.want(CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason), f"{node}/{model}")
+
+
+def tell_failures(work: Work, node: str) -> None:
+    """Set the failure condition on claims whose cool-down has been read back."""
+    picture = work.picture
+    for uid in sorted(picture.failed_at[node]):
+        failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
+        if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
+            continue
+        if not withdrawn(picture, failure.node, failure.model):
+            continue
+        entry = failure_entry(picture, claim, failure.reason, failure.message)
+        if entry is not None:
+            work.want(
+                FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=Signal(uid, (entry,)))
+            )
+
+
+def withdrawn(picture: Picture, node: str, model: str) -> bool:
+    """Whether the scheduler can no longer choose the model from the pool on the node: its pool label was seen gone."""
+    found, named = picture.node(node), picture.model(model)
+    if found is None or named is None:
+        return True
+    return found.labels.get(f"{picture.config.prefix}/{named.device}") != "true"
+
+
+def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> Entry | None:
+    """The failure on the first own result that is not ready: the scheduler looks no further."""
+    true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
+    for _, result, _ in picture.pool_results(claim.allocation):
+        if all((*result.key, name) in true for name in result.binding):
+            continue
+        names = [name for name in result.failure if name == FAILED_CONDITION] or list(result.failure)
+        if names:
+            return Entry(result.driver, result.pool, result.device, names[0], reason, message, result.share)
+    return None
+
+
+def end_cool_downs(work: Work, node: str) -> None:
+    for cell in sorted(work.picture.cooling_at[node]):
+        if work.at >= work.picture.cooling.rows[cell].until:
+            work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))
+
+
+def _alert(work: Work, claim: Claim, reason: str, text: str) -> None:
+    decision = Alerted(of=claim.uid, reason=reason, text=text, mode=work.picture.mode)
+    if ("Alerted", f"{claim.uid}:{reason}") not in work.picture.shown:
+        work.want(decision)

@@ -1,0 +1,82 @@
+"""The pool labels of a node: whether the scheduler may choose a model from the pool there. Written on change only, and on
+nodes of a fabric only."""
+
+from __future__ import annotations
+
+from dds_core.decide.coverage import Cover
+from dds_core.decide.orders import cell_of, conflicting_model, limits_of
+from dds_core.decide.work import Work
+from dds_core.events import NodeLabelled
+from dds_core.lifecycle import IDLE
+from dds_core.model import Model, Node
+from dds_core.picture import Picture
+
+READY = "-ready"
+
+
+def label(work: Work, name: str, covers: list[Cover]) -> None:
+    picture = work.picture
+    node, config = picture.node(name), picture.config
+    if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
+        return
+    waiting: dict[str, int] = {}
+    for one in covers:
+        for _, _, model in picture.pool_results(one.claim.allocation):
+            waiting[model.model] = waiting.get(model.model, 0) + 1
+    changes: dict[str, str | None] = {}
+    reasons: list[str] = []
+    for model in config.models:
+        why_not = reason_against(picture, node, model, waiting.get(model.model, 0))
+        _compare(picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not)
+    _remove_stale(picture, node, changes, reasons)
+    if changes:
+        reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
+        work.want(NodeLabelled(node=name, labels=changes, mode=picture.mode, reason=reason), name)
+
+
+def _compare(
+    picture: Picture, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
+) -> None:
+    intended = picture.labelled.get((node.name, key))
+    current = intended if intended is not None else node.labels.get(key, "")
+    if current != wanted:
+        changes[key] = wanted or None
+        if why:
+            reasons.append(why)
+
+
+def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> str:
+    """Why the scheduler should not choose the model from the pool on the node, "" when it may."""
+    cooling = picture.cooling.get((node.name, model.model))
+    if cooling is not None:
+        return f"{model.model} is cooling down after {cooling.reason}"
+    rival = conflicting_model(picture, node.name, model)
+    if rival:
+        return f"{model.model} may not share the node with {rival}"
+    low, top = limits_of(picture, node.name, model.model)
+    cell = cell_of(picture, node.name, model)
+    idle = sum(
+        (life := picture.devices.get(uid)) is not None and life.state == IDLE and picture.resources.rows[uid].model == model.model
+        for uid in picture.resources_at[node.name]
+    )
+    taken = cell.size + cell.others
+    if taken >= top and idle <= waiting:
+        return f"the node has its {top} of {model.model}"
+    return ""
+
+
+def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
+    """Pool labels of models that are no longer configured, and ready labels whose hand-over is over."""
+    config = picture.config
+    known = {model.device for model in config.models}
+    handing_over = any(row.node == node.name for row in picture.hand_overs.rows.values())
+    for key, value in node.labels.items():
+        stem, _, name = key.rpartition("/")
+        if stem != config.prefix or value != "true" or name in known or name == "fabric":
+            continue
+        ready = name.endswith(READY) and name.removesuffix(READY) in known
+        if ready and (handing_over or picture.policy.hand_over == "prefer"):
+            continue
+        if picture.labelled.get((node.name, key)) != "":
+            changes[key] = None
+            reasons.append("no hand-over is under way" if ready else f"{name} is not configured any more")

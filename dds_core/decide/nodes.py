@@ -1,0 +1,79 @@
+"""Everything that is decided for one node: which waiting claim has its device, what to order, hand over and give back."""
+
+from __future__ import annotations
+
+from dds_core.decide.coverage import Cover, cover
+from dds_core.decide.detach import detach, rebalance
+from dds_core.decide.failures import end_cool_downs, fail, tell_failures
+from dds_core.decide.handover import drop_overdue, hand_over, reserve
+from dds_core.decide.labels import label
+from dds_core.decide.orders import order, prewarm
+from dds_core.decide.work import Work
+from dds_core.events import ClaimMoved
+from dds_core.lifecycle import ATTACHED, PENDING, claim_target
+from dds_core.policy import MICROSECONDS
+
+
+def step(work: Work, node: str) -> None:
+    if not node:
+        return
+    drop_overdue(work, node)
+    covers = cover(work.picture, node)
+    for covered in covers:
+        _advance(work, covered, node)
+    order(work, node, covers)
+    for covered in covers:
+        if covered.complete:
+            hand_over(work, covered.claim, node)
+    rebalance(work, node, covers)
+    detach(work, node, covers)
+    prewarm(work, node)
+    end_cool_downs(work, node)
+    label(work, node, covers)
+    tell_failures(work, node)
+
+
+def _advance(work: Work, covered: Cover, node: str) -> None:
+    """`device_ready` once every unit has its device (in live modes only with our reservation), `ordered` once every unit
+    is asked for, `failed` when the fabric has said no for long enough."""
+    life = work.picture.lives.rows[covered.claim.uid]
+    if covered.complete:
+        if reserve(work, covered, life, node) or not work.picture.live:
+            names = ", ".join(found.uuid or found.key[2] for _, found in covered.ready)
+            _move(work, covered, "device_ready", f"{names} {'is' if len(covered.ready) == 1 else 'are'} there and free")
+        return
+    if covered.asked and life.state == PENDING:
+        _move(work, covered, "ordered", _asked_cause(work, covered, node))
+    for model, uid in covered.erring:
+        since = work.picture.erring.get(uid)
+        if since is not None and work.at >= since + work.picture.policy.error_grace_seconds * MICROSECONDS:
+            resource = work.picture.resources.rows[uid]
+            life = work.picture.lives.rows[covered.claim.uid]
+            fail(work, covered.claim, life, "AttachFailed", resource.error, model, observed=True)
+            return
+
+
+def _asked_cause(work: Work, covered: Cover, node: str) -> str:
+    models = {model.model for _, _, model in work.picture.pool_results(covered.claim.allocation)}
+    rows = (work.picture.requests.rows[uid] for uid in sorted(work.picture.requests_at[node]))
+    named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
+    return "; ".join(named) or "our order covers it"
+
+
+def _move(work: Work, covered: Cover, trigger: str, cause: str) -> None:
+    life = work.picture.lives.rows[covered.claim.uid]
+    target = claim_target(trigger, life.state)
+    if target is None or (life.state == ATTACHED and target == ATTACHED):
+        return
+    work.emit(
+        ClaimMoved(
+            claim=covered.claim.uid,
+            trigger=trigger,
+            source=life.state,
+            target=target,
+            cycle=life.cycle,
+            attempt=life.attempt,
+            cause=cause,
+            devices=covered.resources,
+        )
+    )

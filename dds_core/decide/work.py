@@ -1,0 +1,46 @@
+"""One run of the rules: what was emitted so far, and the gate that every decision passes.
+
+Whatever is emitted is folded at once, so that the next rule sees it.
+"""
+
+from __future__ import annotations
+
+from dds_core.events import Decision, Event, encode
+from dds_core.fold import apply, shown_key
+from dds_core.picture import Dirty, Picture
+
+
+class Work:
+    """`emitted` holds (event, index in the group of what caused it); the fact that started the run has index 0.
+    `touched` is all that was looked at."""
+
+    def __init__(self, picture: Picture, at: int) -> None:
+        self.picture = picture
+        self.at = at
+        self.emitted: list[tuple[Event, int]] = []
+        self.touched = Dirty()
+        self._newest: dict[str, int] = {}
+
+    def emit(self, event: Event) -> None:
+        """Record and fold. The cause is the newest event of the same stream in this group, else the fact."""
+        stream = event.subject
+        cause = self._newest.get(stream, 0)
+        apply(self.picture, event, self.at)
+        self.emitted.append((event, cause))
+        self._newest[stream] = len(self.emitted)
+
+    def want(self, decision: Decision, target: str = "") -> bool:
+        """Emit a decision unless it was already shown (mode observe) or its write was refused lately.
+
+        target: what the adapter will name in the outcome of the write; the decision's subject when left out.
+        """
+        picture = self.picture
+        if not picture.live:
+            if picture.shown.get(shown_key(decision)) == encode(decision):
+                return False
+        else:
+            refusal = picture.refusals.get((type(decision).__name__, target or decision.subject))
+            if refusal is not None and self.at < refusal.until:
+                return False
+        self.emit(decision)
+        return True
