@@ -1,0 +1,86 @@
+"""Files that appear whole or not at all, and what the operating system says against them in the project's own
+errors."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from dds_core.errors import CorruptFile, FileError, TruncatedFile
+
+_GZIP = b"\x1f\x8b"
+_BUFFER = 1 << 18
+
+
+@contextmanager
+def new_file(path: str, *, replace: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write that takes the name `path` only when the block ends well and its bytes are on the disk.
+
+    Gzipped when the name ends in `.gz`, with the same bytes for the same content. Raises `FileError`; unless
+    `replace` is given, also when the file is there already.
+    """
+    path = os.path.abspath(path)
+    if not replace and os.path.lexists(path):
+        raise FileError("it is there already", where=path, fix="choose another name or remove it")
+    temporary = f"{path}.{os.getpid()}.part"
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        with os.fdopen(handle, "wb", buffering=_BUFFER) as raw:
+            if path.endswith(".gz"):
+                with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, _BUFFER) as buffered:
+                    yield buffered
+            else:
+                yield raw
+            raw.flush()
+            os.fsync(raw.fileno())
+        os.rename(temporary, path)
+        _sync_folder(os.path.dirname(path))
+    except OSError as error:
+        raise file_error(error, path) from error
+    finally:
+        with suppress(OSError):  # it has its own name by now, or was never made
+            os.remove(temporary)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a plain or gzipped file; raises `FileError`, also for what goes wrong while reading
+    in the block."""
+    try:
+        with io.BufferedReader(io.FileIO(path), _BUFFER) as raw:
+            packed = raw.peek(2)[:2] == _GZIP
+            with io.BufferedReader(gzip.GzipFile(fileobj=raw), _BUFFER) if packed else raw as lines:
+                yield lines
+    except EOFError as error:
+        raise TruncatedFile("its compressed data ends early", where=path, fix="get the whole file again") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise CorruptFile(f"its compressed data is damaged ({error})", where=path, fix="get the file again") from error
+    except OSError as error:
+        raise file_error(error, path) from error
+
+
+def file_error(error: OSError, path: str) -> FileError:
+    """What the operating system said, as an error of ours."""
+    fix = {
+        errno.ENOSPC: "make room, then run the command again",
+        errno.EDQUOT: "make room, then run the command again",
+        errno.EFBIG: "raise the limit on file sizes, then run the command again",
+        errno.ENOENT: "check the path",
+        errno.EISDIR: "name a file",
+    }.get(error.errno or 0, "check path and permissions")
+    return FileError(error.strerror or str(error), where=path, fix=fix)
+
+
+def _sync_folder(folder: str) -> None:
+    """The new name itself has to be on the disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,161 @@
+"""Reading a log file as an `EventSource`, line by line. It never repairs and never skips: what is not as it should be
+ends the read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import IO, TypeVar
+
+from dds_adapters.jsonl.files import opened
+from dds_core.errors import BrokenChain, CorruptFile, DdsError, NotALogFile, TruncatedFile
+from dds_core.log.checks import check_part
+from dds_core.log.codec import (
+    CLOSING,
+    FORMAT,
+    HEADING,
+    BadLine,
+    Heading,
+    decode_closing,
+    decode_envelope,
+    decode_heading,
+    decode_lean,
+)
+from dds_core.log.envelope import Envelope, LeanEvent
+from dds_core.log.interface import BATCH
+
+_E = TypeVar("_E", Envelope, LeanEvent)
+
+
+def is_log_file(path: str) -> bool:
+    """Whether the file begins like a log file of ours; False for anything that cannot be read."""
+    try:
+        with opened(path) as lines:
+            return lines.read(len(HEADING)) == HEADING
+    except DdsError:
+        return False
+
+
+class JsonlLog:
+    """An export or archive, plain or gzipped, as an `EventSource`.
+
+    Raises `NotALogFile`, `TruncatedFile`, `CorruptFile` or `FileError`; and, while reading, `BrokenChain` where a
+    position is missing or stands in the wrong place. The hashes themselves are checked by
+    `dds_core.log.verify_chain`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.heading = self._read_heading()
+
+    @property
+    def name(self) -> str:
+        """The log's name, `<cluster>/<component>`."""
+        return self.heading.log
+
+    def span(self) -> tuple[int, int]:
+        """First and last position in the file, as its header says."""
+        return self.heading.after + 1, self.heading.until
+
+    def read(
+        self,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        types: Collection[str] | None = None,
+        batch: int = BATCH,
+    ) -> Iterator[Envelope]:
+        """As in `EventSource`; a file is read line by line, whatever `batch` says."""
+        return self._events(decode_envelope, after, until, stream, types)
+
+    def read_lean(
+        self,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        types: Collection[str] | None = None,
+        batch: int = BATCH,
+    ) -> Iterator[LeanEvent]:
+        """As in `EventSource`."""
+        return self._events(decode_lean, after, until, stream, types)
+
+    def _read_heading(self) -> Heading:
+        with opened(self.path) as lines:
+            line = lines.readline(64 * 1024)
+        if not line:
+            raise NotALogFile("it is empty", where=self.path, fix="name an export or archive of a log")
+        if not line.startswith(HEADING):
+            raise NotALogFile("it is no export or archive of a log", where=self.path, fix="name one, or a database URL")
+        if not line.endswith(b"\n"):
+            raise self._truncated(1)
+        try:
+            heading = decode_heading(line)
+        except BadLine as error:
+            raise self._corrupt(1, error) from None
+        if heading.dds_log != FORMAT:
+            what = f"its format is {heading.dds_log}, this version of dds reads {FORMAT}"
+            raise NotALogFile(what, where=self.path, fix="use the version of dds that wrote it, or a newer one")
+        return heading
+
+    def _events(
+        self,
+        decode: Callable[[bytes], _E],
+        after: int,
+        until: int | None,
+        stream: str | None,
+        types: Collection[str] | None,
+    ) -> Iterator[_E]:
+        check_part(self.name, self.heading.after, after)
+        last = self.heading.until if until is None else min(until, self.heading.until)
+        wanted = None if types is None else frozenset(types)
+        with opened(self.path) as lines:
+            lines.readline()
+            for event in self._decoded(lines, decode, max(after, self.heading.after), last):
+                if (stream is None or event.stream == stream) and (wanted is None or event.type in wanted):
+                    yield event
+
+    def _decoded(self, lines: IO[bytes], decode: Callable[[bytes], _E], after: int, last: int) -> Iterator[_E]:
+        """The events of positions after `after`, up to `last`; a read to the end of the file checks its
+        closing line too."""
+        position, event = self.heading.after, None
+        for line in lines:
+            if line.startswith(CLOSING):
+                self._check_closing(line, position, event, lines)
+                return
+            position += 1
+            if position <= after:
+                continue
+            if position > last and last < self.heading.until:
+                return
+            event = self._decode(decode, line, position)
+            if event.position != position:
+                raise BrokenChain(self.name, position, f"position {event.position} stands here")
+            yield event
+        raise self._truncated(position - self.heading.after + 2)
+
+    def _decode(self, decode: Callable[[bytes], _E], line: bytes, position: int) -> _E:
+        number = position - self.heading.after + 1
+        try:
+            return decode(line)
+        except BadLine as error:
+            if not line.endswith(b"\n"):
+                raise self._truncated(number) from None
+            raise self._corrupt(number, error) from None
+
+    def _check_closing(self, line: bytes, position: int, event: Envelope | LeanEvent | None, rest: IO[bytes]) -> None:
+        number = position - self.heading.after + 2
+        try:
+            closing = decode_closing(line)
+        except BadLine as error:
+            raise (self._corrupt(number, error) if line.endswith(b"\n") else self._truncated(number)) from None
+        if rest.read(1):
+            raise self._corrupt(number + 1, ValueError("it goes on after the closing line"))
+        if position != self.heading.until or closing.end != position:
+            raise BrokenChain(self.name, position + 1, f"it is missing, the file should end at {self.heading.until}")
+        if isinstance(event, Envelope) and event.hash.hex() != closing.hash:
+            raise BrokenChain(self.name, position, "the closing line has another hash")
+
+    def _truncated(self, number: int) -> TruncatedFile:
+        return TruncatedFile(f"it ends early, in line {number}", where=self.path, fix="get the whole file again")
+
+    def _corrupt(self, number: int, error: Exception) -> CorruptFile:
+        return CorruptFile(f"line {number} is damaged ({error})", where=self.path, fix="get the file again")

@@ -1,0 +1,86 @@
+"""Writing a log, or a part of it, to a file, unchanged and with its hashes; and erasing data from such a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from dds_adapters.jsonl.files import new_file
+from dds_adapters.jsonl.reading import JsonlLog
+from dds_core.errors import BrokenChain
+from dds_core.log.chain import ChainCheck, ChainReport, checked
+from dds_core.log.codec import (
+    FORMAT,
+    Closing,
+    Heading,
+    encode_closing,
+    encode_envelope,
+    encode_heading,
+)
+from dds_core.log.envelope import LOG_OPENED, Envelope, Head
+from dds_core.log.interface import EventLog
+
+Progress = Callable[[int], None]
+"""Told the newest position, every `_STEP` events."""
+
+_STEP = 1000
+
+
+def silent(position: int) -> None:
+    """No progress wanted."""
+
+
+def export(log: EventLog, path: str, *, until: int | None = None, progress: Progress = silent) -> ChainReport:
+    """Write what the log holds, up to `until`, to a new file; the chain is checked on the way.
+
+    Raises `FileError` and `BrokenChain`, and then there is no file.
+    """
+    head = log.head()
+    last = head.position if until is None else min(until, head.position)
+    return write_log(path, heading_of(head, last), log.read(head.archived, last), progress=progress)
+
+
+def heading_of(head: Head, until: int) -> Heading:
+    """The header of a file with all that the log holds up to `until`."""
+    return Heading(FORMAT, head.log, head.cluster, head.component, head.archived, until)
+
+
+def write_log(
+    path: str, heading: Heading, envelopes: Iterable[Envelope], *, replace: bool = False, progress: Progress = silent
+) -> ChainReport:
+    """Write these envelopes, which must be just what the header says, to a new file; gives what was checked."""
+    check = ChainCheck()
+    with new_file(path, replace=replace) as file:
+        file.write(encode_heading(heading) + b"\n")
+        position = heading.after
+        for envelope in checked(envelopes, check):
+            file.write(encode_envelope(envelope) + b"\n")
+            position = envelope.position
+            if position % _STEP == 0:
+                progress(position)
+        report = check.report()
+        if position != heading.until or (report.events and report.first != heading.after + 1):
+            raise BrokenChain(heading.log, position + 1, f"it is missing, {heading.until} is the last one wanted")
+        file.write(encode_closing(Closing(position, report.hash.hex())) + b"\n")
+    progress(position)
+    return report
+
+
+def redact_file(path: str, *, positions: Iterable[int] = (), stream: str | None = None) -> int:
+    """Erase data and salt of these events from an export or archive, as `EventLog.redact` does in a log; gives
+    how many.
+
+    The file is replaced as a whole; copies of it elsewhere are not touched.
+    """
+    source, chosen, erased = JsonlLog(path), set(positions), 0
+
+    def redacted(e: Envelope) -> Envelope:
+        nonlocal erased
+        if e.redacted or e.type == LOG_OPENED or not (e.position in chosen or e.stream == stream):
+            return e
+        erased += 1
+        return msgspec.structs.replace(e, data=None, salt=None)
+
+    write_log(path, source.heading, map(redacted, source.read(source.heading.after)), replace=True)
+    return erased
