@@ -1,7 +1,7 @@
-"""Foreign words (a fabric's or an operator's error text): made safe to keep, and compared without what differs at each retry.
+"""Foreign words (a fabric's or an operator's error text), made safe to keep, and compared as a reader would.
 
-Everything that another system says passes `scrub` before it gets into an event. The rules would rather remove a harmless word
-than keep a secret. Nothing here may quote what it removed.
+Everything that another system says passes `scrub` before it gets into an event. The rules would rather remove a
+harmless word than keep a secret. Nothing here may quote what it removed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _MAX_READ = 16_384  # characters looked at; the rest cannot be part of what is k
 
 # Every repetition that can start anywhere is bounded, so that no text takes more than linear time.
 _SECRET_NAME = (
-    r"(?:pass(?:word|wd|phrase|code)|(?<!com)(?<!by)(?<!sur)pass(?![a-z])|pwd|secret|token|api[-_ ]?key|access[-_ ]?key|"
-    r"private[-_ ]?key|encryption[-_ ]?key|credentials?|authorization|cookie|session[-_ ]?(?:id|key|state)|signature|"
+    r"(?:pass(?:word|wd|phrase|code)|(?<!com)(?<!by)(?<!sur)pass(?![a-z])|pwd|secret|token|api[-_ ]?key|"
+    r"access[-_ ]?key|private[-_ ]?key|encryption[-_ ]?key|credentials?|authorization|cookie|signature|"
+    r"session[-_ ]?(?:id|key|state)|"
     r"(?<![a-z])sig(?![a-z])|(?<![a-z])otp(?![a-z])|client[-_ ]?assertion)"
 )
 _QUOTE = r"(?:\\*[\"'])"
@@ -45,7 +46,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             rf"\1{REMOVED}",
         ),
         # --password value, password 'value', <password>value</password>
-        (rf"((?<![\w-])--?[\w-]{{0,40}}{_SECRET_NAME}[\w-]{{0,40}}\s+)(?:{_QUOTED_VALUE}|{_BARE_VALUE})", rf"\1{REMOVED}"),
+        (
+            rf"((?<![\w-])--?[\w-]{{0,40}}{_SECRET_NAME}[\w-]{{0,40}}\s+)(?:{_QUOTED_VALUE}|{_BARE_VALUE})",
+            rf"\1{REMOVED}",
+        ),
         (rf"({_SECRET_NAME}\s+(?:is\s+|was\s+)?)(?:{_QUOTED_VALUE})", rf"\1{REMOVED}"),
         (rf"(<[\w:.-]{{0,40}}{_SECRET_NAME}[\w.-]{{0,40}}>)[^<]*", rf"\1{REMOVED}"),
         # what looks like a token wherever it stands: JWT, well-known prefixes, a long run of mixed letters and digits
@@ -82,13 +86,13 @@ def _shortened(text: str) -> str:
 _WORD = re.compile(r"[^\s,;()\[\]{}\"'=<>|]+")
 _CODE = re.compile(r"[A-Z]{1,2}[0-9]{2,5}[A-Z]{0,4}")  # an error code (E02XXXX, E40010), though it holds digits
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")  # the suffix of metadata.generateName
-_CALENDAR = frozenset(
-    "mon tue wed thu fri sat sun jan feb mar apr may jun jul aug sep oct nov dec utc gmt am pm".split()
+_CALENDAR = re.compile(
+    r"mon|tue|wed|thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|utc|gmt|am|pm", re.IGNORECASE
 )
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two texts say the same, ids, numbers and times apart; an empty text says something else than any other."""
+    """Whether two texts say the same, apart from ids, numbers and times. An empty text is like no other."""
     if one == other:
         return True
     if not one or not other:
@@ -108,7 +112,7 @@ def _words(text: str) -> list[str]:
             words.append(word)
         elif not any(c.isdigit() for c in word):
             plain = _GENERATED.sub("", word).casefold()
-            if plain and plain not in _CALENDAR:
+            if plain and not _CALENDAR.fullmatch(plain):
                 words.append(plain)
         elif suffix := _GENERATED.search(word):  # name-x7k2q: the name is kept when the digits are all in the suffix
             stem = word[: suffix.start()]

@@ -1,0 +1,31 @@
+"""Kubernetes as the scaler sees it: raw watch events in, facts out, and recordings of raw watch streams.
+
+Nothing here decides. What the API server sent is decoded as far as the engine reads it; the rest is never even looked
+at, so that no Secret, environment value or opaque device configuration can get into an event.
+"""
+
+from dds_adapters.kubernetes.decode import Fault
+from dds_adapters.kubernetes.recording import NotARecording, RecordedEvent, read_recording
+from dds_adapters.kubernetes.translate import (
+    RESOURCES,
+    NamedView,
+    Translator,
+    UnknownResource,
+    UnknownWatchType,
+    View,
+    WatchFailed,
+)
+
+__all__ = [
+    "RESOURCES",
+    "Fault",
+    "NamedView",
+    "NotARecording",
+    "RecordedEvent",
+    "Translator",
+    "UnknownResource",
+    "UnknownWatchType",
+    "View",
+    "WatchFailed",
+    "read_recording",
+]

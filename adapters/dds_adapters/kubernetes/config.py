@@ -1,0 +1,201 @@
+"""The ConfigMap that tells which device models the fabric has, which labels are ours, and how far the scaler may go.
+
+The rules are those of the pool publisher, the stricter of the two programs that read the same text. Each entry is
+judged by itself: a bad one is left out and named, the others stand. A bad `label-prefix`, `fabric-id-range` or
+`device-info` as a whole leaves what was in force before. A bad `mode` means `observe`, because somebody is reaching
+for the brake. Nothing here may quote a value, apart from the model name that identifies an entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dds_adapters.kubernetes import objects, yamltext
+from dds_adapters.kubernetes.decode import Fault, read
+from dds_core.model import Config, Model
+
+NAME = "composable-dra-dds"
+NAMESPACE = "composable-dra"
+MODES = ("observe", "attach", "detach")
+
+MAX_INDEX = 10_000
+MAX_MODEL = 1000  # bytes
+MAX_ATTRIBUTES = 32
+MAX_ATTRIBUTE = 64  # bytes
+MAX_DRIVER = 63
+MAX_DEVICE = 50
+MAX_CONFLICTS = 100
+MAX_PREFIX = 100
+MAX_FABRICS = 100
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL = re.compile(_LABEL)
+_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+DEVICE_INFO = "data.device-info"
+
+
+def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
+    """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
+    found = read(objects.config_map, raw, "ConfigMap", "", ("v1",))
+    data = found.data or objects.ConfigData()
+    before = previous or Config(uid=found.metadata.uid)
+    faults: list[Fault] = []
+    prefix, models, fabrics = before.prefix, before.models, before.fabrics
+    try:
+        prefix = _prefix(data.label_prefix)
+    except Fault as fault:
+        faults.append(fault)
+    try:
+        fabrics = _fabrics(data.fabric_id_range)
+    except Fault as fault:
+        faults.append(fault)
+    try:
+        models, bad = _models(data.device_info)
+        faults.extend(bad)
+    except Fault as fault:
+        faults.append(fault)
+    mode = data.mode or ""
+    if mode and mode not in MODES:
+        faults.append(Fault("data.mode", f"is not {', '.join(MODES)}: taken as {MODES[0]}"))
+        mode = MODES[0]
+    return Config(found.metadata.uid, prefix, models, fabrics, mode), tuple(faults)
+
+
+def _prefix(text: str | None) -> str:
+    if text is None:
+        return Config(uid="").prefix
+    if len(text) > MAX_PREFIX or not _DNS_SUBDOMAIN.fullmatch(text):
+        raise Fault("data.label-prefix", f"is not a DNS subdomain of at most {MAX_PREFIX} characters")
+    return text
+
+
+def _fabrics(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    field = "data.fabric-id-range"
+    found = yamltext.parse(field, text)
+    if not isinstance(found, list) or len(found) > MAX_FABRICS or not all(_whole(one) for one in found):
+        raise Fault(field, f"is not a list of at most {MAX_FABRICS} whole numbers")
+    return tuple(found)
+
+
+def _models(text: str | None) -> tuple[tuple[Model, ...], list[Fault]]:
+    """The entries that are as they should be, and a fault for each that is not."""
+    if text is None:
+        raise Fault(DEVICE_INFO, "is missing")
+    found = yamltext.parse(DEVICE_INFO, text)
+    if not isinstance(found, list):
+        raise Fault(DEVICE_INFO, "is not a list")
+    models: list[Model] = []
+    faults: list[Fault] = []
+    for position, entry in enumerate(found):
+        try:
+            model = _model(_label(position, entry), entry)
+            _refuse_second(_label(position, entry), model, models)
+        except Fault as fault:
+            faults.append(fault)
+        else:
+            models.append(model)
+    return tuple(models), faults
+
+
+def _label(position: int, entry: Any) -> str:
+    """How an entry is named: by its model where that is readable, else by its place in the list."""
+    name = entry.get("cdi-model-name") if isinstance(entry, dict) else None
+    readable = isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
+    return f"{DEVICE_INFO}[{name}]" if readable else f"{DEVICE_INFO}[{position}]"
+
+
+def _model(place: str, entry: Any) -> Model:
+    if not isinstance(entry, yamltext.Mapping):
+        raise Fault(place, "is not a mapping")
+    for key in _repeated(entry):
+        raise Fault(place, f"gives {key} twice")
+    index: Any = entry.get("index")
+    if not _whole(index) or not 0 <= index <= MAX_INDEX:
+        raise Fault(f"{place}.index", f"is not a whole number from 0 to {MAX_INDEX}")
+    return Model(
+        index=index,
+        model=_text(place, entry, "cdi-model-name", MAX_MODEL),
+        device=_matching(
+            place, entry, "k8s-device-name", _DNS_LABEL, f"a DNS label of at most {MAX_DEVICE}", MAX_DEVICE
+        ),
+        driver=_matching(
+            place, entry, "driver-name", _DNS_SUBDOMAIN, f"a DNS subdomain of at most {MAX_DRIVER}", MAX_DRIVER
+        ),
+        attributes=_attributes(f"{place}.dra-attributes", entry.get("dra-attributes")),
+        conflicts=_conflicts(f"{place}.cannot-coexist-with", entry.get("cannot-coexist-with")),
+    )
+
+
+def _repeated(entry: yamltext.Mapping) -> Iterator[str]:
+    """The known keys that stand twice in an entry (unknown ones are nobody's business)."""
+    known = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with")
+    return (key for key in known if key in entry.repeated)
+
+
+def _refuse_second(place: str, model: Model, models: list[Model]) -> None:
+    """Of two entries with the same identity the first stands."""
+    for key, value, others in (
+        ("index", model.index, {one.index for one in models}),
+        ("cdi-model-name", model.model, {one.model for one in models}),
+        ("k8s-device-name", model.device, {one.device for one in models}),
+    ):
+        if value in others:
+            raise Fault(f"{place}.{key}", "an entry before it has the same")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _text(place: str, entry: yamltext.Mapping, key: str, limit: int) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= limit:
+        raise Fault(f"{place}.{key}", f"is not a text of 1 to {limit} bytes")
+    return value
+
+
+def _matching(place: str, entry: yamltext.Mapping, key: str, pattern: re.Pattern[str], form: str, limit: int) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or len(value) > limit or not pattern.fullmatch(value):
+        raise Fault(f"{place}.{key}", f"is not {form} characters")
+    return value
+
+
+def _attributes(place: str, found: Any) -> dict[str, str]:
+    if not isinstance(found, yamltext.Mapping):
+        raise Fault(place, "is not a mapping")
+    if len(found) > MAX_ATTRIBUTES:
+        raise Fault(place, f"has more than {MAX_ATTRIBUTES} entries")
+    if found.repeated:
+        raise Fault(place, "gives an attribute twice")
+    if "productName" not in found:
+        raise Fault(f"{place}.productName", "is missing")
+    for name, value in found.items():
+        if not _qualified(name):
+            raise Fault(place, "a name is not a qualified name, [domain/]name")
+        if not isinstance(value, str) or len(value.encode()) > MAX_ATTRIBUTE:
+            raise Fault(f"{place}.{name}", f"is not a text of at most {MAX_ATTRIBUTE} bytes (put numbers in quotes)")
+    return dict(found)
+
+
+def _qualified(name: str) -> bool:
+    prefix, slash, rest = name.rpartition("/")
+    if slash and (len(prefix) > 253 or not _DNS_SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return bool(_NAME_PART.fullmatch(rest))
+
+
+def _conflicts(place: str, found: Any) -> tuple[int, ...]:
+    if found is None:
+        raise Fault(place, "is missing (an empty list says: coexists with all)")
+    if not isinstance(found, list) or len(found) > MAX_CONFLICTS:
+        raise Fault(place, f"is not a list of at most {MAX_CONFLICTS} indexes")
+    if not all(_whole(one) and 0 <= one <= MAX_INDEX for one in found):
+        raise Fault(place, f"an index is not a whole number from 0 to {MAX_INDEX}")
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""Recordings of raw watch streams: JSON lines {"ts", "resource", "type", "object"}, plain or gzipped.
+
+A recording is untrusted input. Whatever is wrong with one is said in one line, with the line where it was found;
+nothing here translates or keeps events.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+from msgspec import Struct
+
+from dds_adapters.kubernetes.decode import instant
+from dds_adapters.kubernetes.objects import Instant
+from dds_core.errors import CorruptFile, FileError, TruncatedFile
+
+MAX_LINE = 16 * 1024 * 1024
+"""Longest line in bytes; the API server takes no object that comes near it."""
+
+_GZIP = b"\x1f\x8b"
+
+
+class NotARecording(FileError):
+    """The file is empty or of another form."""
+
+
+class RecordedEvent(Struct, frozen=True):
+    """One watch event: `at` is its arrival, `raw` the object's JSON as it was received."""
+
+    at: int
+    resource: str
+    type: str
+    raw: bytes
+
+
+class _Line(Struct, frozen=True):
+    ts: Instant
+    resource: str
+    type: str
+    object: msgspec.Raw
+
+
+_line = msgspec.json.Decoder(_Line)
+
+
+def read_recording(path: str | Path) -> Iterator[RecordedEvent]:
+    """Yield the events of a recording in their order, holding one line at a time.
+
+    Raises FileError (cannot be opened), NotARecording (empty or of another form), TruncatedFile and CorruptFile, all of
+    them possibly after events were yielded.
+    """
+    path = Path(path)
+    number = 0
+    with ExitStack() as stack:
+        try:
+            file = _opened(path, stack)
+            for number, line in enumerate(_lines(file, path), start=1):
+                yield _decoded(line, path, number)
+        except OSError as e:
+            if isinstance(e, gzip.BadGzipFile):
+                raise _corrupt(path, number + 1) from None
+            raise FileError(
+                f"cannot be read: {e.strerror or e}", where=str(path), fix="give the path of a recording"
+            ) from None
+        except EOFError:
+            raise _truncated(path, number + 1) from None
+        except zlib.error:
+            raise _corrupt(path, number + 1) from None
+    if number == 0:
+        raise NotARecording("the file is empty", where=str(path), fix="give a recording of watch events")
+
+
+def _opened(path: Path, stack: ExitStack) -> IO[bytes]:
+    """The file's lines, unpacked if it is gzipped, whatever its name says."""
+    file = stack.enter_context(path.open("rb"))
+    start = file.read(len(_GZIP))
+    file.seek(0)
+    return stack.enter_context(cast(IO[bytes], gzip.open(file))) if start == _GZIP else file
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    number = 0
+    while line := file.readline(MAX_LINE + 1):
+        number += 1
+        if len(line) > MAX_LINE:
+            raise _foreign(path) if number == 1 else _corrupt(path, number)
+        yield line
+
+
+def _decoded(line: bytes, path: Path, number: int) -> RecordedEvent:
+    try:
+        found = _line.decode(line)
+    except (ValueError, RecursionError):
+        if number == 1:
+            raise _foreign(path) from None
+        if not line.endswith(b"\n"):
+            raise _truncated(path, number) from None
+        raise _corrupt(path, number) from None
+    return RecordedEvent(instant(found.ts), found.resource, found.type, bytes(found.object))
+
+
+def _foreign(path: Path) -> NotARecording:
+    return NotARecording(
+        "the first line is not a recorded watch event",
+        where=str(path),
+        fix='give JSON lines with "ts", "resource", "type" and "object", plain or gzipped',
+    )
+
+
+def _truncated(path: Path, number: int) -> TruncatedFile:
+    return TruncatedFile(f"line {number}: the file ends in the middle", where=str(path), fix="copy or record it again")
+
+
+def _corrupt(path: Path, number: int) -> CorruptFile:
+    return CorruptFile(
+        f"line {number}: is damaged", where=str(path), fix="copy or record it again, or cut it before that line"
+    )
