@@ -25,6 +25,8 @@ def _check_event(group: Group, index: int, event: NewEvent) -> None:
     where = f"group {group.ordinal}, event {index} ({event.type})"
     if not event.stream or not event.type or event.schema_version < 1:
         raise InvalidEvent("stream, type or schema version is missing", where=where, fix="give all three")
+    if not event.stream.isprintable():
+        raise InvalidEvent(f"{event.stream!r} is no name of a stream", where=where, fix="name streams by UID")
     if event.cause is not None and not 0 <= event.cause < max(index, 1):
         raise InvalidEvent(
             f"cause {event.cause} does not stand before it", where=where, fix="name an earlier event of the group"

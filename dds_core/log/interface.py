@@ -89,8 +89,8 @@ class EventLog(EventSource, Protocol):
         """Erase data and salt of the events at `positions` and of the whole `stream`, for good; the chain
         holds. Gives how many.
 
-        A checkpoint may repeat what is erased elsewhere and has to be named by its own position; archives and
-        exports are files of their own.
+        The first event names the log and is kept. A checkpoint may repeat what is erased elsewhere and has to
+        be named by its own position; archives and exports are files of their own.
         """
 
     def truncate(self, checkpoint: int, archived_hash: bytes) -> int:

@@ -13,7 +13,7 @@ from dds_core.errors import BrokenChain
 from dds_core.log.appending import advanced, prepare, to_look_up, truncated, with_epoch
 from dds_core.log.chain import SaltSource, fixed_salts, seal
 from dds_core.log.checks import check_cluster, check_epoch, check_groups, check_not_archived
-from dds_core.log.envelope import LOG_STREAM, Envelope, Group, Head, LeanEvent, lean, opening, unopened
+from dds_core.log.envelope import LOG_OPENED, LOG_STREAM, Envelope, Group, Head, LeanEvent, lean, opening, unopened
 from dds_core.log.interface import BATCH
 
 _FIXED = fixed_salts(b"memory")
@@ -102,7 +102,7 @@ class MemoryLog:
         chosen = set(positions)
         count = 0
         for index, e in enumerate(self._events):
-            if (e.position in chosen or e.stream == stream) and not e.redacted:
+            if (e.position in chosen or e.stream == stream) and not e.redacted and e.type != LOG_OPENED:
                 self._events[index] = msgspec.structs.replace(e, data=None, salt=None)
                 count += 1
         return count

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
 SETTINGS = "-c listen_addresses= -c fsync=on -c max_connections=60 -c shared_buffers=64MB -c log_min_messages=fatal"
 
@@ -59,6 +60,13 @@ def running_postgres() -> Iterator[Postgres]:
             run(binaries / "pg_ctl", "stop", "-D", data, "-m", "immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One server for all tests of a process; started by the first that asks."""
+    with running_postgres() as server:
+        yield server
 
 
 class _Runner:
