@@ -147,6 +147,10 @@ class Agenda:
         for key in left:
             del due[key]
 
+    def has(self, one: Deadline) -> bool:
+        """Whether this very deadline is still to come back."""
+        return self._due.get((one.kind, one.of)) == one.due
+
     def next(self) -> Deadline | None:
         """The earliest deadline, None when there is none, or while the picture is not whole or a view is stale."""
         if not self._picture.synced or self._picture.stale:

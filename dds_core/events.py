@@ -512,7 +512,8 @@ class Alerted(Decision, frozen=True):
 
 class ClaimMoved(Transition, frozen=True):
     """`cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
-    the attempt where it is not the instant of the event; `landed` tells where a hand-over ended (here, elsewhere)."""
+    the attempt where it is not the instant of the event; `promises` what stands ready for it; `landed` tells where a
+    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere."""
 
     claim: str
     trigger: str
@@ -523,6 +524,7 @@ class ClaimMoved(Transition, frozen=True):
     cause: str = ""
     devices: tuple[str, ...] = ()
     began: int = 0
+    promises: tuple[Promise, ...] = ()
     landed: str = ""
 
     @property

@@ -37,6 +37,8 @@ SECOND = 1_000_000
 _FORGET_WITH_CLAIM = ("HandOver", "Reserved", "ReservationDropped", "ClaimFailed", "FailureSignalled")
 _FORGET_WITH_DEVICE = ("VictimMarked", "VictimUnmarked", "ClaimsListWanted", "UsedStamped")
 
+_KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
+
 Fold = Callable[[Picture, Any, int], None]
 
 
@@ -114,8 +116,8 @@ def _forget_claim(picture: Picture, uid: str) -> None:
 
 
 def _forget_rejections(picture: Picture, uid: str) -> None:
-    if picture.told:
-        picture.told = {told for told in picture.told if told[0] != uid}
+    if picture.rejections:
+        picture.rejections = {told for told in picture.rejections if told[0] != uid}
 
 
 def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
@@ -210,7 +212,7 @@ def _stale(picture: Picture, event: e.Stale, at: int) -> None:
 
 
 def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
-    picture.told.add((event.uid, event.field, event.reason))
+    picture.rejections.add((event.uid, event.field, event.reason))
 
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
@@ -426,7 +428,10 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
         picture.counters.put(f"landed/{event.landed}", (picture.counters.get(f"landed/{event.landed}") or 0) + 1)
     if event.trigger == "reservation_lost" and old is not None:
         _learn_timeout(picture, claim, old, at)
-    picture.lives.put(event.claim, _next_life(picture, event, old, claim, at))
+    life = _next_life(picture, event, old, claim, at)
+    picture.lives.put(event.claim, life)
+    if old is not None and old.promises and not life.promises:
+        _restart_idle_clocks(picture, old, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         picture.hand_overs.drop(event.claim)
         _drop_reservation(picture, event.claim)
@@ -434,6 +439,15 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
         picture.failures.drop(event.claim)
     if event.target == "Released" and claim is None:
         _forget_claim(picture, event.claim)
+
+
+def _restart_idle_clocks(picture: Picture, life: ClaimLife, at: int) -> None:
+    """What stood ready for a claim that took another way idles from here on."""
+    for promise in life.promises:
+        resource = picture.resource_with(promise.uuid) if promise.uuid else None
+        device = picture.devices.get(resource.uid) if resource is not None else None
+        if resource is not None and device is not None and device.state == "Idle":
+            picture.devices.put(resource.uid, replace(device, idle_since=at))
 
 
 def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, claim: Claim | None, at: int) -> ClaimLife:
@@ -451,6 +465,7 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
         allocation=old.allocation if old is not None else None,
         reserved=old.reserved if old is not None else False,
         devices=event.devices or (old.devices if old is not None and not allocated else ()),
+        promises=event.promises or (old.promises if old is not None and event.trigger in _KEEPS_PROMISES else ()),
         handed=old.handed if old is not None and not allocated else False,
     )
     match event.trigger:

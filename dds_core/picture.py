@@ -43,7 +43,7 @@ from dds_core.rows import (
     Reservation,
     Timeout,
 )
-from dds_core.table import Index, Journal, Table
+from dds_core.table import Hook, Index, Journal, Table
 
 NO_CONFIG = Config(uid="")
 
@@ -84,15 +84,16 @@ class Picture:
 
     def __init__(self) -> None:
         journal = self.journal = Journal()
-        self.claims: Table[str, Claim] = Table(journal, self._claim_changed)
-        self.pods: Table[str, Pod] = Table(journal, self._pod_changed)
-        self.nodes: Table[str, Node] = Table(journal, self._node_changed)
-        self.slices: Table[str, Slice] = Table(journal, self._slice_changed)
-        self.classes: Table[str, DeviceClass] = Table(journal)
-        self.rules: Table[str, TaintRule] = Table(journal, self._rule_changed)
-        self.configs: Table[str, Config] = Table(journal, self._config_changed)
-        self.requests: Table[str, AttachRequest] = Table(journal, self._request_changed)
-        self.resources: Table[str, FabricResource] = Table(journal, self._resource_changed)
+        self.uid_named: dict[tuple[type[Observed], str, str], str] = {}
+        self.claims: Table[str, Claim] = Table(journal, self._naming(Claim, self._claim_changed))
+        self.pods: Table[str, Pod] = Table(journal, self._naming(Pod, self._pod_changed))
+        self.nodes: Table[str, Node] = Table(journal, self._naming(Node, self._node_changed))
+        self.slices: Table[str, Slice] = Table(journal, self._naming(Slice, self._slice_changed))
+        self.classes: Table[str, DeviceClass] = Table(journal, self._naming(DeviceClass))
+        self.rules: Table[str, TaintRule] = Table(journal, self._naming(TaintRule, self._rule_changed))
+        self.configs: Table[str, Config] = Table(journal, self._naming(Config, self._config_changed))
+        self.requests: Table[str, AttachRequest] = Table(journal, self._naming(AttachRequest, self._request_changed))
+        self.resources: Table[str, FabricResource] = Table(journal, self._naming(FabricResource, self._resource_changed))
 
         self.lives: Table[str, ClaimLife] = Table(journal, self._life_changed)
         self.devices: Table[str, DeviceLife] = Table(journal, self._device_changed)
@@ -112,7 +113,7 @@ class Picture:
         self.passed: Table[tuple[str, str], int] = Table(journal)
         self.counters: Table[str, int] = Table(journal)
         self.rates: Table[str, Rate] = Table(journal)
-        self.told: set[tuple[str, str, str]] = set()
+        self.rejections: set[tuple[str, str, str]] = set()
 
         self.now = 0
         self.policy = Policy()
@@ -146,11 +147,15 @@ class Picture:
         self.returning: Index[str, str] = Index()
         self.reserved_uuid: Index[str, str] = Index()
         self.reservations_for: Index[str, str] = Index()
+        self.ready_uuid: Index[str, str] = Index()
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.idle_of_model: Index[str, str] = Index()
         self.drivers: frozenset[str] = frozenset()
+        self.config = NO_CONFIG
+        self.mode: Mode = "observe"
+        self.live = False
 
     # --- what adapters ask -------------------------------------------------------------------------------------------
 
@@ -175,35 +180,13 @@ class Picture:
 
     def uid_of(self, kind: type[Observed], namespace: str, name: str) -> str | None:
         """The uid of the object of that name, None when not known."""
-        if kind is Claim:
-            return self.claim_named.get((namespace, name))
-        if kind is Node:
-            return self.node_named.get(name)
-        if kind is AttachRequest:
-            return self.request_named.get(name)
-        for uid, row in self.table(kind).rows.items():
-            if getattr(row, "name", None) == name and getattr(row, "namespace", namespace) == namespace:
-                return uid
-        return None
+        return self.uid_named.get((kind, namespace, name))
 
-    def was_told(self, uid: str, field: str, reason: str) -> bool:
+    def told(self, uid: str, field: str, reason: str) -> bool:
         """Whether this rejection is already a fact."""
-        return (uid, field, reason) in self.told
+        return (uid, field, reason) in self.rejections
 
     # --- what several rules ask --------------------------------------------------------------------------------------
-
-    @property
-    def config(self) -> Config:
-        return next(iter(self.configs.rows.values()), NO_CONFIG)
-
-    @property
-    def mode(self) -> Mode:
-        """The policy's mode, lowered by the kill switch."""
-        return lower(self.policy.mode, self.config.mode)
-
-    @property
-    def live(self) -> bool:
-        return self.mode != "observe"
 
     def node(self, name: str) -> Node | None:
         uid = self.node_named.get(name)
@@ -278,6 +261,10 @@ class Picture:
         uids = self.resources_of_uuid[uuid]
         return self.resources.get(min(uids)) if uids else None
 
+    def promised(self, uuid: str) -> frozenset[str] | set[str]:
+        """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
+        return self.reserved_uuid[uuid] if self.live else self.ready_uuid[uuid]
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Changes made inside leave no trace."""
@@ -291,6 +278,22 @@ class Picture:
             self.dirty = kept
 
     # --- hooks: indexes and dirt -------------------------------------------------------------------------------------
+
+    def _naming(self, kind: type[Observed], hook: Hook[str, Any] | None = None) -> Hook[str, Any]:
+        """The hook of an observed table: the index by name, then its own."""
+        named = self.uid_named
+
+        def changed(uid: str, old: Any, new: Any) -> None:
+            if old is not None:
+                key = (kind, getattr(old, "namespace", ""), getattr(old, "name", ""))
+                if named.get(key) == uid:
+                    del named[key]
+            if new is not None:
+                named[(kind, getattr(new, "namespace", ""), getattr(new, "name", ""))] = uid
+            if hook is not None:
+                hook(uid, old, new)
+
+        return changed
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         dirty = self.dirty
@@ -417,7 +420,10 @@ class Picture:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Gather every pool anew: what a pool or a UUID means depends on the ConfigMap and the policy."""
+        """Take in the ConfigMap and the policy: the mode (the kill switch only lowers it), and what every pool means."""
+        self.config = next(iter(self.configs.rows.values()), NO_CONFIG)
+        self.mode = lower(self.policy.mode, self.config.mode)
+        self.live = self.mode != "observe"
         self.drivers = frozenset(model.driver for model in self.config.models)
         for key in list(self.pools):
             self._unindex_pool(key, self.pools.pop(key))
@@ -463,6 +469,8 @@ class Picture:
                 continue
             if life.node:
                 self.dirty.nodes.add(life.node)
+            for promise in life.promises:
+                (self.ready_uuid.discard if gone else self.ready_uuid.add)(promise.uuid, uid)
             if life.state == "Detaching":
                 for resource in life.devices:
                     (self.returning.discard if gone else self.returning.add)(resource, uid)

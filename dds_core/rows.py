@@ -16,7 +16,7 @@ Cell = tuple[str, str]
 class ClaimLife(Record, frozen=True):
     """Where a claim is in its life. `allocation` is the one last seen, None once cleared; `devices` are the resources
     (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from; `handed` that a device
-    was ready for it in this attempt, so that its next allocation tells where the hand-over landed."""
+    was ready for it in this attempt, so that its next allocation tells where the hand-over landed; `promises` which."""
 
     state: str
     cycle: int
@@ -29,6 +29,7 @@ class ClaimLife(Record, frozen=True):
     allocation: Allocation | None = None
     reserved: bool = False
     devices: tuple[str, ...] = ()
+    promises: tuple[Promise, ...] = ()
     handed: bool = False
 
 

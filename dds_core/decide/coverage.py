@@ -75,14 +75,14 @@ class Supply:
         self._shares: dict[DeviceKey, Found] = {}
 
     def device_for(self, claim: Claim, result: Result, promised: str) -> Found | None:
-        """Take the device promised to this result, else a free one promised to nobody."""
+        """Take the device promised to this result if it is still there, else a free one promised to nobody."""
         together = self._shares.get(result.key) if result.share else None
         if together is not None and _fits(together, result):
             _consume(together, result)
             return together
+        there = promised and any(found.uuid == promised for found in self.free)
         for place, found in enumerate(self.free):
-            holder = min(self._picture.reserved_uuid[found.uuid], default="") if found.uuid else ""
-            mine = found.uuid == promised if promised else not holder
+            mine = found.uuid == promised if there else not (found.uuid and self._picture.promised(found.uuid))
             if not mine or (found.device.shared and not _fits(found, result)):
                 continue
             if found.device.shared:
@@ -145,7 +145,10 @@ def waiting_claims(picture: Picture, node: str) -> list[Claim]:
 
 
 def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
-    """The UUID promised to each result of the claim; for an extended-resource claim by the pod that it serves."""
+    """The UUID meant for each result of the claim; for an extended-resource claim by the pod that it serves."""
+    if not picture.live:
+        life = picture.lives.get(claim.uid)
+        return {promise.result: promise.uuid for promise in life.promises} if life is not None else {}
     keys = [claim.uid, *([f"pod:{claim.owner}"] if claim.extended and claim.owner else [])]
     for key in keys:
         row = picture.reservations.get(key)

@@ -140,7 +140,7 @@ def idle_due(picture: Picture, uid: str) -> int:
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
     picture = work.picture
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
-    idle = [r for r in owned if r.uid not in wanted and _is_idle(picture, r.uid) and work.at >= idle_due(picture, r.uid)]
+    idle = [r for r in owned if r.uid not in wanted and _is_idle(picture, r) and work.at >= idle_due(picture, r.uid)]
     idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(picture, cell.node, cell.model.model)[0]
     marked = sum(_is_marked(picture, r.uid) for r in owned)
@@ -184,9 +184,11 @@ def may_mark(picture: Picture, at: int) -> bool:
     return recent < picture.policy.detaches_per_hour
 
 
-def _is_idle(picture: Picture, uid: str) -> bool:
-    life = picture.devices.get(uid)
-    return life is not None and life.state == IDLE and uid not in picture.fences
+def _is_idle(picture: Picture, resource: FabricResource) -> bool:
+    """Online, in no claim's hands, and meant for none."""
+    life = picture.devices.get(resource.uid)
+    free = life is not None and life.state == IDLE and resource.uid not in picture.fences
+    return free and not picture.promised(resource.uuid)
 
 
 def _is_marked(picture: Picture, uid: str) -> bool:
@@ -263,7 +265,7 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
     candidates = []
     for uid in picture.idle_of_model[model]:
         resource = picture.resources.get(uid)
-        if resource is None or resource.node == node or uid in picture.fences:
+        if resource is None or resource.node == node or not _is_idle(picture, resource):
             continue
         named = picture.model(model)
         cell = cell_of(picture, resource.node, named) if named is not None else None

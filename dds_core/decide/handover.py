@@ -22,7 +22,7 @@ RESCHEDULE = "FabricDeviceReschedule"
 def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
     """Promise the devices to the claim; True when they are (or, in observe, would be)."""
     picture, claim = work.picture, covered.claim
-    promises = tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
+    promises = promises_of(covered)
     pod = claim.owner if claim.extended else ""
     standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
     if standing is not None and standing.promises == promises and standing.claim == claim.uid:
@@ -30,6 +30,11 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
     return work.want(
         Reserved(claim=claim.uid, mode=picture.mode, node=node, attempt=life.attempt, promises=promises, pod=pod)
     )
+
+
+def promises_of(covered: Cover) -> tuple[Promise, ...]:
+    """The devices that stand ready for a claim, by the place of the result each is for."""
+    return tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
 
 
 def drop_overdue(work: Work, node: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dds_core.decide.coverage import Cover, cover
 from dds_core.decide.detach import detach, rebalance
 from dds_core.decide.failures import end_cool_downs, fail, tell_failures
-from dds_core.decide.handover import drop_overdue, hand_over, reserve
+from dds_core.decide.handover import drop_overdue, hand_over, promises_of, reserve
 from dds_core.decide.labels import label
 from dds_core.decide.orders import order, prewarm
 from dds_core.decide.work import Work
-from dds_core.events import ClaimMoved
+from dds_core.events import ClaimMoved, Promise
 from dds_core.lifecycle import ATTACHED, PENDING, claim_target
 from dds_core.policy import MICROSECONDS
 
@@ -40,7 +40,8 @@ def _advance(work: Work, covered: Cover, node: str) -> None:
     if covered.complete:
         if reserve(work, covered, life, node) or not work.picture.live:
             names = ", ".join(found.uuid or found.key[2] for _, found in covered.ready)
-            _move(work, covered, "device_ready", f"{names} {'is' if len(covered.ready) == 1 else 'are'} there and free")
+            verb = "is" if len(covered.ready) == 1 else "are"
+            _move(work, covered, "device_ready", f"{names} {verb} there and free", promises_of(covered))
         return
     if covered.asked and life.state == PENDING:
         _move(work, covered, "ordered", _asked_cause(work, covered, node))
@@ -60,7 +61,7 @@ def _asked_cause(work: Work, covered: Cover, node: str) -> str:
     return "; ".join(named) or "our order covers it"
 
 
-def _move(work: Work, covered: Cover, trigger: str, cause: str) -> None:
+def _move(work: Work, covered: Cover, trigger: str, cause: str, promises: tuple[Promise, ...] = ()) -> None:
     life = work.picture.lives.rows[covered.claim.uid]
     target = claim_target(trigger, life.state)
     if target is None or (life.state == ATTACHED and target == ATTACHED):
@@ -75,5 +76,6 @@ def _move(work: Work, covered: Cover, trigger: str, cause: str) -> None:
             attempt=life.attempt,
             cause=cause,
             devices=covered.resources,
+            promises=promises,
         )
     )

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from dds_core.decide.coverage import Cover, size_wanted
+from dds_core.decide.devices import BEING_DETACHED
 from dds_core.decide.failures import fail
 from dds_core.decide.handover import open_for
 from dds_core.decide.work import Work
@@ -122,6 +123,9 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
         if refusal is not None:
             fail(work, claim, life, *refusal, model=name)
             return
+    if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
+        blocked |= needed.keys()
+        return
     if blocked & needed.keys() or not _may_order(picture, node, claim):
         blocked |= needed.keys()
         return
@@ -137,7 +141,7 @@ def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) 
     """(reason, message) why this node can never give the claim its devices as things stand, None when it can."""
     if cell.own is None and cell.foreign is not None:
         return "RequestOwnedByOther", f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours"
-    rival = conflicting_model(picture, node, cell.model, claim)
+    rival = conflicting_model(picture, node, cell.model, claim, leaving=False)
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
     top = limits_of(picture, node, cell.model.model)[1]
@@ -146,10 +150,12 @@ def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) 
     return None
 
 
-def conflicting_model(picture: Picture, node: str, model: Model, claim: Claim | None = None) -> str:
+def conflicting_model(
+    picture: Picture, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
+) -> str:
     """A model on the node, or ordered for it, that may not share it with `model`: in either's list (it is symmetric).
-    The claim's own other models count as well."""
-    there = installed_models(picture, node)
+    The claim's own other models count as well; devices that are being taken off only with `leaving`."""
+    there = installed_models(picture, node, leaving=leaving)
     if claim is not None:
         there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
     for name in sorted(there - {model.model}):
@@ -159,9 +165,10 @@ def conflicting_model(picture: Picture, node: str, model: Model, claim: Claim | 
     return ""
 
 
-def installed_models(picture: Picture, node: str) -> set[str]:
+def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
-    models = {picture.resources.rows[uid].model for uid in picture.resources_at[node]}
+    there = [picture.resources.rows[uid] for uid in picture.resources_at[node]]
+    models = {r.model for r in there if leaving or not (r.deleting or r.state in BEING_DETACHED)}
     requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
     return models | {cell[1] for cell, row in picture.orders.rows.items() if cell[0] == node and row.size > 0}
