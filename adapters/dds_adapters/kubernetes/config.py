@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dds_adapters.kubernetes import objects, yamltext
-from dds_adapters.kubernetes.decode import Fault, read
+from dds_adapters.kubernetes.reading import Fault, read
 from dds_core.model import Config, Model
 
 NAME = "composable-dra-dds"
@@ -40,7 +40,7 @@ DEVICE_INFO = "data.device-info"
 
 def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
     """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
-    found = read(objects.config_map, raw, "ConfigMap", "", ("v1",))
+    found = read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
     data = found.data or objects.ConfigData()
     before = previous or Config(uid=found.metadata.uid)
     faults: list[Fault] = []

@@ -8,14 +8,11 @@ This module must never raise anything but `Fault` for an object, however broken.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
 from dds_adapters.kubernetes import objects as raw_
-from dds_core.errors import DdsError
+from dds_adapters.kubernetes.reading import Fault, instant, read
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -40,26 +37,12 @@ from dds_core.text import scrub
 MANAGED_BY = "app.kubernetes.io/managed-by"
 READY_TO_DETACH = "cohdi.io/ready-to-detach-device-id"
 
-DRA = "resource.k8s.io"
-DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
-TAINT_RULE_VERSIONS = ("v1beta2", "v1alpha3")
-OPERATOR_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
+CORE = ("v1",)
+DRA = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
+TAINT_RULES = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
+OPERATOR = ("cro.hpsys.ibm.ie.com/v1alpha1",)
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_,:]{0,127}")
-_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$\.?(?P<where>.*)`)?$", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(.*)`")
-
-_Raw = TypeVar("_Raw", bound=raw_.Object)
-
-
-class Fault(DdsError):
-    """A field of an object is not as expected: `field` is its path, `reason` what is wrong, without quoting it."""
-
-    def __init__(self, field: str, reason: str) -> None:
-        self.field = field
-        self.reason = reason
-        super().__init__(reason, where=field)
 
 
 # -- one function per kind -------------------------------------------------------------------------
@@ -67,7 +50,7 @@ class Fault(DdsError):
 
 def claim(raw: bytes) -> Claim:
     """A ResourceClaim. Raises Fault."""
-    found = read(raw_.claim, raw, "ResourceClaim", DRA, DRA_VERSIONS)
+    found = read(raw_.claim, raw, "ResourceClaim", DRA, namespaced=True)
     meta = found.metadata
     spec = found.spec.devices if found.spec is not None else None
     status = found.status or _NO_STATUS
@@ -94,7 +77,7 @@ def claim(raw: bytes) -> Claim:
 
 def resource_slice(raw: bytes) -> Slice:
     """A ResourceSlice. Raises Fault."""
-    found = read(raw_.slice_, raw, "ResourceSlice", DRA, DRA_VERSIONS)
+    found = read(raw_.slice_, raw, "ResourceSlice", DRA)
     spec = found.spec
     selector = _requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
     node = spec.node_name or _single_node(spec.node_selector)
@@ -119,7 +102,7 @@ def resource_slice(raw: bytes) -> Slice:
 
 def device_class(raw: bytes) -> DeviceClass:
     """A DeviceClass. Raises Fault."""
-    found = read(raw_.device_class, raw, "DeviceClass", DRA, DRA_VERSIONS)
+    found = read(raw_.device_class, raw, "DeviceClass", DRA)
     spec = found.spec or _NO_CLASS
     selectors: list[str] = []
     for i, one in enumerate(spec.selectors or ()):
@@ -131,7 +114,7 @@ def device_class(raw: bytes) -> DeviceClass:
 
 def taint_rule(raw: bytes) -> TaintRule:
     """A DeviceTaintRule. Without a selector it matches no device, which a rule of ours never means. Raises Fault."""
-    found = read(raw_.taint_rule, raw, "DeviceTaintRule", DRA, TAINT_RULE_VERSIONS)
+    found = read(raw_.taint_rule, raw, "DeviceTaintRule", TAINT_RULES)
     meta, selector = found.metadata, found.spec.device_selector
     if selector is None:
         raise Fault("spec.deviceSelector", "is missing: the rule matches no device")
@@ -151,7 +134,7 @@ def taint_rule(raw: bytes) -> TaintRule:
 
 def node(raw: bytes) -> Node:
     """A Node. Raises Fault."""
-    found = read(raw_.node, raw, "Node", "", ("v1",))
+    found = read(raw_.node, raw, "Node", CORE)
     meta, spec = found.metadata, found.spec or _NO_NODE
     return Node(
         uid=meta.uid,
@@ -165,7 +148,7 @@ def node(raw: bytes) -> Node:
 
 def pod(raw: bytes) -> Pod:
     """A Pod; `refers_to_claims` tells whether it can matter. Raises Fault."""
-    found = read(raw_.pod, raw, "Pod", "", ("v1",))
+    found = read(raw_.pod, raw, "Pod", CORE, namespaced=True)
     meta, spec, status = found.metadata, found.spec or _NO_POD, found.status or _NO_POD_STATUS
     made = {one.name: one.resource_claim_name or "" for one in status.resource_claim_statuses or ()}
     extended = status.extended_resource_claim_status
@@ -201,7 +184,7 @@ def refers_to_claims(found: Pod) -> bool:
 
 def attach_request(raw: bytes) -> AttachRequest:
     """A ComposabilityRequest. Raises Fault."""
-    found = read(raw_.composability_request, raw, "ComposabilityRequest", OPERATOR_VERSION)
+    found = read(raw_.composability_request, raw, "ComposabilityRequest", OPERATOR)
     meta, wanted, status = found.metadata, found.spec.resource, found.status or _NO_REQUEST_STATUS
     return AttachRequest(
         uid=meta.uid,
@@ -224,7 +207,7 @@ def attach_request(raw: bytes) -> AttachRequest:
 
 def fabric_resource(raw: bytes) -> FabricResource:
     """A ComposableResource. Raises Fault."""
-    found = read(raw_.composable_resource, raw, "ComposableResource", OPERATOR_VERSION)
+    found = read(raw_.composable_resource, raw, "ComposableResource", OPERATOR)
     meta, spec, status = found.metadata, found.spec, found.status or _NO_RESOURCE_STATUS
     labels = meta.labels or {}
     return FabricResource(
@@ -253,67 +236,12 @@ _NO_POD_STATUS = raw_.PodStatus()
 _NO_REQUEST_STATUS = raw_.RequestStatus()
 _NO_RESOURCE_STATUS = raw_.ResourceStatus()
 
-# -- reading ---------------------------------------------------------------------------------------
-
-
-def read(decoder: msgspec.json.Decoder[_Raw], raw: bytes, kind: str, group: str, versions: Sequence[str] = ()) -> _Raw:
-    """Decode the bytes and check that they are an object of this kind, in a known version, with a uid and a name.
-
-    `group` is the API group ("" for the core group), or group/version when `versions` is empty. Raises Fault.
-    """
-    found = well_formed(decoder, raw)
-    if found.kind and found.kind != kind:
-        raise Fault("kind", f"is not {kind}")
-    if found.api_version:
-        known = [f"{group}/{version}" if group else version for version in versions] or [group]
-        if found.api_version not in known:
-            raise Fault("apiVersion", f"is not {' or '.join(known)}")
-    if not found.metadata.uid:
-        raise Fault("metadata.uid", "is missing")
-    if not found.metadata.name:
-        raise Fault("metadata.name", "is missing")
-    return found
-
-
-_Any = TypeVar("_Any")
-
-
-def well_formed(decoder: msgspec.json.Decoder[_Any], raw: bytes) -> _Any:
-    """What the decoder makes of the bytes; every way in which it can fail becomes a Fault."""
-    try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as e:
-        raise _as_fault(e) from None
-    except RecursionError:
-        raise Fault("object", "is nested too deeply") from None
-    except ValueError:  # not JSON, or not UTF-8; the message would count bytes and so differ each time
-        raise Fault("object", "is not well-formed JSON") from None
-
-
-def _as_fault(error: msgspec.ValidationError) -> Fault:
-    """Take apart "Expected `int`, got `str` - at `$.spec.size`". For the types used here it never quotes a value."""
-    place = _PLACE.match(str(error))
-    assert place is not None  # the pattern matches any text
-    field, what = place["where"] or "", place["what"]
-    if missing := _MISSING.match(what):
-        return Fault(f"{field}.{missing[1]}".lstrip("."), "is missing")
-    return Fault(field or "object", what[:1].lower() + what[1:].replace("`", ""))
-
-
-def instant(when: datetime | None) -> int:
-    """Microseconds since 1970-01-01 UTC; 0 for none."""
-    if when is None:
-        return 0
-    since = when - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+# -- parts of a claim ------------------------------------------------------------------------------
 
 
 def _reason(text: str) -> str:
     """The API wants a CamelCase word here; whatever else was let through is foreign text."""
     return text if not text or _REASON.fullmatch(text) else scrub(text)
-
-
-# -- parts of a claim ------------------------------------------------------------------------------
 
 
 def _request(index: int, found: raw_.RawRequest) -> ClaimRequest:

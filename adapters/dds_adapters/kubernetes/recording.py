@@ -16,8 +16,8 @@ from typing import IO, cast
 import msgspec
 from msgspec import Struct
 
-from dds_adapters.kubernetes.decode import instant
 from dds_adapters.kubernetes.objects import Instant
+from dds_adapters.kubernetes.reading import instant
 from dds_core.errors import CorruptFile, FileError, TruncatedFile
 
 MAX_LINE = 16 * 1024 * 1024

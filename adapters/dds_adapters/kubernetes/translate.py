@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dds_adapters.kubernetes import config, decode
-from dds_adapters.kubernetes.decode import Fault, well_formed
+from dds_adapters.kubernetes.reading import Fault, well_formed
 from dds_core.errors import DdsError, InputError
 from dds_core.events import OBSERVED, SCALER, Event, Rejected, difference
 from dds_core.model import (

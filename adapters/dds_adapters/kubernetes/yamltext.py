@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from dds_adapters.kubernetes.decode import Fault
+from dds_adapters.kubernetes.reading import Fault
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 8
