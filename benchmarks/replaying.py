@@ -1,7 +1,7 @@
 """Replaying 200,000 events: fetch, decode, and fold the claims' states; from SQLite and from a JSON lines export.
 
-Beside it stand the repository of `eventsourcing`, which fetches and folds one aggregate after the other from SQLite, and
-what fetching and decoding alone take with the driver and the decoder themselves.
+Beside it stand the repository of `eventsourcing`, which fetches and folds one aggregate after the other from SQLite,
+and what fetching and decoding alone take with the driver and the decoder themselves.
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ from dds_adapters.jsonl import JsonlLog, export
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import ClaimMoved, decode
 from dds_core.fold import apply
-from dds_core.lifecycle import claim_edge_exists
+from dds_core.lifecycle import CLAIM_TABLE
 from dds_core.log import LOG_OPENED, EventSource, LeanEvent
 from dds_core.picture import Picture
 
@@ -34,6 +34,9 @@ def write_log(url: str, claims: int) -> int:
         return log.head().position
 
 
+_EDGES = frozenset((edge.trigger, edge.source, edge.target) for edge in CLAIM_TABLE)
+
+
 def fold_states(events: Iterable[LeanEvent]) -> dict[str, str]:
     """Decode every event and fold the claims' states, each step held against the lifecycle's table."""
     states: dict[str, str] = {}
@@ -43,7 +46,7 @@ def fold_states(events: Iterable[LeanEvent]) -> dict[str, str]:
         event = decode(row.type, row.data)
         if type(event) is ClaimMoved:
             assert states.get(event.claim, "") == event.source
-            assert claim_edge_exists(event.trigger, event.source, event.target)
+            assert (event.trigger, event.source, event.target) in _EDGES
             states[event.claim] = event.target
     return states
 
@@ -60,6 +63,9 @@ def _loaded(source: EventSource, claims: int) -> int:
             apply(picture, decode(row.type, row.data), row.occurred_at)
     assert len(picture.lives) == claims
     return claims * EVENTS_A_CLAIM
+
+
+_LEAST = "SELECT type, data FROM dds_events WHERE log = ? AND position > 1 ORDER BY position"
 
 
 def _fetched_and_decoded(path: Path) -> int:

