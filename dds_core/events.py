@@ -360,6 +360,7 @@ class Reserved(_OfClaim, frozen=True):
     """
 
     node: str
+    cycle: int
     attempt: int
     promises: tuple[Promise, ...]
     pod: str = ""
@@ -401,6 +402,7 @@ class Steered(Decision, frozen=True):
 class ClaimFailed(_OfClaim, frozen=True):
     """This attempt will not succeed. `cell` is what cools down: (node, model)."""
 
+    cycle: int
     attempt: int
     reason: str
     message: str

@@ -47,7 +47,14 @@ def fail(work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, m
     models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
     model = model or (models[0] if models else "")
     decision = ClaimFailed(
-        claim=claim.uid, mode=picture.mode, attempt=life.attempt, reason=reason, message=message, node=node, model=model
+        claim=claim.uid,
+        mode=picture.mode,
+        cycle=life.cycle,
+        attempt=life.attempt,
+        reason=reason,
+        message=message,
+        node=node,
+        model=model,
     )
     if not work.want(decision):
         return

@@ -28,7 +28,15 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
     if standing is not None and standing.promises == promises and standing.claim == claim.uid:
         return True
     return work.want(
-        Reserved(claim=claim.uid, mode=picture.mode, node=node, attempt=life.attempt, promises=promises, pod=pod)
+        Reserved(
+            claim=claim.uid,
+            mode=picture.mode,
+            node=node,
+            cycle=life.cycle,
+            attempt=life.attempt,
+            promises=promises,
+            pod=pod,
+        )
     )
 
 

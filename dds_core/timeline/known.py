@@ -1,0 +1,144 @@
+"""What a timeline needs to know to speak in names: the objects as last seen, and the names of those that are gone.
+
+A fold of facts about objects only, much lighter than the picture: it has no indexes and decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dds_core.events import KIND_OF, Checkpoint, Event, PolicyChanged, SliceObserved, merged
+from dds_core.model import (
+    AttachRequest,
+    Claim,
+    Config,
+    DeviceKey,
+    FabricResource,
+    Node,
+    Observed,
+    Pod,
+    Result,
+    Slice,
+)
+from dds_core.policy import Policy
+from dds_core.pools import model_of_pool, text_attribute
+from dds_core.snapshot import load
+
+Pair = tuple[Observed | None, Observed | None]
+"""An object before and after a fact; None: not there."""
+
+UNCHANGED: Pair = (None, None)
+
+
+class Known:
+    """Objects by uid. `mode` is the mode that the scaler runs in, `states` the state of every claim and device told so
+    far with the instant it began."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Observed] = {}
+        self.gone: dict[str, str] = {}
+        self.config = Config(uid="")
+        self.policy = Policy()
+        self.uuid_at: dict[DeviceKey, str] = {}
+        self.states: dict[str, tuple[str, int]] = {}
+
+    def learn(self, fact: Event) -> Pair:
+        """Take a fact in; gives the object that it is about, before and after."""
+        if isinstance(fact, PolicyChanged):
+            self.policy = Policy.model_validate(fact.policy, strict=False)
+            return UNCHANGED
+        if isinstance(fact, Checkpoint):
+            self._restore(fact)
+            return UNCHANGED
+        kind = KIND_OF.get(type(fact))
+        if kind is None:
+            return UNCHANGED
+        change: Any = fact
+        before = self.objects.get(change.uid)
+        if not hasattr(change, "changes"):
+            self._forget(before, kind, change.uid)
+            return before, None
+        after: Observed = merged(before if before is not None else kind(uid=change.uid), change.changes)
+        if isinstance(fact, SliceObserved) and isinstance(after, Slice):
+            after = _with_devices(after, fact)
+        self._keep(before, after)
+        return before, after
+
+    def _keep(self, before: Observed | None, after: Observed) -> None:
+        self.objects[after.uid] = after
+        if isinstance(after, Config):
+            self.config = after
+        if isinstance(after, Slice) and after.node:
+            self._list(before, after)
+
+    def _list(self, before: Observed | None, after: Slice) -> None:
+        """Keep the UUIDs of a node's own devices; they outlive the slice, so that what is gone still has a name."""
+        attribute = self.policy.driver_of(after.driver).uuid_attribute
+        for name, device in after.devices.items():
+            uuid = text_attribute(device, after.driver, attribute)
+            if uuid:
+                self.uuid_at[(after.driver, after.pool, name)] = uuid
+
+    def _forget(self, before: Observed | None, kind: type[Observed], uid: str) -> None:
+        if before is not None:
+            self.gone[uid] = self.name_of(before)
+            del self.objects[uid]
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Begin where a log begins that was archived before: its checkpoint holds everything so far."""
+        picture = load(checkpoint.picture)
+        self.policy = picture.policy
+        for table in (picture.claims, picture.pods, picture.nodes, picture.requests, picture.resources, picture.slices):
+            for row in table.rows.values():
+                self._keep(None, row)
+        for config in picture.configs.rows.values():
+            self._keep(None, config)
+        for lives in (picture.lives, picture.devices):
+            self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
+
+    # --- names -------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def name_of(row: Observed) -> str:
+        """Namespace and name, or what there is."""
+        name = getattr(row, "name", "") or row.uid
+        namespace = getattr(row, "namespace", "")
+        return f"{namespace}/{name}" if namespace else name
+
+    def name(self, uid: str) -> str:
+        """The name of an object, the uid when it was never seen."""
+        row = self.objects.get(uid)
+        return self.name_of(row) if row is not None else self.gone.get(uid, uid)
+
+    def claim(self, uid: str) -> Claim | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, Claim) else None
+
+    def pod(self, uid: str) -> Pod | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, Pod) else None
+
+    def node(self, uid: str) -> Node | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, Node) else None
+
+    def resource(self, uid: str) -> FabricResource | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, FabricResource) else None
+
+    def request(self, uid: str) -> AttachRequest | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, AttachRequest) else None
+
+    def model_of(self, result: Result) -> str:
+        """The fabric's word for the model of a pool device, "" for a device of a node or of nobody we know."""
+        found = model_of_pool(self.config, result.driver, result.pool)
+        return found.model if found is not None else ""
+
+
+def _with_devices(row: Slice, fact: SliceObserved) -> Slice:
+    devices = {name: device for name, device in row.devices.items() if name not in fact.devices}
+    devices.update({name: device for name, device in fact.devices.items() if device is not None})
+    return replace(row, devices=devices)
