@@ -36,9 +36,11 @@ _FLEET_KINDS = ("detaches", "prewarm", "level")
 
 def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     claim, life = picture.claims.get(uid), picture.lives.get(uid)
-    if claim is not None and life is not None and life.state in (PENDING, ATTACHING) and life.allocation is not None:
-        if uid not in picture.failures and picture.pool_results(life.allocation):
-            yield Deadline(budget_due(picture, claim, life), "budget", uid)
+    waits = (
+        claim is not None and life is not None and life.state in (PENDING, ATTACHING) and uid not in picture.failures
+    )
+    if waits and claim is not None and life is not None and picture.pool_results(life.allocation):
+        yield Deadline(budget_due(picture, claim, life), "budget", uid)
     signalled = [key for key in picture.reservations_for[uid] if picture.reservations.rows[key].signalled]
     if signalled:
         yield Deadline(min(reservation_due(picture, key) for key in signalled), "reservation", uid)

@@ -34,7 +34,10 @@ class Step(NamedTuple):
 
     def group(self, ordinal: int) -> Group:
         """The group to append; `ordinal` counts this writer's groups within its epoch."""
-        rows = [new_event(self.fact, self.at, None), *(new_event(event, self.at, cause) for event, cause in self.caused)]
+        rows = [
+            new_event(self.fact, self.at, None),
+            *(new_event(event, self.at, cause) for event, cause in self.caused),
+        ]
         return Group(ordinal, tuple(rows))
 
 

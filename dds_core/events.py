@@ -637,9 +637,5 @@ _CHANGE_SETS: dict[type[Observed], Any] = {
 
 def merged(old: _T, changes: Struct) -> _T:
     """`old` with the fields that are set in `changes`."""
-    given = {
-        name: value
-        for name in changes.__struct_fields__
-        if (value := getattr(changes, name)) is not UNSET
-    }
+    given = {name: value for name in changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
     return structs.replace(old, **given)

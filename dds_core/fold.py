@@ -319,9 +319,7 @@ def _detach_ordered(picture: Picture, event: e.DetachOrdered, at: int) -> None:
 
 def _reserved(picture: Picture, event: e.Reserved, at: int) -> None:
     key = f"pod:{event.pod}" if event.pod else event.claim
-    picture.reservations.put(
-        key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod)
-    )
+    picture.reservations.put(key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod))
     picture.dirty.claims.add(event.claim)
 
 
@@ -356,9 +354,7 @@ def _steered(picture: Picture, event: e.Steered, at: int) -> None:
 
 
 def _claim_failed(picture: Picture, event: e.ClaimFailed, at: int) -> None:
-    picture.failures.put(
-        event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at)
-    )
+    picture.failures.put(event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at))
 
 
 def _failure_signalled(picture: Picture, event: e.FailureSignalled, at: int) -> None:
@@ -417,11 +413,14 @@ def _alerted(picture: Picture, event: e.Alerted, at: int) -> None:
 
 def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
     if not claim_edge_exists(event.trigger, event.source, event.target):
-        raise IllegalTransition(f"claim {event.claim}: {event.trigger} does not take {event.source or 'New'} to {event.target}")
-    old = picture.lives.get(event.claim)
-    if (old.state if old is not None else "") != event.source:
         raise IllegalTransition(
-            f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {old.state if old else 'New'}"
+            f"claim {event.claim}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
+        )
+    old = picture.lives.get(event.claim)
+    state = old.state if old is not None else ""
+    if state != event.source:
+        raise IllegalTransition(
+            f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {state or 'New'}"
         )
     claim = picture.claims.get(event.claim)
     if event.landed:
@@ -470,7 +469,9 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
     )
     match event.trigger:
         case "allocated_pool" | "allocated_local" if claim is not None:
-            return replace(life, allocation=claim.allocation, node=picture.node_of(claim), reserved=bool(claim.consumers))
+            return replace(
+                life, allocation=claim.allocation, node=picture.node_of(claim), reserved=bool(claim.consumers)
+            )
         case "cleared" | "released":
             return replace(life, allocation=None, reserved=False, devices=event.devices)
         case "reserved" | "reservation_lost":
@@ -505,9 +506,10 @@ def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
             f"device {event.resource}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
         )
     old = picture.devices.get(event.resource)
-    if (old.state if old is not None else "") != event.source:
+    state = old.state if old is not None else ""
+    if state != event.source:
         raise IllegalTransition(
-            f"device {event.resource}: {event.trigger} starts from {event.source or 'New'} but the device is {old.state if old else 'New'}"
+            f"device {event.resource}: {event.trigger} starts from {event.source or 'New'} but the device is {state or 'New'}"
         )
     if event.target == "Gone":
         _forget_device(picture, event.resource)

@@ -51,27 +51,60 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
     Edge("allocated_pool", FAILED, PENDING, f"{_WAITS} after a failure: a new cycle begins."),
     Edge("allocated_pool", DETACHING, PENDING, f"{_WAITS} before the old devices went back: a new cycle begins."),
     Edge("allocated_pool", PENDING, PENDING, "Moved: another allocation from the pool took the place of this one."),
-    Edge("allocated_pool", ATTACHING, PENDING, "Moved: allocated again from the pool while a device was being attached."),
-    Edge("allocated_pool", ATTACHED, PENDING, "Diverted: the hand-over landed on a pool device again, often elsewhere."),
+    Edge(
+        "allocated_pool", ATTACHING, PENDING, "Moved: allocated again from the pool while a device was being attached."
+    ),
+    Edge(
+        "allocated_pool", ATTACHED, PENDING, "Diverted: the hand-over landed on a pool device again, often elsewhere."
+    ),
     Edge("allocated_local", NEW, ATTACHED, f"{_LOCAL}: the first cycle begins, no attach is needed."),
     Edge("allocated_local", RELEASED, ATTACHED, f"{_LOCAL}: a new cycle begins, no attach is needed."),
     Edge("allocated_local", FAILED, ATTACHED, f"{_LOCAL} after a failure: a new cycle begins."),
     Edge("allocated_local", DETACHING, ATTACHED, f"{_LOCAL} before the old ones went back: a new cycle begins."),
-    Edge("allocated_local", PENDING, ATTACHED, "Landed: the scheduler found devices on a node before any attach was asked."),
-    Edge("allocated_local", ATTACHING, ATTACHED, "Landed: the scheduler took devices on a node while an attach was running."),
+    Edge(
+        "allocated_local",
+        PENDING,
+        ATTACHED,
+        "Landed: the scheduler found devices on a node before any attach was asked.",
+    ),
+    Edge(
+        "allocated_local",
+        ATTACHING,
+        ATTACHED,
+        "Landed: the scheduler took devices on a node while an attach was running.",
+    ),
     Edge("allocated_local", ATTACHED, ATTACHED, "Landed: the hand-over put the claim on devices of the node."),
     Edge("ordered", PENDING, ATTACHING, "A request, ours or anybody's, covers the claim: the fabric was asked."),
-    Edge("device_ready", PENDING, ATTACHED, "A free device for every result is Online on its node; none had to be asked for."),
-    Edge("device_ready", ATTACHING, ATTACHED, "The devices that were asked for are Online on its node and promised to nobody else."),
-    Edge("signalled", PENDING, ATTACHED, "Somebody told the scheduler that the device is there; their knowledge counts."),
-    Edge("signalled", ATTACHING, ATTACHED, "Somebody told the scheduler that the attach is done; their knowledge counts."),
+    Edge(
+        "device_ready",
+        PENDING,
+        ATTACHED,
+        "A free device for every result is Online on its node; none had to be asked for.",
+    ),
+    Edge(
+        "device_ready",
+        ATTACHING,
+        ATTACHED,
+        "The devices that were asked for are Online on its node and promised to nobody else.",
+    ),
+    Edge(
+        "signalled", PENDING, ATTACHED, "Somebody told the scheduler that the device is there; their knowledge counts."
+    ),
+    Edge(
+        "signalled", ATTACHING, ATTACHED, "Somebody told the scheduler that the attach is done; their knowledge counts."
+    ),
     Edge("pod_bound", PENDING, BOUND, "A pod of the claim has a node: in use."),
     Edge("pod_bound", ATTACHING, BOUND, "A pod of the claim has a node while an attach was running: in use."),
     Edge("pod_bound", ATTACHED, BOUND, "A pod of the claim has a node: in use."),
     Edge("failed", PENDING, FAILED, "No device will come; this cycle ends, another allocation starts the next."),
     Edge("failed", ATTACHING, FAILED, "The attach failed or took too long; another allocation starts the next cycle."),
     Edge("failed", ATTACHED, FAILED, "The hand-over was called off; another allocation starts the next cycle."),
-    Edge("reservation_lost", PENDING, PENDING, "No pod is reserved any more: a failure, a timeout, a preemption or a restart."),
+    Edge(
+        "reservation_lost",
+        PENDING,
+        PENDING,
+        "No pod is reserved any more: a failure, a timeout, a preemption or a restart.",
+    ),
     Edge("reservation_lost", ATTACHING, ATTACHING, "No pod is reserved any more while attaching; not a release."),
     Edge("reservation_lost", ATTACHED, ATTACHED, "No pod is reserved any more: the hand-over began, or a preemption."),
     Edge("reservation_lost", FAILED, FAILED, "No pod is reserved any more after the failure was told."),
@@ -79,17 +112,39 @@ CLAIM_TABLE: Final[tuple[Edge, ...]] = (
     Edge("reserved", ATTACHING, ATTACHING, "Reserved for a pod again while attaching: the wait goes on."),
     Edge("reserved", ATTACHED, ATTACHED, "Reserved for a pod again: it may still be bound here."),
     Edge("reserved", FAILED, FAILED, "Reserved for a pod again although this cycle failed."),
-    Edge("cleared", PENDING, PENDING, "The allocation was taken back while a pod waits: the scheduler will allocate again."),
-    Edge("cleared", ATTACHING, ATTACHING, "The allocation was taken back while attaching: the scheduler will allocate again."),
-    Edge("cleared", ATTACHED, ATTACHED, "The allocation was taken back for the hand-over: the scheduler will allocate again."),
+    Edge(
+        "cleared",
+        PENDING,
+        PENDING,
+        "The allocation was taken back while a pod waits: the scheduler will allocate again.",
+    ),
+    Edge(
+        "cleared",
+        ATTACHING,
+        ATTACHING,
+        "The allocation was taken back while attaching: the scheduler will allocate again.",
+    ),
+    Edge(
+        "cleared",
+        ATTACHED,
+        ATTACHED,
+        "The allocation was taken back for the hand-over: the scheduler will allocate again.",
+    ),
     Edge("cleared", FAILED, FAILED, "The failed allocation was taken back: the scheduler will allocate again."),
     Edge("released", PENDING, RELEASED, f"{_GIVEN_BACK}; nothing was ordered for it."),
     Edge("released", FAILED, RELEASED, f"{_GIVEN_BACK}; this cycle had failed."),
     Edge("released", ATTACHING, RELEASED, f"{_GIVEN_BACK}; nothing ordered for it is left.", "nothing_ordered"),
-    Edge("released", ATTACHING, DETACHING, f"{_GIVEN_BACK}; what was ordered for it still arrives.", "something_ordered"),
+    Edge(
+        "released", ATTACHING, DETACHING, f"{_GIVEN_BACK}; what was ordered for it still arrives.", "something_ordered"
+    ),
     Edge("released", ATTACHED, DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
     Edge("released", BOUND, DETACHING, f"{_GIVEN_BACK}; they idle until they go back or are used again."),
-    Edge("settled", DETACHING, RELEASED, "Each device went back, was taken by another claim, is kept by policy, or its node is gone."),
+    Edge(
+        "settled",
+        DETACHING,
+        RELEASED,
+        "Each device went back, was taken by another claim, is kept by policy, or its node is gone.",
+    ),
 )
 
 REQUESTED: Final = "Attaching"
@@ -146,15 +201,18 @@ def device_target(trigger: str, state: str) -> str | None:
     return _DEVICE.get((trigger, state))
 
 
-def claim_machine(model: Any = None, *, callbacks: Mapping[str, Sequence[Callable[..., Any]]] | None = None) -> Machine:
+Hooks = Mapping[str, Sequence[Callable[..., Any]]]
+
+
+def claim_machine(model: Any = None, *, callbacks: Hooks | None = None, guards: Hooks | None = None) -> Machine:
     """A `transitions` machine of the claim's life, for custom controllers.
 
     model: the object that gets a method per trigger and a `state` attribute; the machine itself when None.
     callbacks: by trigger name, called after each transition of that trigger; by state name prefixed "on_enter_" or
         "on_exit_", called on entering or leaving that state.
-    A model may define `nothing_ordered()` and `something_ordered()`, the guards of the two `released` rows of Attaching;
-    without them something counts as ordered. A trigger that a state does not name is ignored. Guards for other triggers
-    are added with `machine.add_transition`, callbacks for all with `machine.after_state_change`.
+    guards: by trigger name; the trigger changes nothing unless all of them give true.
+    All get the `transitions` EventData. A model may define `nothing_ordered` and `something_ordered`, the guards of the two
+    `released` rows of Attaching; without them something counts as ordered. A trigger that a state does not name is ignored.
     """
     machine = Machine(
         model=Machine.self_literal if model is None else model,
@@ -164,19 +222,23 @@ def claim_machine(model: Any = None, *, callbacks: Mapping[str, Sequence[Callabl
         ignore_invalid_triggers=True,
         send_event=True,
     )
-    hooks = callbacks or {}
+    hooks, checks = callbacks or {}, guards or {}
     target = machine if model is None else model
     for edge in CLAIM_TABLE:
-        conditions = [edge.guard] if edge.guard and hasattr(target, edge.guard) else []
-        if edge.guard == "nothing_ordered" and not conditions:
+        guarded = bool(edge.guard) and hasattr(target, edge.guard)
+        if edge.guard == "nothing_ordered" and not guarded:
             continue
         machine.add_transition(
-            edge.trigger, edge.source or "New", edge.target, conditions=conditions, after=list(hooks.get(edge.trigger, ()))
+            edge.trigger,
+            edge.source or "New",
+            edge.target,
+            conditions=[*checks.get(edge.trigger, ()), *([edge.guard] if guarded else [])],
+            after=list(hooks.get(edge.trigger, ())),
         )
     for state in CLAIM_STATES:
         for moment in ("on_enter", "on_exit"):
             for hook in hooks.get(f"{moment}_{state}", ()):
-                getattr(machine.get_state(state), f"add_callback")(moment.removeprefix("on_"), hook)
+                machine.get_state(state).add_callback(moment.removeprefix("on_"), hook)
     return machine
 
 

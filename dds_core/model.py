@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-
 DeviceKey = tuple[str, str, str]
 """(driver, pool, device): the identity of a device in the Kubernetes API."""
 

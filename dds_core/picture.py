@@ -65,7 +65,12 @@ class Dirty:
     def take(self) -> Dirty:
         """A copy of what is dirty; this one is clean afterwards."""
         taken = Dirty()
-        taken.claims, taken.devices, taken.nodes, taken.everything = self.claims, self.devices, self.nodes, self.everything
+        taken.claims, taken.devices, taken.nodes, taken.everything = (
+            self.claims,
+            self.devices,
+            self.nodes,
+            self.everything,
+        )
         self.clear()
         return taken
 
@@ -93,7 +98,21 @@ class Picture:
         self.rules: Table[str, TaintRule] = Table(journal, self._naming(TaintRule, self._rule_changed))
         self.configs: Table[str, Config] = Table(journal, self._naming(Config, self._config_changed))
         self.requests: Table[str, AttachRequest] = Table(journal, self._naming(AttachRequest, self._request_changed))
-        self.resources: Table[str, FabricResource] = Table(journal, self._naming(FabricResource, self._resource_changed))
+        self.resources: Table[str, FabricResource] = Table(
+            journal, self._naming(FabricResource, self._resource_changed)
+        )
+
+        self._tables: dict[type[Observed], Table[str, Any]] = {
+            Claim: self.claims,
+            Slice: self.slices,
+            DeviceClass: self.classes,
+            TaintRule: self.rules,
+            Node: self.nodes,
+            Pod: self.pods,
+            Config: self.configs,
+            AttachRequest: self.requests,
+            FabricResource: self.resources,
+        }
 
         self.lives: Table[str, ClaimLife] = Table(journal, self._life_changed)
         self.devices: Table[str, DeviceLife] = Table(journal, self._device_changed)
@@ -161,17 +180,7 @@ class Picture:
 
     def table(self, kind: type[Observed]) -> Table[str, Any]:
         """The table of an object kind."""
-        return {
-            Claim: self.claims,
-            Slice: self.slices,
-            DeviceClass: self.classes,
-            TaintRule: self.rules,
-            Node: self.nodes,
-            Pod: self.pods,
-            Config: self.configs,
-            AttachRequest: self.requests,
-            FabricResource: self.resources,
-        }[kind]
+        return self._tables[kind]
 
     def object(self, kind: type[Observed], uid: str) -> Observed | None:
         """The object as last observed, None when not known."""
@@ -414,7 +423,9 @@ class Picture:
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         for rule in (old, new):
             if rule is not None:
-                self.dirty.nodes |= self.pools_at.sets.keys() if not rule.pool else {rule.pool} & self.pools_at.sets.keys()
+                self.dirty.nodes |= (
+                    self.pools_at.sets.keys() if not rule.pool else {rule.pool} & self.pools_at.sets.keys()
+                )
 
     def _config_changed(self, uid: str, old: Config | None, new: Config | None) -> None:
         self.rebuild()
@@ -488,7 +499,11 @@ class Picture:
             self.dirty.nodes.add(resource.node)
         for life in (old, new):
             model = life.model if life is not None else ""
-            (self.idle_of_model.add if life is new and life is not None and life.state == "Idle" else self.idle_of_model.discard)(model, uid)
+            (
+                self.idle_of_model.add
+                if life is new and life is not None and life.state == "Idle"
+                else self.idle_of_model.discard
+            )(model, uid)
 
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
         for row, gone in ((old, True), (new, False)):

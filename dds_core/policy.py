@@ -33,10 +33,12 @@ class SchedulerPolicy(_Strict):
     """What we know of one scheduler profile; its bindingTimeout can be read from no API."""
 
     binding_timeout_seconds: PositiveSeconds = Field(
-        600, description="DynamicResourcesArgs.bindingTimeout of the profile; learned downwards when it proves shorter."
+        default=600,
+        description="DynamicResourcesArgs.bindingTimeout of the profile; learned downwards when it proves shorter.",
     )
     attach_budget_seconds: PositiveSeconds | None = Field(
-        None, description="How long an attach may take before the claim is failed; default: binding timeout less the hand-over margin."
+        default=None,
+        description="How long an attach may take before the claim is failed; default: binding timeout less the hand-over margin.",
     )
 
     @model_validator(mode="after")
@@ -49,8 +51,8 @@ class SchedulerPolicy(_Strict):
 class LimitPolicy(_Strict):
     """How many devices of a model a node may have. The node's own labels `<device>-size-max` and `-size-min` win."""
 
-    max: Count = Field(50, description="Devices of the model on the node at most.")
-    min: Count = Field(0, description="Devices of the model that stay on the node even when idle.")
+    max: Count = Field(default=50, description="Devices of the model on the node at most.")
+    min: Count = Field(default=0, description="Devices of the model that stay on the node even when idle.")
 
     @model_validator(mode="after")
     def _ordered(self) -> LimitPolicy:
@@ -62,46 +64,84 @@ class LimitPolicy(_Strict):
 class DriverPolicy(_Strict):
     """What is particular to the devices of one DRA driver."""
 
-    uuid_attribute: str = Field("uuid", min_length=1, description="Attribute of the vendor's slices that holds the device's UUID.")
-    request_type: Literal["gpu", "cxlmemory"] = Field("gpu", description="spec.resource.type of a ComposabilityRequest.")
-    capacities: tuple[str, ...] = Field((), description="Capacities that a shared device is counted by; empty: all it has.")
+    uuid_attribute: str = Field(
+        default="uuid", min_length=1, description="Attribute of the vendor's slices that holds the device's UUID."
+    )
+    request_type: Literal["gpu", "cxlmemory"] = Field(
+        default="gpu", description="spec.resource.type of a ComposabilityRequest."
+    )
+    capacities: tuple[str, ...] = Field(
+        default=(), description="Capacities that a shared device is counted by; empty: all it has."
+    )
 
 
 class Policy(_Strict):
     """The whole effective policy."""
 
-    mode: Mode = Field("observe", description="observe: decide and write nothing; attach: everything but detaching; detach: everything.")
+    mode: Mode = Field(
+        default="observe",
+        description="observe: decide and write nothing; attach: everything but detaching; detach: everything.",
+    )
     scan_interval_seconds: Seconds = Field(
-        60, description="A level pass over the whole fleet at least so often, as a safety net; 0 = never. SCAN_INTERVAL of the reference."
+        default=60,
+        description="A level pass over the fleet so often, as a safety net; 0 = never. SCAN_INTERVAL of the reference.",
     )
     no_removal_seconds: Seconds = Field(
-        600, description="A device idles so long before it goes back to the pool. DEVICE_NO_REMOVAL_DURATION of the reference."
+        default=600,
+        description="A device idles so long before it goes back to the pool. DEVICE_NO_REMOVAL_DURATION of the reference.",
     )
     no_allocation_seconds: Seconds = Field(
-        60, description="A device handed over to a claim is promised to no other for so long. DEVICE_NO_ALLOCATION_DURATION of the reference."
+        default=60,
+        description="A device handed over is promised to no other for so long. DEVICE_NO_ALLOCATION_DURATION.",
     )
-    scheduler: SchedulerPolicy = Field(SchedulerPolicy(), description="For pods whose schedulerName is not named in `schedulers`.")
-    schedulers: dict[str, SchedulerPolicy] = Field({}, description="By schedulerName.")
-    hand_over_margin_seconds: Seconds = Field(60, description="Kept free of the binding timeout for the hand-over; at most a quarter of it.")
-    error_grace_seconds: Seconds = Field(10, description="An attach error that stands so long is definite: the claim fails with the fabric's words.")
-    cool_down_seconds: PositiveSeconds = Field(120, description="A model on a node that failed a claim is kept from the scheduler for so long.")
-    fence_settle_seconds: PositiveSeconds = Field(30, description="A victim's fence must hold so long before it is confirmed by a LIST.")
-    detaches_per_hour: Count = Field(60, description="Devices marked to go back within any hour, over the fleet.")
+    scheduler: SchedulerPolicy = Field(
+        default=SchedulerPolicy(), description="For pods whose schedulerName is not named in `schedulers`."
+    )
+    schedulers: dict[str, SchedulerPolicy] = Field(default={}, description="By schedulerName.")
+    hand_over_margin_seconds: Seconds = Field(
+        default=60, description="Kept free of the binding timeout for the hand-over; at most a quarter of it."
+    )
+    error_grace_seconds: Seconds = Field(
+        default=10,
+        description="An attach error that stands so long is definite: the claim fails with the fabric's words.",
+    )
+    cool_down_seconds: PositiveSeconds = Field(
+        default=120, description="A model on a node that failed a claim is kept from the scheduler for so long."
+    )
+    fence_settle_seconds: PositiveSeconds = Field(
+        default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."
+    )
+    detaches_per_hour: Count = Field(
+        default=60, description="Devices marked to go back within any hour, over the fleet."
+    )
     detach_without_fence: Literal["best_effort", "never"] = Field(
-        "best_effort", description="Whether to detach where no DeviceTaintRule is served; the fence then rests on watching alone."
+        default="best_effort",
+        description="Whether to detach where no DeviceTaintRule is served; the fence then rests on watching alone.",
     )
-    rebalance: bool = Field(True, description="In mode detach, free the longest-idle device elsewhere when a claim waits and the pool is empty.")
+    rebalance: bool = Field(
+        default=True,
+        description="In mode detach, free the longest-idle device elsewhere when a claim waits and the pool is empty.",
+    )
     orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        16, description="Attaches under way at a time, over the fleet, until the fabric's rate is measured; then what fits the budget."
+        default=16,
+        description="Attaches under way over the fleet, until the fabric's rate is measured; then what fits the budget.",
     )
-    hand_over: Literal["clear", "prefer", "plain"] = Field("clear", description="How the scheduler is steered to the node after the signal.")
-    adoption: Literal["none", "reference", "all"] = Field("reference", description="Which ComposabilityRequests that we did not make we may resize.")
-    prewarm: bool = Field(False, description="Attach ahead of demand up to the minimum of each node and model.")
-    prewarm_interval_seconds: PositiveSeconds = Field(60, description="At most one device is ordered ahead of demand in so long.")
-    limit: LimitPolicy = Field(LimitPolicy(), description="For models and nodes not named in `limits`.")
-    limits: dict[str, LimitPolicy] = Field({}, description="By model (cdi-model-name) or by `<node>/<model>`, which wins.")
-    driver: DriverPolicy = Field(DriverPolicy(), description="For drivers not named in `drivers`.")
-    drivers: dict[str, DriverPolicy] = Field({}, description="By DRA driver name.")
+    hand_over: Literal["clear", "prefer", "plain"] = Field(
+        default="clear", description="How the scheduler is steered to the node after the signal."
+    )
+    adoption: Literal["none", "reference", "all"] = Field(
+        default="reference", description="Which ComposabilityRequests that we did not make we may resize."
+    )
+    prewarm: bool = Field(default=False, description="Attach ahead of demand up to the minimum of each node and model.")
+    prewarm_interval_seconds: PositiveSeconds = Field(
+        default=60, description="At most one device is ordered ahead of demand in so long."
+    )
+    limit: LimitPolicy = Field(default=LimitPolicy(), description="For models and nodes not named in `limits`.")
+    limits: dict[str, LimitPolicy] = Field(
+        default={}, description="By model (cdi-model-name) or by `<node>/<model>`, which wins."
+    )
+    driver: DriverPolicy = Field(default=DriverPolicy(), description="For drivers not named in `drivers`.")
+    drivers: dict[str, DriverPolicy] = Field(default={}, description="By DRA driver name.")
 
     def limit_of(self, node: str, model: str) -> LimitPolicy:
         return self.limits.get(f"{node}/{model}") or self.limits.get(model) or self.limit
@@ -142,7 +182,9 @@ def read_policy(written: Mapping[str, Any]) -> Policy:
     try:
         return Policy.model_validate_json(_as_json(written))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors())
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
+        )
         raise PolicyError(f"the policy is not valid: {faults}; see docs/policy.md for every field") from None
 
 
@@ -150,7 +192,9 @@ def _as_json(written: Mapping[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(written)
     except TypeError as error:
-        raise PolicyError(f"the policy holds a value that is not plain data: {error}; write numbers, texts, lists and tables") from None
+        raise PolicyError(
+            f"the policy holds a value that is not plain data: {error}; write numbers, texts, lists and tables"
+        ) from None
 
 
 _REFERENCE = {

@@ -76,7 +76,9 @@ def event_of(row: Envelope | LeanEvent) -> Event | None:
         what = f"{row.type} is not of its form: {error}"
     except msgspec.DecodeError as error:
         what = f"{row.type} holds no JSON: {error}"
-    raise UnknownEvent(what, where=f"position {row.position}", fix="use the version of dds that wrote it, or a newer one")
+    raise UnknownEvent(
+        what, where=f"position {row.position}", fix="use the version of dds that wrote it, or a newer one"
+    )
 
 
 def groups(rows: Iterable[Envelope]) -> Iterator[LoggedGroup]:

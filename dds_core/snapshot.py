@@ -90,10 +90,10 @@ class Snapshot(Record, frozen=True):
 
 _SCALARS = ("now", "taint_rules", "synced", "synced_at", "level_at", "epoch", "skew")
 _SPECIAL = ("policy", "stale", "rejections", "shown")
-_BY_TEXT = tuple(f.name for f in msgspec.structs.fields(Snapshot) if str(f.type).startswith("dict") and f.name != "policy")
-_BY_PAIR = tuple(
-    name for name in Snapshot.__struct_fields__ if name not in (*_SCALARS, *_SPECIAL, *_BY_TEXT)
+_BY_TEXT = tuple(
+    f.name for f in msgspec.structs.fields(Snapshot) if str(f.type).startswith("dict") and f.name != "policy"
 )
+_BY_PAIR = tuple(name for name in Snapshot.__struct_fields__ if name not in (*_SCALARS, *_SPECIAL, *_BY_TEXT))
 
 
 def dump(picture: Picture) -> dict[str, Any]:

@@ -53,7 +53,9 @@ def _allocated(
     waits, local = picture.pool_results(allocation), picture.local_results(allocation)
     if not waits and not local:
         ours = life is not None and state not in ("Released", DETACHING)
-        return _release(picture, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
+        return (
+            _release(picture, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
+        )
     trigger = "allocated_pool" if waits else "allocated_local"
     target = claim_target(trigger, state)
     if target is None:
@@ -143,7 +145,11 @@ def _devices_left_by(picture: Picture, uid: str, life: ClaimLife) -> tuple[str, 
     if life.allocation is not None:
         keys = {result.key for result in life.allocation.results}
         had += [r.uid for key in sorted(keys) if (r := picture.resource_of(key)) is not None]
-        on_node = (u for u in picture.resources_at[life.node] if (d := picture.devices.get(u)) and d.state == USED and d.key in keys)
+        on_node = (
+            u
+            for u in picture.resources_at[life.node]
+            if (d := picture.devices.get(u)) and d.state == USED and d.key in keys
+        )
         had += sorted(on_node)
     if life.state in (PENDING, ATTACHING) and not had:
         had += _still_coming(picture, uid, life)
@@ -210,7 +216,11 @@ def kept_by_policy(picture: Picture, uid: str) -> bool:
     request = picture.requests.get(request_uid) if request_uid is not None else None
     if request is not None and not usable(picture, request):
         return True
-    here = [r for other in picture.resources_at[resource.node] if (r := picture.resources.rows[other]).model == resource.model]
+    here = [
+        r
+        for other in picture.resources_at[resource.node]
+        if (r := picture.resources.rows[other]).model == resource.model
+    ]
     return len([r for r in here if not r.deleting]) <= limits_of(picture, resource.node, resource.model)[0]
 
 
@@ -254,5 +264,11 @@ def _move(uid: str, trigger: str, life: ClaimLife, *, cause: str = "") -> ClaimM
     if target is None:
         return None
     return ClaimMoved(
-        claim=uid, trigger=trigger, source=life.state, target=target, cycle=life.cycle, attempt=life.attempt, cause=cause
+        claim=uid,
+        trigger=trigger,
+        source=life.state,
+        target=target,
+        cycle=life.cycle,
+        attempt=life.attempt,
+        cause=cause,
     )

@@ -205,7 +205,12 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(picture.fences.rows[r.uid].ordered for r in victims) or any(r.state in BEING_ATTACHED for r in owned):
         return
-    if own.state != "Running" or own.acted_size != own.size or cell.size != own.size or not all(r.marked for r in victims):
+    if (
+        own.state != "Running"
+        or own.acted_size != own.size
+        or cell.size != own.size
+        or not all(r.marked for r in victims)
+    ):
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
@@ -233,10 +238,17 @@ def check_departures(work: Work, uid: str) -> None:
     fence = picture.fences.get(uid)
     others = [o for o in picture.resources_of_request[resource.request] if (f := picture.fences.get(o)) and f.ordered]
     if fence is None and others:
-        _alert(work, uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go")
+        _alert(
+            work, uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
+        )
     key = fence.key if fence is not None else life.key or _key_of(picture, resource)
     if key is not None and picture.holders[key]:
-        _alert(work, uid, "DetachedInUse", f"{resource.name} ({resource.uuid}) leaves {resource.node} while a claim holds {key[2]}")
+        _alert(
+            work,
+            uid,
+            "DetachedInUse",
+            f"{resource.name} ({resource.uuid}) leaves {resource.node} while a claim holds {key[2]}",
+        )
 
 
 def _alert(work: Work, uid: str, reason: str, text: str) -> None:
@@ -261,7 +273,11 @@ def rebalance(work: Work, node: str, covers: list[Cover]) -> None:
 
 def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
     picture = work.picture
-    on_the_way = [uid for uid, f in picture.fences.rows.items() if (r := picture.resources.get(uid)) and r.model == model and r.node != node]
+    on_the_way = [
+        uid
+        for uid, f in picture.fences.rows.items()
+        if (r := picture.resources.get(uid)) and r.model == model and r.node != node
+    ]
     candidates = []
     for uid in picture.idle_of_model[model]:
         resource = picture.resources.get(uid)

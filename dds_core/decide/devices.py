@@ -36,7 +36,12 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
     if state == LEAVING:
         return None
     if resource.deleting or resource.state in BEING_DETACHED:
-        return _move(uid, "detaching", state, f"resource {resource.name} is {'being deleted' if resource.deleting else resource.state}")
+        return _move(
+            uid,
+            "detaching",
+            state,
+            f"resource {resource.name} is {'being deleted' if resource.deleting else resource.state}",
+        )
     key = held_key(picture, uid, resource)
     if key is not None:
         if state != USED:

@@ -33,13 +33,20 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
         return
     if not picture.node_of(claim):
-        _alert(work, claim, "NoNode", f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed")
+        _alert(
+            work,
+            claim,
+            "NoNode",
+            f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
+        )
     if life.state != ATTACHED and work.at >= budget_due(picture, claim, life):
         seconds = (budget_due(picture, claim, life) - life.began) // MICROSECONDS
         fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s")
 
 
-def fail(work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, model: str = "", *, observed: bool = False) -> None:
+def fail(
+    work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, model: str = "", *, observed: bool = False
+) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
     cool the cell down."""
     picture = work.picture

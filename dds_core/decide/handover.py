@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from dds_core.decide.coverage import Cover
 from dds_core.decide.work import Work
-from dds_core.events import Alerted, Entry, HandOver, NodeLabelled, Promise, ReservationDropped, Reserved, Signal, Steered
+from dds_core.events import (
+    Alerted,
+    Entry,
+    HandOver,
+    NodeLabelled,
+    Promise,
+    ReservationDropped,
+    Reserved,
+    Signal,
+    Steered,
+)
 from dds_core.lifecycle import ATTACHED
 from dds_core.model import Claim, Node, Pod, Taint, Toleration
 from dds_core.picture import Picture
@@ -159,7 +169,9 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
                 work.want(Alerted(of=claim.uid, reason="NoWayToHandOver", text=text, mode=work.picture.mode))
             return None
         message = "the device is attached to the node; the pod is scheduled again to use it"
-        entries.append(Entry(result.driver, result.pool, result.device, RESCHEDULE, "DeviceAttached", message, result.share))
+        entries.append(
+            Entry(result.driver, result.pool, result.device, RESCHEDULE, "DeviceAttached", message, result.share)
+        )
     return Signal(claim.uid, tuple(entries))
 
 
@@ -173,7 +185,9 @@ def _ready_label_stands(work: Work, node: Node, claims: list[Claim]) -> bool:
         return True
     if any(picture.labelled.get((node.name, name)) != "true" for name in absent):
         labels: dict[str, str | None] = dict.fromkeys(absent, "true")
-        work.want(NodeLabelled(node=node.name, labels=labels, mode=picture.mode, reason="a hand-over to this node follows"))
+        work.want(
+            NodeLabelled(node=node.name, labels=labels, mode=picture.mode, reason="a hand-over to this node follows")
+        )
     return not picture.live
 
 

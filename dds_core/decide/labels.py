@@ -27,7 +27,9 @@ def label(work: Work, name: str, covers: list[Cover]) -> None:
     reasons: list[str] = []
     for model in config.models:
         why_not = reason_against(picture, node, model, waiting.get(model.model, 0))
-        _compare(picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not)
+        _compare(
+            picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
+        )
     _remove_stale(picture, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
@@ -53,10 +55,12 @@ def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> 
     rival = conflicting_model(picture, node.name, model)
     if rival:
         return f"{model.model} may not share the node with {rival}"
-    low, top = limits_of(picture, node.name, model.model)
+    top = limits_of(picture, node.name, model.model)[1]
     cell = cell_of(picture, node.name, model)
     idle = sum(
-        (life := picture.devices.get(uid)) is not None and life.state == IDLE and picture.resources.rows[uid].model == model.model
+        (life := picture.devices.get(uid)) is not None
+        and life.state == IDLE
+        and picture.resources.rows[uid].model == model.model
         for uid in picture.resources_at[node.name]
     )
     taken = cell.size + cell.others

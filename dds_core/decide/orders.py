@@ -31,7 +31,9 @@ def request_name(node: str, type: str, model: str) -> str:
 
 def usable(picture: Picture, request: AttachRequest) -> bool:
     """Whether we may change the request's size: it is ours, or the policy lets us adopt it."""
-    if request.labels.get(OWNER_LABEL) == OWNER or request.name == request_name(request.node, request.type, request.model):
+    if request.labels.get(OWNER_LABEL) == OWNER or request.name == request_name(
+        request.node, request.type, request.model
+    ):
         return True
     if request.policy != "samenode" or not request.node:
         return False
@@ -140,7 +142,10 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
 def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) -> tuple[str, str] | None:
     """(reason, message) why this node can never give the claim its devices as things stand, None when it can."""
     if cell.own is None and cell.foreign is not None:
-        return "RequestOwnedByOther", f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours"
+        return (
+            "RequestOwnedByOther",
+            f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours",
+        )
     rival = conflicting_model(picture, node, cell.model, claim, leaving=False)
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
@@ -180,7 +185,9 @@ def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
     if place is None:
         return False
     pods = [pod for pod in picture.pods_of(claim) if not pod.node]
-    return all(open_for(place, pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
+    return (
+        all(open_for(place, pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
+    )
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
