@@ -15,10 +15,9 @@ from benchmarks.samples import EVENTS_A_CLAIM, START, batches
 from dds_adapters.jsonl import JsonlLog, export
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import ClaimMoved, decode
-from dds_core.fold import apply
 from dds_core.lifecycle import CLAIM_TABLE
 from dds_core.log import LOG_OPENED, EventSource, LeanEvent
-from dds_core.picture import Picture
+from dds_core.replay import fold_log
 
 EVENTS = 200_000
 
@@ -57,10 +56,7 @@ def _folded(source: EventSource, claims: int) -> int:
 
 
 def _loaded(source: EventSource, claims: int) -> int:
-    picture = Picture()
-    for row in source.read_lean():
-        if row.type != LOG_OPENED and row.data is not None:
-            apply(picture, decode(row.type, row.data), row.occurred_at)
+    picture = fold_log(source.read_lean())
     assert len(picture.lives) == claims
     return claims * EVENTS_A_CLAIM
 

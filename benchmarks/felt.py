@@ -1,0 +1,146 @@
+"""What people wait for: verifying a log of a million events, reading one claim's history in it, and starting on a log of
+five million with a checkpoint.
+
+The million comes from the engine itself on a fleet under churn (mode attach), so that it verifies. Of the five million only
+what stands after the checkpoint is read at a start, so the rest is the sample lives.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.appending import CLUSTER, LOG
+from benchmarks.fleet import DEVICES_A_NODE, Fact, Fleet
+from benchmarks.measure import Row
+from benchmarks.samples import EVENTS_A_CLAIM, batches
+from dds_adapters.sql import Database, SqlLog, upgrade
+from dds_core.engine import Engine, new_event
+from dds_core.events import Checkpoint, Event, Started, Synced
+from dds_core.log import ChainCheck, Group, checked
+from dds_core.replay import event_of, fold_log, verify
+from dds_core.snapshot import PROJECTION, dump
+
+CLAIMS = 10_000
+VERIFIED = 1_000_000
+STARTED = 5_000_000
+TAIL = 100_000
+"""Events after the checkpoint."""
+
+POLICY: dict[str, object] = {"mode": "attach", "scan_interval_seconds": 0}
+
+
+class Writer:
+    """Runs an engine on a fleet and appends what it gives, some five thousand events to a commit."""
+
+    def __init__(self, log: SqlLog) -> None:
+        self._log = log
+        self._epoch = log.take_epoch(0)
+        self._ordinal = 0
+        self._waiting: list[Group] = []
+        self._events = 0
+        self.fleet = Fleet(CLAIMS // DEVICES_A_NODE)
+        self.engine = Engine()
+
+    def begin(self) -> None:
+        self._run(self.fleet.begin(POLICY))
+
+    def churn(self, until: int) -> None:
+        """Take turns until the log ends at position `until` or a little later."""
+        while self._log.head().position + self._events < until:
+            for _ in range(1000):
+                self._run(self.fleet.turn())
+            self.flush()
+
+    def checkpoint(self) -> None:
+        self.flush()
+        fact = Checkpoint(PROJECTION, dump(self.engine.picture))
+        self._put(Group(self._ordinal, (new_event(fact, self.engine.picture.now, None),)))
+        self.flush()
+
+    def fill(self, events: int) -> None:
+        """Append sample lives as they are; the engine does not see them."""
+        for batch in batches(events // EVENTS_A_CLAIM, 5000):
+            for group in batch:
+                self._put(Group(self._ordinal, group.events))
+            self.flush()
+
+    def flush(self) -> None:
+        self._log.append(self._waiting, epoch=self._epoch, recorded_at=self.engine.picture.now)
+        self._waiting, self._events = [], 0
+
+    def _run(self, facts: Iterator[Fact]) -> None:
+        for step in self.engine.run(facts):
+            self._put(step.group(self._ordinal))
+        if self._events >= 5000:
+            self.flush()
+
+    def _put(self, group: Group) -> None:
+        self._waiting.append(group)
+        self._events += len(group.events)
+        self._ordinal += 1
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _row(what: str, taken: float, at_most: float | None = None) -> Row:
+    target = "" if at_most is None else f"≤ {at_most:g} s"
+    return Row(what, f"{taken:.3g} s", target=target, met=None if at_most is None else taken <= at_most)
+
+
+def _verify(log: SqlLog) -> None:
+    report = verify(checked(log.read(), ChainCheck()))
+    assert report.ok, report.differences[0]
+
+
+def _history(log: SqlLog, uid: str) -> list[Event | None]:
+    return [event_of(row) for row in log.read_lean(stream=uid)]
+
+
+def _start(database: Database) -> None:
+    """What a process does before it lists the cluster, and the level pass that follows the list."""
+    log = database.log(LOG)
+    head = log.head()
+    engine = Engine(fold_log(log.read_lean(after=head.checkpoint - 1)))
+    now = engine.picture.now
+    engine.feed(Started("benchmark", "", PROJECTION, log.take_epoch(now), "attach"), now)
+    engine.feed(Synced(), now)
+    assert len(engine.picture.lives) >= CLAIMS
+
+
+def _million(url: str) -> list[Row]:
+    upgrade(url)
+    with Database(url, synchronous="NORMAL") as database:
+        writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
+        writer.begin()
+        writer.churn(VERIFIED)
+        log = database.log(LOG)
+        claim = next(iter(writer.engine.picture.lives))
+        return [
+            _row(f"chain and decisions verified, {VERIFIED:,} events", _seconds(lambda: _verify(log))),
+            _row(f"one claim's history, {VERIFIED:,} events", _seconds(lambda: _history(log, claim))),
+        ]
+
+
+def _five_million(url: str) -> list[Row]:
+    upgrade(url)
+    with Database(url, synchronous="NORMAL") as database:
+        writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
+        writer.fill(STARTED - TAIL)
+        writer.begin()
+        writer.checkpoint()
+        writer.churn(STARTED)
+    with Database(url) as database:
+        what = f"start: checkpoint of {CLAIMS:,} claims, {TAIL:,} events after it, level pass; log of {STARTED:,}"
+        return [_row(what, _seconds(lambda: _start(database)), 10)]
+
+
+def measure(folder: Path, rounds: int) -> list[Row]:
+    """Tell seconds, each measured once: the logs take minutes to make and gigabytes to hold."""
+    return [
+        *_million(f"sqlite:///{folder / 'million.sqlite3'}"),
+        *_five_million(f"sqlite:///{folder / 'five-million.sqlite3'}"),
+    ]
