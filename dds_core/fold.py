@@ -47,13 +47,13 @@ def apply(picture: Picture, event: Event, at: int) -> Picture:
 
     Raises IllegalTransition for a transition that its table does not have; the picture is then as before.
     """
-    if at > picture.now:
-        picture.now = at
     mode = getattr(event, "mode", "")
     if isinstance(event, e.Decision) and mode == "observe":
         picture.shown.put(shown_key(event), e.encode(event))
     else:
         _FOLDS[type(event)](picture, event, at)
+    if at > picture.now:
+        picture.now = at
     return picture
 
 

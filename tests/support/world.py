@@ -1,0 +1,423 @@
+"""A small cluster, told to a real engine fact by fact.
+
+    world = World(mode="attach")
+    world.node("node0")
+    world.pool(A100, 4)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.settle()
+    assert world.state("train") == "Attached"
+
+Each sentence is one change of one object, a tenth of a second after the last, with the deadlines that are due before it.
+`carry_out` plays the writer (it does what was decided), `operate` the operator, the fabric and the vendor's driver (a
+request gets its devices). Nothing here decides anything, and nothing looks into the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.engine import Engine, Step
+from dds_core.model import (
+    Allocation,
+    AttachRequest,
+    Claim,
+    ClaimRequest,
+    Condition,
+    Config,
+    Consumer,
+    Device,
+    FabricResource,
+    Model,
+    Node,
+    Observed,
+    Pod,
+    Requirement,
+    Result,
+    Slice,
+)
+from dds_core.picture import Picture
+
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+
+GPU = "gpu.nvidia.com"
+READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
+A100 = Model(1, "A100 40G", "nvidia-a100-40", GPU, {"productName": "NVIDIA A100 40GB"})
+H100 = Model(2, "H100 80G", "nvidia-h100-80", GPU, {"productName": "NVIDIA H100 80GB"})
+
+T = TypeVar("T")
+E = TypeVar("E", bound=e.Event)
+
+
+class World:
+    """An engine and what it was told. Instants are microseconds; `tick` takes seconds.
+
+    Names are those of the objects: a claim or pod is `name` in the namespace default, or `namespace/name`.
+    """
+
+    def __init__(
+        self,
+        mode: str = "observe",
+        *,
+        models: Sequence[Model] = (A100, H100),
+        prefix: str = "cohdi.io",
+        kill_switch: str = "",
+        taint_rules: str = "v1beta2",
+        synced: bool = True,
+        **policy: Any,
+    ) -> None:
+        self.engine = Engine()
+        self.now = START
+        self.steps: list[Step] = []
+        self.prefix = prefix
+        self._carried_out = 0
+        self._made = 0
+        self.policy = {"mode": mode, **policy}
+        self.feed(e.PolicyChanged(policy=self.policy))
+        self.feed(e.Capabilities(taint_rules=taint_rules))
+        self.observe(Config("config", prefix, tuple(models), mode=kill_switch))
+        if synced:
+            self.feed(e.Synced())
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def feed(self, fact: e.Event) -> Step:
+        """One fact, a tenth of a second from now."""
+        self.tick(0.1)
+        self.steps.append(self.engine.feed(fact, self.now))
+        return self.steps[-1]
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass: every deadline that becomes due comes back at its instant."""
+        until = self.now + round(seconds * SECOND)
+        while (deadline := self.engine.due(until)) is not None:
+            self.steps.append(self.engine.feed(deadline, deadline.due))
+        self.now = until
+
+    def observe(self, thing: Observed) -> None:
+        """The object is now so; nothing is told when nothing changed."""
+        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
+        if fact is not None:
+            self.feed(fact)
+
+    def update(self, thing: Observed, **fields: Any) -> None:
+        """The object has changed in these fields."""
+        self.observe(replace(thing, **fields))
+
+    def gone(self, thing: Observed) -> None:
+        gone: Any = e.OBSERVED[type(thing)][1]
+        self.feed(gone(uid=thing.uid))
+
+    def change_policy(self, **fields: Any) -> None:
+        self.policy = {**self.policy, **fields}
+        self.feed(e.PolicyChanged(policy=self.policy))
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def picture(self) -> Picture:
+        return self.engine.picture
+
+    def get(self, kind: type[T], name: str) -> T:
+        """The object of that name as last observed."""
+        namespace, _, plain = name.rpartition("/")
+        rows: Iterable[Any] = self.picture.table(kind).rows.values()  # type: ignore[arg-type]
+        for thing in rows:
+            if thing.name == plain and getattr(thing, "namespace", "default") == (namespace or "default"):
+                assert isinstance(thing, kind)
+                return thing
+        raise AssertionError(f"no {kind.__name__} {name}")
+
+    def state(self, claim: str) -> str:
+        """The state of the claim; "" when it has no life (any more)."""
+        life = self.picture.lives.get(self.uid(claim))
+        return life.state if life is not None else ""
+
+    def uid(self, claim: str) -> str:
+        """The uid of the claim, also of one that was deleted."""
+        namespace, _, plain = claim.rpartition("/")
+        found = self.picture.claim_named.get((namespace or "default", plain))
+        return found or f"uid-{namespace or 'default'}-{plain}"
+
+    def device(self, resource: str) -> str:
+        """The state of the resource's device; "" when it is gone."""
+        life = self.picture.devices.get(resource)
+        return life.state if life is not None else ""
+
+    def events(self, kind: type[E], since: int = 0) -> list[E]:
+        """Everything of one type that was caused, oldest first; `since` counts steps."""
+        return [event for step in self.steps[since:] for event, _ in step.caused if isinstance(event, kind)]
+
+    def decisions(self, kind: type[E] = e.Decision, since: int = 0) -> list[E]:  # type: ignore[assignment]
+        return self.events(kind, since)
+
+    def only(self, kind: type[E]) -> E:
+        """The one event of this type."""
+        found = self.events(kind)
+        assert len(found) == 1, f"{len(found)} of {kind.__name__}: {found}"
+        return found[0]
+
+    def moves(self, claim: str) -> list[tuple[str, str, str]]:
+        """(trigger, source, target) of every step of the claim's life."""
+        uid = self.uid(claim)
+        return [(m.trigger, m.source, m.target) for m in self.events(e.ClaimMoved) if m.claim == uid]
+
+    def device_moves(self, resource: str) -> list[tuple[str, str, str]]:
+        return [(m.trigger, m.source, m.target) for m in self.events(e.DeviceMoved) if m.resource == resource]
+
+    def reserved(self, claim: str) -> list[str]:
+        """The UUIDs that are promised to the claim."""
+        rows = (self.picture.reservations.rows[key] for key in self.picture.reservations_for[self.uid(claim)])
+        return [promise.uuid for row in rows for promise in row.promises]
+
+    # --- nodes and devices -------------------------------------------------------------------------------------------
+
+    def node(self, name: str, *, fabric: int = 1, labels: Mapping[str, str] = {}, **fields: Any) -> None:
+        """A node of a fabric whose pools are open to it."""
+        known = {f"{self.prefix}/{model.device}": "true" for model in self.picture.config.models}
+        found = {f"{self.prefix}/fabric": str(fabric), **known, **labels}
+        self.observe(Node(f"node-{name}", name, labels=found, **fields))
+
+    def relabel(self, name: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels, or remove those that are None or empty."""
+        node = self.get(Node, name)
+        merged = {**node.labels, **labels}
+        self.update(node, labels={key: value for key, value in merged.items() if value})
+
+    def pool(self, model: Model, count: int, *, fabric: int = 1, generation: int = 1, slices: int = 1) -> str:
+        """The slice that publishes `count` free devices of a fabric; the name of the pool."""
+        name = f"{model.device}-fabric{fabric}"
+        attributes: dict[str, str | int | bool] = {**model.attributes, "uuid": ""}
+        device = Device(attributes, binding=(READY,), failure=(RESCHEDULE, FAILED))
+        reach = (
+            Requirement(f"{self.prefix}/{model.device}", "In", ("true",)),
+            Requirement(f"{self.prefix}/fabric", "In", (str(fabric),)),
+        )
+        devices = {f"{model.device}-{i}": device for i in range(count)}
+        self.observe(
+            Slice(f"pool-{name}", name, model.driver, name, generation, slices, selector=reach, devices=devices)
+        )
+        return name
+
+    def plug(self, node: str, name: str, uuid: str, model: Model = A100, **fields: Any) -> None:
+        """The vendor's driver lists a device in the node's own slice."""
+        uid = f"local-{node}-{model.driver}"
+        known = self.picture.slices.get(uid)
+        one = known or Slice(uid, f"{node}-{model.driver}", model.driver, node, 0, 1, node=node)
+        attribute = self.picture.policy.driver_of(model.driver).uuid_attribute
+        attributes: dict[str, str | int | bool] = {**model.attributes, attribute: uuid}
+        devices = {**one.devices, name: Device(attributes, **fields)}
+        self.update(one, devices=devices, generation=one.generation + 1)
+
+    def unplug(self, node: str, name: str, driver: str = GPU) -> None:
+        one = self.picture.slices.rows[f"local-{node}-{driver}"]
+        rest = {key: device for key, device in one.devices.items() if key != name}
+        self.update(one, devices=rest, generation=one.generation + 1)
+
+    # --- claims and pods ---------------------------------------------------------------------------------------------
+
+    def claim(self, name: str, devices: int = 1, *, pod: str | None = None, **fields: Any) -> None:
+        """A claim for so many devices, younger than all before, and a pending pod of the same name that refers to it.
+
+        pod: another pod's name, or "" for none yet.
+        """
+        namespace, _, plain = name.rpartition("/")
+        namespace = namespace or "default"
+        self._made += 1
+        given = {"created": START + self._made * SECOND, "requests": (ClaimRequest("r0", ("gpu",), devices),), **fields}
+        uid = given.pop("uid", f"uid-{namespace}-{plain}")
+        self.observe(Claim(uid, namespace, plain, **given))
+        if pod != "":
+            self.pod(f"{namespace}/{pod or plain}", [plain])
+
+    def pod(self, name: str, claims: Iterable[str] = (), **fields: Any) -> None:
+        """A pending pod that refers to these claims (also to those it referred to before)."""
+        namespace, _, plain = name.rpartition("/")
+        namespace = namespace or "default"
+        known = self.picture.pods.get(f"pod-{namespace}-{plain}")
+        one = known or Pod(f"pod-{namespace}-{plain}", namespace, plain, phase="Pending", scheduler="default-scheduler")
+        named = dict(one.claims)
+        for claim in claims:
+            named[f"c{len(named)}"] = claim
+        self.update(one, claims=named, **fields)
+
+    def allocate(self, claim: str, node: str, *wants: tuple[Model, int] | Result, reserved: bool = True) -> None:
+        """The scheduler takes pool devices for the claim, the first free names, and waits for them on the node.
+
+        wants: models with numbers, or results as they are; by default as many A100 as the claim asks for.
+        """
+        one = self.get(Claim, claim)
+        results = self._results(one, node, wants or ((A100, sum(r.count for r in one.requests)),))
+        allocation = Allocation(tuple(results), node, timestamp=self.now // SECOND * SECOND)
+        self.update(one, allocation=allocation, consumers=self._consumers(one) if reserved else (), conditions=())
+
+    def allocate_local(self, claim: str, node: str, *devices: str, driver: str = GPU) -> None:
+        """The scheduler takes devices that are on the node already."""
+        self.allocate(claim, node, *(Result("r0", driver, node, device) for device in devices))
+
+    def unreserve(self, claim: str) -> None:
+        """The binding failed or was cancelled: no pod is reserved, the allocation stays."""
+        self.update(self.get(Claim, claim), consumers=())
+
+    def reserve(self, claim: str) -> None:
+        one = self.get(Claim, claim)
+        self.update(one, consumers=self._consumers(one))
+
+    def clear(self, claim: str) -> None:
+        """The scheduler, or the claim controller, takes the allocation back."""
+        self.update(self.get(Claim, claim), allocation=None, consumers=(), conditions=())
+
+    def condition(self, claim: str, type: str, place: int = 0, status: str = "True") -> None:
+        """Somebody sets a condition on one result of the claim."""
+        one = self.get(Claim, claim)
+        assert one.allocation is not None
+        result = one.allocation.results[place]
+        told = Condition(result.driver, result.pool, result.device, type, status, result.share)
+        self.update(one, conditions=(*one.conditions, told))
+
+    def bind(self, pod: str, node: str = "") -> None:
+        """The pod has a node (that of its claims) and runs."""
+        one = self.get(Pod, pod)
+        places = [claim.allocation.node for claim in self.picture.claims_of(one) if claim.allocation is not None]
+        self.update(one, node=node or places[0], phase="Running", nominated="", waiting="")
+
+    def finish(self, *names: str) -> None:
+        """The pod is gone and the claim of the same name with it, allocation first."""
+        for name in names:
+            self.gone(self.get(Pod, name))
+            self.clear(name)
+            self.gone(self.get(Claim, name))
+
+    def _consumers(self, claim: Claim) -> tuple[Consumer, ...]:
+        return tuple(Consumer(pod.uid, pod.name) for pod in self.picture.pods_of(claim)[:1])
+
+    def _results(self, claim: Claim, node: str, wants: Iterable[tuple[Model, int] | Result]) -> list[Result]:
+        labels = self.get(Node, node).labels
+        results: list[Result] = []
+        for want in wants:
+            if isinstance(want, Result):
+                results.append(want)
+                continue
+            model, count = want
+            pool = f"{model.device}-fabric{labels[f'{self.prefix}/fabric']}"
+            taken = {r.key for r in results}
+            for name, device in self.picture.pools[model.driver, pool].devices.items():
+                result = Result(f"r{len(results)}", model.driver, pool, name, device.binding, device.failure)
+                held = self.picture.holders[result.key] - {claim.uid}
+                if count and result.key not in taken and not held:
+                    results.append(result)
+                    count -= 1
+            assert not count, f"pool {pool} has {count} devices too few"
+        return results
+
+    # --- requests and resources --------------------------------------------------------------------------------------
+
+    def request(self, name: str, node: str, model: Model = A100, size: int = 1, **fields: Any) -> None:
+        """A ComposabilityRequest of somebody else's; ours are made by `carry_out`."""
+        self.observe(
+            AttachRequest(f"request-{name}", name, type="gpu", model=model.model, size=size, node=node, **fields)
+        )
+
+    def resource(self, name: str, node: str, model: Model = A100, **fields: Any) -> None:
+        """A ComposableResource as the operator makes it, or with these fields changed. Its uid is its name."""
+        known = self.picture.resources.get(name)
+        if known is not None:
+            self.update(known, **fields)
+        else:
+            self.observe(
+                FabricResource(name, name, type="gpu", model=model.model, node=node, created=self.now, **fields)
+            )
+
+    def online(self, name: str, node: str, model: Model = A100, *, uuid: str = "", **fields: Any) -> str:
+        """The device of the resource is on the node: listed under the name `gpu-<UUID>`, then called Online; its UUID."""
+        uuid = uuid or f"GPU-{name}"
+        self.resource(name, node, model, state="Attaching", uuid=uuid, **fields)
+        self.plug(node, f"gpu-{uuid}", uuid, model)
+        self.resource(name, node, model, state="Online", error="")
+        return uuid
+
+    # --- the others in the cluster -----------------------------------------------------------------------------------
+
+    def carry_out(self, *kinds: type[e.Decision]) -> int:
+        """Play the writer: do what was decided since the last call (only these kinds); how many decisions there were."""
+        todo = [
+            d for step in self.steps[self._carried_out :] for d in step.decisions if not kinds or isinstance(d, kinds)
+        ]
+        self._carried_out = len(self.steps)
+        for decision in todo:
+            self._write(decision)
+        return len(todo)
+
+    def _write(self, decision: e.Decision) -> None:
+        match decision:
+            case e.AttachOrdered(request=name, node=node, size=size, uid=uid):
+                labels = {"app.kubernetes.io/managed-by": "dds"}
+                one = AttachRequest(
+                    f"request-{name}", name, "", labels, type=decision.type, model=decision.model, node=node
+                )
+                self.update(self.picture.requests.rows[uid] if uid else one, size=size)
+            case e.DetachOrdered(uid=uid, size=size):
+                self.update(self.picture.requests.rows[uid], size=size)
+            case e.NodeLabelled(node=name, labels=changed):
+                self.relabel(name, changed)
+            case e.HandOver(signals=signals):
+                for signal in signals:
+                    self._apply(signal)
+            case e.FailureSignalled(signal=signal):
+                self._apply(signal)
+            case e.Steered(pod=pod, node=name, claims=claims):
+                self.update(self.picture.pods.rows[pod], nominated=name)
+                for uid in claims:
+                    self.update(self.picture.claims.rows[uid], allocation=None, consumers=(), conditions=())
+            case e.VictimMarked(resource=uid) | e.VictimUnmarked(resource=uid):
+                self.update(self.picture.resources.rows[uid], marked=isinstance(decision, e.VictimMarked))
+            case e.ClaimsListWanted(resource=uid):
+                self.feed(e.ClaimsListed(resource=uid, started=self.now))
+            case _:
+                pass
+
+    def _apply(self, signal: e.Signal) -> None:
+        told = tuple(
+            Condition(one.driver, one.pool, one.device, one.condition, "True", one.share, one.reason)
+            for one in signal.entries
+        )
+        self.update(self.picture.claims.rows[signal.claim], conditions=told)
+
+    def operate(self) -> int:
+        """Play the operator and the fabric: every request gets its devices, marked ones go; how many requests changed."""
+        unlike = [r for r in self.picture.requests.rows.values() if r.acted_size != r.size or r.state != "Running"]
+        for request in unlike:
+            made = sorted(self.picture.resources_of_request[request.name])
+            for place in range(len(made), request.size):
+                model = self.picture.model(request.model)
+                assert model is not None
+                self.online(f"{request.name}-{place}-{self._number()}", request.node, model, request=request.name)
+            leaving = sorted(made, key=lambda uid: not self.picture.resources.rows[uid].marked)
+            for uid in leaving[: max(0, len(made) - request.size)]:
+                self.take_away(uid)
+            self.update(request, state="Running", acted_size=request.size)
+        return len(unlike)
+
+    def take_away(self, name: str) -> None:
+        """The device leaves its node, then its slice, then its resource is gone."""
+        one = self.picture.resources.rows[name]
+        self.update(one, state="Detaching", deleting=True)
+        for driver, pool, device in sorted(self.picture.keys_of[one.uuid]):
+            self.unplug(pool, device, driver)
+        self.gone(one)
+
+    def settle(self) -> None:
+        """Writer and operator in turn until nothing is left to do."""
+        for _ in range(20):
+            if not self.carry_out() + self.operate():
+                return
+        raise AssertionError(f"it does not settle: {self.steps[-1].caused}")
+
+    def _number(self) -> int:
+        self._made += 1
+        return self._made
