@@ -28,6 +28,11 @@ class Postgres:
         self.folder = folder
         self._numbers = itertools.count(1)
 
+    @property
+    def socket(self) -> Path:
+        """The unix socket that the server listens on."""
+        return self.folder / ".s.PGSQL.5432"
+
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://dds@/{database}?host={self.folder}"
 

@@ -22,9 +22,10 @@ def follow(
     """Events after `after` without end, until `stopped()` says so; the log is asked again every `poll_seconds`
     once it has no more."""
     while True:
+        ending = stopped()  # asked first: what was appended before the end is still given
         last = log.head().position
         yield from log.read(after, last, stream, types)
-        if stopped():
+        if ending:
             return
         if last == after:
             time.sleep(poll_seconds)

@@ -89,7 +89,7 @@ def test_a_database_of_another_application_is_refused_and_not_touched(tmp_path: 
     connection.close()
     before = path.read_bytes()
     for call in (sql.Database, sql.check, sql.upgrade):
-        with pytest.raises(NotADatabase, match="belongs to another application .it holds the table bookmarks."):
+        with pytest.raises(NotADatabase, match=r"belongs to another application \(it holds the table bookmarks\)"):
             call(sqlite_url(tmp_path))
     assert path.read_bytes() == before
 
