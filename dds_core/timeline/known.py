@@ -14,6 +14,7 @@ from dds_core.model import (
     AttachRequest,
     Claim,
     Config,
+    Device,
     DeviceKey,
     FabricResource,
     Node,
@@ -63,27 +64,26 @@ class Known:
         after: Observed = merged(before if before is not None else kind(uid=change.uid), change.changes)
         if isinstance(fact, SliceObserved) and isinstance(after, Slice):
             after = _with_devices(after, fact)
-        self._keep(before, after)
+        self._keep(after)
         return before, after
 
-    def _keep(self, before: Observed | None, after: Observed) -> None:
+    def _keep(self, after: Observed) -> None:
         self.objects[after.uid] = after
         if isinstance(after, Config):
             self.config = after
         if isinstance(after, Slice) and after.node:
-            self._list(before, after)
+            self._list(after)
 
-    def _list(self, before: Observed | None, after: Slice) -> None:
+    def _list(self, after: Slice) -> None:
         """Keep the UUIDs of a node's own devices; they outlive the slice, so that what is gone still has a name."""
-        attribute = self.policy.driver_of(after.driver).uuid_attribute
         for name, device in after.devices.items():
-            uuid = text_attribute(device, after.driver, attribute)
+            uuid = self.uuid_of(after.driver, device)
             if uuid:
                 self.uuid_at[(after.driver, after.pool, name)] = uuid
 
     def _forget(self, before: Observed | None, kind: type[Observed], uid: str) -> None:
         if before is not None:
-            self.gone[uid] = self.name_of(before)
+            self.gone[uid] = self.called(uid)
             del self.objects[uid]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -92,9 +92,9 @@ class Known:
         self.policy = picture.policy
         for table in (picture.claims, picture.pods, picture.nodes, picture.requests, picture.resources, picture.slices):
             for row in table.rows.values():
-                self._keep(None, row)
+                self._keep(row)
         for config in picture.configs.rows.values():
-            self._keep(None, config)
+            self._keep(config)
         for lives in (picture.lives, picture.devices):
             self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
 
@@ -111,6 +111,11 @@ class Known:
         """The name of an object, the uid when it was never seen."""
         row = self.objects.get(uid)
         return self.name_of(row) if row is not None else self.gone.get(uid, uid)
+
+    def called(self, uid: str) -> str:
+        """The name of a life: a claim's, or for a resource the UUID of its device as soon as it is known."""
+        row = self.objects.get(uid)
+        return row.uuid if isinstance(row, FabricResource) and row.uuid else self.name(uid)
 
     def claim(self, uid: str) -> Claim | None:
         row = self.objects.get(uid)
@@ -131,6 +136,10 @@ class Known:
     def request(self, uid: str) -> AttachRequest | None:
         row = self.objects.get(uid)
         return row if isinstance(row, AttachRequest) else None
+
+    def uuid_of(self, driver: str, device: Device) -> str:
+        """The UUID that a node's own device shows, "" for none."""
+        return text_attribute(device, driver, self.policy.driver_of(driver).uuid_attribute)
 
     def model_of(self, result: Result) -> str:
         """The fabric's word for the model of a pool device, "" for a device of a node or of nobody we know."""

@@ -1,0 +1,274 @@
+"""What concerns a claim, a device or a node: which facts and decisions are told in its timeline, and which are not.
+
+A scope is told every moment in order and remembers only what it needs to recognise the next. It changes nothing and
+words nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dds_core import events as e
+from dds_core.events import Decision, Event, Transition
+from dds_core.lifecycle import BOUND, RELEASED
+from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node, Observed, Pod, Slice
+from dds_core.timeline.known import Known, Pair
+from dds_core.timeline.subjects import Subject
+
+_OUTCOMES = (e.WriteDone, e.WriteRefused, e.Superseded)
+_ABOUT_ALL = (e.Started, e.Stale, e.Synced, e.PolicyChanged)
+
+
+class Scope(Protocol):
+    """`gathers` says whether facts are kept until the change that they lead to."""
+
+    gathers: bool
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        """Whether the fact concerns the subject."""
+
+    def decision(self, decision: Decision) -> bool:
+        """Whether the decision concerns it."""
+
+    def transition(self, moved: Transition) -> bool:
+        """Whether the transition is its own."""
+
+
+def scope_of(subject: Subject, known: Known) -> Scope:
+    """The scope of a subject; `known` must learn each fact before the scope is asked."""
+    match subject.kind:
+        case "claim":
+            return ClaimScope(subject.uids, known)
+        case "device":
+            return DeviceScope(subject, known)
+        case _:
+            return NodeScope(subject.name, known)
+
+
+class Everything:
+    """All lives at once: each change with the fact that it follows from."""
+
+    gathers = False
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        return True
+
+    def decision(self, decision: Decision) -> bool:
+        return True
+
+    def transition(self, moved: Transition) -> bool:
+        return True
+
+
+def _either(pair: Pair) -> Observed | None:
+    return pair[1] if pair[1] is not None else pair[0]
+
+
+class ClaimScope:
+    """A claim, its pods, and while it waits what its node has and gets for the models that it waits for."""
+
+    gathers = True
+
+    def __init__(self, uids: frozenset[str], known: Known) -> None:
+        self._uids = uids
+        self._known = known
+        self._state = ""
+        self._node = ""
+        self._models: set[str] = set()
+        self._keys: set[DeviceKey] = set()
+        self._devices: set[str] = set()
+        self._requests: set[str] = set()
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        row = _either(pair)
+        if isinstance(row, Claim):
+            return self._claim(row)
+        if isinstance(row, Pod):
+            return self._is_ours(row) or (isinstance(pair[0], Pod) and self._is_ours(pair[0]))
+        if isinstance(fact, e.DeadlinePassed):
+            return fact.of in self._uids or (self._waits and fact.of in self._devices)
+        if isinstance(fact, _OUTCOMES):
+            return fact.target in self._uids or fact.target in self._requests
+        if isinstance(fact, e.Rejected):
+            return fact.uid in self._uids or fact.uid in self._devices
+        if isinstance(fact, _ABOUT_ALL):
+            return self._state not in ("", RELEASED)
+        return self._waits and self._surroundings(row)
+
+    @property
+    def _waits(self) -> bool:
+        return self._state not in ("", BOUND, RELEASED)
+
+    def _claim(self, claim: Claim) -> bool:
+        if claim.uid not in self._uids:
+            return False
+        if claim.allocation is not None:
+            self._node = claim.allocation.node or self._node
+            self._keys = {result.key for result in claim.allocation.results}
+            self._models |= {model for r in claim.allocation.results if (model := self._known.model_of(r))}
+        return True
+
+    def _is_ours(self, pod: Pod) -> bool:
+        names = {*pod.claims.values(), pod.extended_claim}
+        for uid in self._uids:
+            claim = self._known.claim(uid)
+            if claim is None:
+                continue
+            if claim.namespace == pod.namespace and claim.name in names:
+                return True
+            if pod.uid == claim.owner or any(consumer.uid == pod.uid for consumer in claim.consumers):
+                return True
+        return False
+
+    def _surroundings(self, row: Observed | None) -> bool:
+        match row:
+            case FabricResource():
+                return row.uid in self._devices or (row.node == self._node and row.model in self._models)
+            case AttachRequest():
+                return row.name in self._requests or (row.node == self._node and row.model in self._models)
+            case Slice():
+                if row.node:
+                    return row.node == self._node and any(row.driver == key[0] for key in self._keys)
+                return (row.driver, row.pool) in {key[:2] for key in self._keys}
+            case Node():
+                return row.name == self._node
+            case _:
+                return False
+
+    def decision(self, decision: Decision) -> bool:
+        match decision:
+            case e.AttachOrdered():
+                ours = bool(self._uids.intersection(decision.claims))
+                if ours:
+                    self._requests.add(decision.request)
+                return ours
+            case e.HandOver():
+                return any(signal.claim in self._uids for signal in decision.signals)
+            case e.Steered():
+                return bool(self._uids.intersection(decision.claims))
+            case e.CoolDown() | e.CoolDownOver():
+                return self._waits and decision.node == self._node and decision.model in self._models
+            case e.NodeLabelled():
+                return self._waits and decision.node == self._node
+            case e.Alerted():
+                return decision.of in self._uids
+            case _:
+                return getattr(decision, "claim", "") in self._uids or (
+                    self._waits and getattr(decision, "resource", "") in self._devices
+                )
+
+    def transition(self, moved: Transition) -> bool:
+        if not isinstance(moved, e.ClaimMoved) or moved.claim not in self._uids:
+            return False
+        self._state = moved.target
+        self._devices |= set(moved.devices)
+        if moved.target == RELEASED:
+            self._devices, self._models, self._keys, self._node = set(), set(), set(), ""
+        return True
+
+
+class DeviceScope:
+    """A device through all the resources that it was attached as: its requests, its names on nodes, and who held it."""
+
+    gathers = True
+
+    def __init__(self, subject: Subject, known: Known) -> None:
+        self._uids = subject.uids
+        self._uuid = subject.name
+        self._known = known
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        row = _either(pair)
+        match row:
+            case FabricResource():
+                return row.uid in self._uids
+            case AttachRequest():
+                return row.name in {r.request for uid in self._uids if (r := self._known.resource(uid)) is not None}
+            case Claim():
+                return any(isinstance(one, Claim) and self._held_by(one) for one in pair)
+            case Slice():
+                return bool(row.node) and self._lists(pair[0]) != self._lists(pair[1])
+            case Node():
+                return row.name in {r.node for uid in self._uids if (r := self._known.resource(uid)) is not None}
+        if isinstance(fact, e.DeadlinePassed):
+            return fact.of in self._uids
+        if isinstance(fact, _OUTCOMES):
+            return fact.target in self._uids
+        return getattr(fact, "resource", getattr(fact, "uid", "")) in self._uids
+
+    def _held_by(self, claim: Claim) -> bool:
+        """By the name that the device has now: names on a node are used again for others."""
+        results = claim.allocation.results if claim.allocation is not None else ()
+        return any(self._known.uuid_at.get(result.key) == self._uuid for result in results)
+
+    def _lists(self, row: Observed | None) -> list[str]:
+        if not isinstance(row, Slice):
+            return []
+        return [n for n, device in row.devices.items() if self._known.uuid_of(row.driver, device) == self._uuid]
+
+    def decision(self, decision: Decision) -> bool:
+        match decision:
+            case e.Reserved():
+                return any(promise.uuid == self._uuid for promise in decision.promises)
+            case e.DetachOrdered():
+                return bool(self._uids.intersection(decision.victims))
+            case e.Alerted():
+                return decision.of in self._uids
+            case _:
+                return getattr(decision, "resource", "") in self._uids
+
+    def transition(self, moved: Transition) -> bool:
+        if isinstance(moved, e.ClaimMoved):
+            return False
+        return isinstance(moved, e.DeviceMoved) and moved.resource in self._uids
+
+
+class NodeScope:
+    """A node: its requests, devices and own slices, and the claims that are allocated on it."""
+
+    gathers = True
+
+    def __init__(self, node: str, known: Known) -> None:
+        self._node = node
+        self._known = known
+        self._claims: set[str] = set()
+        self._resources: set[str] = set()
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        row = _either(pair)
+        match row:
+            case Node():
+                return row.name == self._node
+            case Claim():
+                return self._claim(row)
+            case Pod():
+                return False
+            case FabricResource():
+                if row.node == self._node:
+                    self._resources.add(row.uid)
+                return row.node == self._node
+            case AttachRequest() | Slice():
+                return row.node == self._node
+        of = getattr(fact, "of", getattr(fact, "target", getattr(fact, "uid", "")))
+        return of in self._claims or of in self._resources or of.partition("/")[0] == self._node
+
+    def _claim(self, claim: Claim) -> bool:
+        if claim.allocation is not None and claim.allocation.node:
+            if claim.allocation.node == self._node:
+                self._claims.add(claim.uid)
+            else:
+                was_here = claim.uid in self._claims
+                self._claims.discard(claim.uid)
+                return was_here
+        return claim.uid in self._claims
+
+    def decision(self, decision: Decision) -> bool:
+        if getattr(decision, "node", "") == self._node:
+            return True
+        of = getattr(decision, "resource", getattr(decision, "claim", getattr(decision, "of", "")))
+        return of in self._resources or of in self._claims
+
+    def transition(self, moved: Transition) -> bool:
+        if isinstance(moved, e.ClaimMoved):
+            return moved.claim in self._claims
+        return isinstance(moved, e.DeviceMoved) and moved.resource in self._resources

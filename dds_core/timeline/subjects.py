@@ -1,0 +1,123 @@
+"""Whom a timeline is about: what a person typed, found among everything that a log or recording tells of.
+
+Takes a claim (namespace/name, name or uid), a device (UUID, or name or uid of its resource) or a node (name or uid);
+the beginning of a uid or UUID will do when nothing else begins so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from dds_core.errors import InputError
+from dds_core.events import (
+    ClaimObserved,
+    ConfigObserved,
+    FabricResourceObserved,
+    NodeObserved,
+    PolicyChanged,
+    SliceObserved,
+)
+from dds_core.model import Claim, FabricResource, Node
+from dds_core.timeline.known import Known
+from dds_core.timeline.moments import Moment
+
+NAMING = frozenset(
+    kind.__name__
+    for kind in (ClaimObserved, ConfigObserved, FabricResourceObserved, NodeObserved, PolicyChanged, SliceObserved)
+) | {"Checkpoint"}
+"""The types of events that names come from: all that has to be read to find a subject."""
+
+_SHORTEST = 6
+
+
+class Subject(NamedTuple):
+    """`kind` is claim, device or node; `name` what to call it: namespace/name, the UUID, the node's name. `uids` are those of
+    its claims, resources or nodes: one name may have had several lives, and a device without a resource has none."""
+
+    kind: str
+    name: str
+    uids: frozenset[str]
+
+
+class NoSuchSubject(InputError):
+    """Nothing of this name was ever seen."""
+
+
+class AmbiguousSubject(InputError):
+    """Several things go by this name."""
+
+
+class Directory:
+    """Every claim, device and node that was ever seen, by all their names."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[tuple[str, str]]] = {}
+        self._uids: dict[tuple[str, str], set[str]] = {}
+        self._known = Known()
+
+    def read(self, told: Iterable[Moment]) -> Directory:
+        """Take in what is told; gives itself."""
+        for moment in told:
+            if moment.fact is not None:
+                self._take(moment)
+        for uuid in self._known.uuid_at.values():
+            self._call(("device", uuid), uuid)
+        return self
+
+    def _take(self, moment: Moment) -> None:
+        assert moment.fact is not None
+        _, row = self._known.learn(moment.fact)
+        rows = [row] if row is not None else list(self._known.objects.values()) if not self._names else []
+        for one in rows:
+            match one:
+                case Claim():
+                    self._add(("claim", f"{one.namespace}/{one.name}"), one.uid, one.name)
+                case FabricResource():
+                    self._add(("device", one.uuid or one.name), one.uid, one.name)
+                case Node():
+                    self._add(("node", one.name), one.uid)
+
+    def _add(self, thing: tuple[str, str], uid: str, *names: str) -> None:
+        self._uids.setdefault(thing, set()).add(uid)
+        for name in (thing[1], uid, *names):
+            self._call(thing, name)
+
+    def _call(self, thing: tuple[str, str], name: str) -> None:
+        self._names.setdefault(name, set()).add(thing)
+
+    def find(self, text: str) -> Subject:
+        """The one thing that is called `text`. Raises NoSuchSubject or AmbiguousSubject, naming what comes near."""
+        things = self._things(text)
+        if not things:
+            near = self._near(text)
+            fix = f"did you mean {', '.join(near)}?" if near else self._advice()
+            raise NoSuchSubject(f"no claim, device or node is called {text!r}", fix=fix)
+        if len(things) > 1:
+            listed = ", ".join(f"{kind} {name}" for kind, name in sorted(things)[:8])
+            raise AmbiguousSubject(f"{text!r} may be {listed}", fix="give one of these in full, or a uid")
+        thing = things.pop()
+        return Subject(*thing, frozenset(self._uids.get(thing, ())))
+
+    def _things(self, text: str) -> set[tuple[str, str]]:
+        found = self._settled(self._names.get(text, set()))
+        if not found and len(text) >= _SHORTEST:
+            found = self._settled({t for name, things in self._names.items() if name.startswith(text) for t in things})
+        return found
+
+    def _settled(self, things: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        """A resource is called by its own name until its UUID is known; the device is the one with the UUID."""
+        return {
+            t for t in things if not any(t != o and self._uids.get(t, {0}) <= self._uids.get(o, set()) for o in things)
+        }
+
+    def _near(self, text: str) -> list[str]:
+        full = {name for things in self._names.values() for _, name in things}
+        near = get_close_matches(text, sorted(full), n=5, cutoff=0.6)
+        return near or sorted(name for name in full if text and text in name)[:5]
+
+    def _advice(self) -> str:
+        if not self._names:
+            return "nothing was recorded there"
+        return "give namespace/name of a claim, a UUID or resource of a device, or a node"

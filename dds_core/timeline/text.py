@@ -1,0 +1,99 @@
+"""A timeline as text for people and as plain data for programs. The text is stable: tests hold recordings against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from textwrap import wrap
+from typing import Any
+
+from dds_core.timeline.clock import day, duration, rfc3339, time_of_day
+from dds_core.timeline.entries import ACT, DECISION, ERASED, FACT, REST, Entry
+
+WIDTH = 100
+
+MARKS = {FACT: "·", ACT: "×", DECISION: "▸", ERASED: "⌧"}
+LEGEND = "· fact   × done by somebody else, not by dds   ▸ decision of dds"
+
+Style = Callable[[str, str], str]
+"""(text, role) → the text as it is shown; roles are time, state, cause, name and the kinds of notes."""
+
+_INDENT = 14
+_STATES = 21
+_AFTER = 11
+_CAUSE = _INDENT + _STATES + _AFTER + 4
+
+
+def plain(text: str, role: str) -> str:
+    """No colours."""
+    return text
+
+
+def render_text(entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False) -> str:
+    """The whole timeline; `names` puts the name of the claim or device before each change."""
+    return "".join(f"{line}\n" for line in render_lines(entries, width=width, style=style, names=names))
+
+
+def render_lines(
+    entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False
+) -> Iterator[str]:
+    """The lines of a timeline, as they come: a heading for each day, an entry, its notes under it."""
+    today = ""
+    for entry in entries:
+        if day(entry.at) != today:
+            if today:
+                yield ""
+            today = day(entry.at)
+            yield style(f"{today} UTC", "name")
+        yield from _entry(entry, width, style, names)
+
+
+def _entry(entry: Entry, width: int, style: Style, names: bool) -> Iterator[str]:
+    time = style(time_of_day(entry.at), "time")
+    if entry.kind == DECISION:
+        yield from _wrapped(
+            f"{time}  {style(MARKS[DECISION], DECISION)} ", _INDENT + 2, entry.cause, DECISION, width, style
+        )
+    elif entry.kind == REST:
+        yield f"{time}  {style('no change since; what was seen:', 'cause')}"
+    else:
+        if names:
+            yield f"{time}  {style(f'{entry.kind} {entry.name}', 'name')}"
+            time = " " * 12
+        yield from _wrapped(
+            f"{time}  {_states(entry, style)}", _CAUSE, entry.cause or entry.meaning, "cause", width, style
+        )
+    for note in entry.notes:
+        start = f"{' ' * _INDENT}{time_of_day(note.at)} {MARKS[note.kind]} "
+        yield from _wrapped(style(start, note.kind), len(start), note.text, note.kind, width, style)
+
+
+def _states(entry: Entry, style: Style) -> str:
+    states = f"{entry.source} → {entry.target}" if entry.source != entry.target else f"{entry.target} (stays)"
+    after = f"+{duration(entry.after)}" if entry.after is not None else ""
+    return f"{style(states.ljust(_STATES), 'state')}  {after.ljust(_AFTER)}  "
+
+
+def _wrapped(start: str, column: int, text: str, role: str, width: int, style: Style) -> Iterator[str]:
+    """`start`, which takes `column` characters on the screen, and the text beside it."""
+    lines = wrap(text, max(width - column, 20), break_long_words=False, break_on_hyphens=False) or [""]
+    yield (start + style(lines[0], role)).rstrip()
+    for line in lines[1:]:
+        yield " " * column + style(line, role)
+
+
+def as_data(entry: Entry) -> dict[str, Any]:
+    """An entry as plain data: instants as RFC 3339, durations in seconds."""
+    return {
+        "at": rfc3339(entry.at),
+        "position": entry.position,
+        "kind": entry.kind,
+        "name": entry.name,
+        "uid": entry.uid,
+        "trigger": entry.trigger,
+        "from": entry.source,
+        "to": entry.target,
+        "after_seconds": None if entry.after is None else entry.after / 1_000_000,
+        "cause": entry.cause,
+        "meaning": entry.meaning,
+        "notes": [{"at": rfc3339(n.at), "kind": n.kind, "text": n.text} for n in entry.notes],
+    }
