@@ -24,9 +24,20 @@ SETTINGS = "-c listen_addresses= -c fsync=on -c max_connections=60 -c shared_buf
 class Postgres:
     """A running server."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, binaries: Path, run: "_Runner") -> None:
         self.folder = folder
+        self._control = binaries / "pg_ctl"
+        self._run = run
         self._numbers = itertools.count(1)
+
+    def start(self) -> None:
+        options = f"{SETTINGS} -c unix_socket_directories={self.folder}"
+        self._run(
+            self._control, "start", "-D", self.folder / "data", "-w", "-l", self.folder / "server.log", "-o", options
+        )
+
+    def stop(self) -> None:
+        self._run(self._control, "stop", "-D", self.folder / "data", "-m", "immediate")
 
     @property
     def socket(self) -> Path:
@@ -54,15 +65,24 @@ def running_postgres() -> Iterator[Postgres]:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         binaries = _usable(_binaries(), folder, user)
-        data = folder / "data"
         run = _Runner(folder, user)
-        run(binaries / "initdb", "-D", data, "-U", "dds", "--auth=trust", "--no-sync", "--encoding=UTF8", "--no-locale")
-        start = ("-D", data, "-w", "-l", folder / "server.log", "-o", f"{SETTINGS} -c unix_socket_directories={folder}")
-        run(binaries / "pg_ctl", "start", *start)
+        run(
+            binaries / "initdb",
+            "-D",
+            folder / "data",
+            "-U",
+            "dds",
+            "--auth=trust",
+            "--no-sync",
+            "--encoding=UTF8",
+            "--no-locale",
+        )
+        server = Postgres(folder, binaries, run)
+        server.start()
         try:
-            yield Postgres(folder)
+            yield server
         finally:
-            run(binaries / "pg_ctl", "stop", "-D", data, "-m", "immediate")
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

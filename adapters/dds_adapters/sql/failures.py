@@ -89,6 +89,8 @@ def _sqlite_case(error: sqlite3.Error) -> tuple[type[DdsError], str, str] | None
             return case
     if "no such table" in str(error):
         return _POSTGRES["42P01"]
+    if str(error).startswith("Could not decode"):  # the driver's own words, for text that is none
+        return _SQLITE["SQLITE_CORRUPT"]
     return None
 
 

@@ -59,6 +59,8 @@ CHANGES: list[tuple[str, Callable[[Envelope], Envelope], str]] = [
     ("half redacted", lambda e: replace(e, salt=None), "not erased together"),
     ("half redacted", lambda e: replace(e, data=None), "not erased together"),
     ("log", lambda e: replace(e, log="another/scaler"), "an event of log another/scaler stands here"),
+    ("kind", lambda e: replace(e, salt=7), "a field is of another kind"),
+    ("kind", lambda e: replace(e, occurred_at=b"x"), "envelope and hash differ"),
     ("position", lambda e: replace(e, position=99), "position 99 stands here"),
 ]
 
