@@ -525,8 +525,9 @@ def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
     if event.trigger == "taken":
         picture.fences.drop(event.resource)
     resource = picture.resources.get(event.resource)
+    node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
-    picture.devices.put(event.resource, DeviceLife(event.target, at, model, idle, key))
+    picture.devices.put(event.resource, DeviceLife(event.target, at, node, model, idle, key))
 
 
 def _forget_device(picture: Picture, uid: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dds_core.lifecycle import WAITING
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -166,12 +167,19 @@ class Picture:
         self.returning: Index[str, str] = Index()
         self.reserved_uuid: Index[str, str] = Index()
         self.reservations_for: Index[str, str] = Index()
+        self.reservations_at: Index[str, str] = Index()
         self.ready_uuid: Index[str, str] = Index()
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.idle_of_model: Index[str, str] = Index()
+        self.idle_at: Index[str, str] = Index()
+        self.waiting_at: Index[str, str] = Index()
+        self.limits: dict[Cell, tuple[int, int]] = {}
+        self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
+        self.models: dict[str, Model] = {}
+        self.rivals: dict[str, frozenset[str]] = {}
         self.config = NO_CONFIG
         self.mode: Mode = "observe"
         self.live = False
@@ -202,15 +210,33 @@ class Picture:
         return self.nodes.get(uid) if uid is not None else None
 
     def model(self, name: str) -> Model | None:
-        return next((m for m in self.config.models if m.model == name), None)
+        return self.models.get(name)
+
+    def _rivals_of(self, model: Model) -> frozenset[str]:
+        """Models that may not share a node with this one, in whosever list it stands: it is symmetric."""
+        return frozenset(
+            other.model
+            for other in self.config.models
+            if other.index in model.conflicts or model.index in other.conflicts
+        ) - {model.model}
 
     def device(self, key: DeviceKey) -> Device | None:
         pool = self.pools.get(key[:2])
         return pool.devices.get(key[2]) if pool is not None else None
 
+    def somebody_waits(self, node: str) -> bool:
+        """Whether a claim may wait for a device on the node."""
+        return bool(self.waiting_at[node] or self.claims_on[""])
+
+    def model_of_pool(self, key: PoolKey) -> Model | None:
+        """The model whose devices the pool lists by its name, None for a node's own pool."""
+        if key not in self._pool_models:
+            self._pool_models[key] = model_of_pool(self.config, *key)
+        return self._pool_models[key]
+
     def model_of_result(self, result: Result) -> Model | None:
         """The model of a pool device that the scheduler waits for, None when it is none of ours."""
-        found = model_of_pool(self.config, result.driver, result.pool)
+        found = self.model_of_pool((result.driver, result.pool))
         if found is None:
             device = self.device(result.key)
             found = model_of_device(self.config, result.driver, device) if device is not None else None
@@ -232,7 +258,7 @@ class Picture:
             if r.driver in self.drivers
             and not r.binding
             and not r.admin
-            and model_of_pool(self.config, r.driver, r.pool) is None
+            and self.model_of_pool((r.driver, r.pool)) is None
         ]
 
     def node_of(self, claim: Claim) -> str:
@@ -362,6 +388,8 @@ class Picture:
             self.node_named[new.name] = uid
         for node in (old, new):
             if node is not None:
+                for model in self.models:
+                    self.limits.pop((node.name, model), None)
                 self.dirty.nodes.add(node.name)
                 for resource in self.resources_at[node.name]:
                     self.dirty.claims |= self.returning[resource]
@@ -400,13 +428,13 @@ class Picture:
             self.pools_at.discard(pool.node, key)
             self.dirty.nodes.add(pool.node)
         else:
-            model = model_of_pool(self.config, *key)
+            model = self.model_of_pool(key)
             if model is not None:
                 self.pools_of_model.discard(model.model, key)
 
     def _index_pool(self, key: PoolKey, pool: Pool) -> None:
         if not pool.node:
-            model = model_of_pool(self.config, *key)
+            model = self.model_of_pool(key)
             if model is not None:
                 self.pools_of_model.add(model.model, key)
             return
@@ -436,8 +464,12 @@ class Picture:
         self.mode = lower(self.policy.mode, self.config.mode)
         self.live = self.mode != "observe"
         self.drivers = frozenset(model.driver for model in self.config.models)
+        self.models = {model.model: model for model in self.config.models}
+        self.rivals = {model.model: self._rivals_of(model) for model in self.config.models}
         for key in list(self.pools):
             self._unindex_pool(key, self.pools.pop(key))
+        self._pool_models.clear()
+        self.limits.clear()
         self.uuid_at.clear()
         self.keys_of.clear()
         self.pools_at.clear()
@@ -480,6 +512,8 @@ class Picture:
                 continue
             if life.node:
                 self.dirty.nodes.add(life.node)
+            if life.state in WAITING:
+                (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
             for promise in life.promises:
                 (self.ready_uuid.discard if gone else self.ready_uuid.add)(promise.uuid, uid)
             if life.state == "Detaching":
@@ -497,13 +531,12 @@ class Picture:
         resource = self.resources.get(uid)
         if resource is not None:
             self.dirty.nodes.add(resource.node)
-        for life in (old, new):
-            model = life.model if life is not None else ""
-            (
-                self.idle_of_model.add
-                if life is new and life is not None and life.state == "Idle"
-                else self.idle_of_model.discard
-            )(model, uid)
+        if old is not None and old.state == "Idle":
+            self.idle_of_model.discard(old.model, uid)
+            self.idle_at.discard(old.node, uid)
+        if new is not None and new.state == "Idle":
+            self.idle_of_model.add(new.model, uid)
+            self.idle_at.add(new.node, uid)
 
     def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
         for row, gone in ((old, True), (new, False)):
@@ -511,6 +544,7 @@ class Picture:
                 for promise in row.promises:
                     (self.reserved_uuid.discard if gone else self.reserved_uuid.add)(promise.uuid, key)
                 (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
+                (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
                 self.dirty.nodes.add(row.node)
                 self.dirty.claims.add(row.claim)
 

@@ -18,8 +18,8 @@ _FABRIC_SUFFIX = re.compile(r"-fabric\d+$")
 
 
 class Pool(Record, frozen=True):
-    """A pool as published. `usable` is false while it is incomplete or names a device twice: then nothing new is taken
-    from it, and what is missing counts as unknown, not as gone."""
+    """A pool as published, its devices in the order of their names. `usable` is false while it is incomplete or names a
+    device twice: then nothing new is taken from it, and what is missing counts as unknown, not as gone."""
 
     generation: int
     usable: bool
@@ -42,6 +42,7 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
         total += len(one.devices)
         devices.update(one.devices)
     first = current[0]
+    devices = dict(sorted(devices.items()))
     usable = len(current) >= first.slices and total == len(devices)
     return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes)
 

@@ -39,6 +39,7 @@ class DeviceLife(Record, frozen=True):
 
     state: str
     since: int
+    node: str = ""
     model: str = ""
     idle_since: int = 0
     key: DeviceKey | None = None

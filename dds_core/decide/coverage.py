@@ -132,7 +132,7 @@ def _cover_unit(current: Cover, supply: Supply, model: str, place: int, result: 
 def waiting_claims(picture: Picture, node: str) -> list[Claim]:
     """The claims whose current attempt waits for pool devices on `node`, in the order in which they are served."""
     found = []
-    for uid in (*picture.claims_on[node], *picture.claims_on[""]):
+    for uid in {*picture.waiting_at[node], *picture.claims_on[""]}:
         claim, life = picture.claims.get(uid), picture.lives.get(uid)
         if claim is None or life is None or life.state not in WAITING or life.allocation is None:
             continue
@@ -163,8 +163,7 @@ def local_devices(picture: Picture, node: str, model: Model) -> Iterator[Found]:
         pool = picture.pools[key]
         if key[0] != model.driver or not pool.usable:
             continue
-        for name in sorted(pool.devices):
-            device = pool.devices[name]
+        for name, device in pool.devices.items():
             full = (*key, name)
             uuid = picture.uuid_at.get(full, "")
             resource = picture.resource_with(uuid) if uuid else None
@@ -185,12 +184,12 @@ def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
     )
     free: list[tuple[bool, bool, DeviceKey, Found]] = []
     for found in local_devices(picture, node, model):
+        if not found.device.shared and (picture.holders[found.key] or _held_by_old_name(picture, found)):
+            continue
         if not _available(picture, found, coming):
             continue
         if found.device.shared:
             found.left = _left(picture, found)
-        elif picture.holders[found.key] or _held_by_old_name(picture, found):
-            continue
         marked = found.resource is not None and found.resource.uid in picture.fences
         free.append((found.resource is not None, marked, found.key, found))
     free.sort(key=lambda row: row[:3])

@@ -31,15 +31,16 @@ from dds_core.rows import Fence
 def detach(work: Work, node: str, covers: list[Cover]) -> None:
     """Check the fences of the node, go on with those that hold, and mark what has idled long enough."""
     picture = work.picture
+    fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
+    idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
+    if not fenced and not idle:
+        return
     wanted = {found.resource.uid for one in covers for _, found in one.ready if found.resource is not None}
-    for uid in sorted(picture.resources_at[node]):
-        fence = picture.fences.get(uid)
-        if fence is not None:
-            _check_fence(work, picture.resources.rows[uid], fence, wanted)
+    for uid in fenced:
+        _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
     if picture.mode == "attach":
         return
-    models = {picture.resources.rows[uid].model for uid in picture.resources_at[node]}
-    for name in sorted(models):
+    for name in sorted(idle | {picture.resources.rows[uid].model for uid in fenced}):
         model = picture.model(name)
         if model is not None:
             cell = cell_of(picture, node, model)

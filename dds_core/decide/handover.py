@@ -58,8 +58,9 @@ def promises_of(covered: Cover) -> tuple[Promise, ...]:
 def drop_overdue(work: Work, node: str) -> None:
     """A device handed over and not taken in time is free for others again."""
     picture = work.picture
-    for key, row in list(picture.reservations.rows.items()):
-        if row.node == node and row.signalled and work.at >= reservation_due(picture, key):
+    for key in sorted(picture.reservations_at[node]):
+        row = picture.reservations.rows[key]
+        if row.signalled and work.at >= reservation_due(picture, key):
             work.want(
                 ReservationDropped(claim=row.claim, mode=picture.mode, reason="not taken in time after the hand-over")
             )

@@ -56,6 +56,8 @@ def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> 
     if rival:
         return f"{model.model} may not share the node with {rival}"
     top = limits_of(picture, node.name, model.model)[1]
+    if _at_most(picture, node.name) < top:
+        return ""
     cell = cell_of(picture, node.name, model)
     idle = sum(
         (life := picture.devices.get(uid)) is not None
@@ -69,18 +71,28 @@ def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> 
     return ""
 
 
+def _at_most(picture: Picture, node: str) -> int:
+    """No model has more than this on the node, or ordered for it; cheaper than counting each."""
+    asked = sum(picture.requests.rows[uid].size for uid in picture.requests_at[node])
+    meant = sum(row.size for name in picture.models if (row := picture.orders.get((node, name))))
+    return asked + meant + len(picture.resources_at[node])
+
+
 def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
     """Pool labels of models that are no longer configured, and ready labels whose hand-over is over."""
     config = picture.config
     known = {model.device for model in config.models}
-    handing_over = any(row.node == node.name for row in picture.hand_overs.rows.values())
     for key, value in node.labels.items():
         stem, _, name = key.rpartition("/")
         if stem != config.prefix or value != "true" or name in known or name == "fabric":
             continue
         ready = name.endswith(READY) and name.removesuffix(READY) in known
-        if ready and (handing_over or picture.policy.hand_over == "prefer"):
+        if ready and (picture.policy.hand_over == "prefer" or _handing_over(picture, node.name)):
             continue
         if picture.labelled.get((node.name, key)) != "":
             changes[key] = None
             reasons.append("no hand-over is under way" if ready else f"{name} is not configured any more")
+
+
+def _handing_over(picture: Picture, node: str) -> bool:
+    return any(row.node == node for row in picture.hand_overs.rows.values())

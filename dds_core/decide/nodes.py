@@ -17,15 +17,17 @@ from dds_core.policy import MICROSECONDS
 def step(work: Work, node: str) -> None:
     if not node:
         return
+    picture = work.picture
     drop_overdue(work, node)
-    covers = cover(work.picture, node)
+    covers = cover(picture, node) if picture.somebody_waits(node) else []
     for covered in covers:
         _advance(work, covered, node)
-    order(work, node, covers)
-    for covered in covers:
-        if covered.complete:
-            hand_over(work, covered.claim, node)
-    rebalance(work, node, covers)
+    if covers:
+        order(work, node, covers)
+        for covered in covers:
+            if covered.complete:
+                hand_over(work, covered.claim, node)
+        rebalance(work, node, covers)
     detach(work, node, covers)
     prewarm(work, node)
     end_cool_downs(work, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from dds_core.decide.coverage import Cover, size_wanted
 from dds_core.decide.devices import BEING_DETACHED
@@ -22,6 +23,7 @@ OWNER = "dds"
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 
+@lru_cache(maxsize=8192)
 def request_name(node: str, type: str, model: str) -> str:
     """Our name for the request of a cell: readable, stable, unique by a hash of (node, type, model)."""
     digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
@@ -49,6 +51,14 @@ def usable(picture: Picture, request: AttachRequest) -> bool:
 def limits_of(picture: Picture, node: str, model: str) -> tuple[int, int]:
     """(min, max) devices of the model on the node; the node's labels win over the policy, a label that is no number
     counts as absent."""
+    cell = (node, model)
+    known = picture.limits.get(cell)
+    if known is None:
+        known = picture.limits[cell] = _read_limits(picture, node, model)
+    return known
+
+
+def _read_limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
     limit = picture.policy.limit_of(node, model)
     found, named = picture.node(node), picture.model(model)
     labels = found.labels if found is not None else {}
@@ -158,16 +168,15 @@ def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) 
 def conflicting_model(
     picture: Picture, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
 ) -> str:
-    """A model on the node, or ordered for it, that may not share it with `model`: in either's list (it is symmetric).
-    The claim's own other models count as well; devices that are being taken off only with `leaving`."""
+    """A model on the node, or ordered for it, that may not share it with `model`. The claim's own other models count as
+    well; devices that are being taken off only with `leaving`."""
+    rivals = picture.rivals.get(model.model)
+    if not rivals:
+        return ""
     there = installed_models(picture, node, leaving=leaving)
     if claim is not None:
         there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
-    for name in sorted(there - {model.model}):
-        other = picture.model(name)
-        if other is not None and (other.index in model.conflicts or model.index in other.conflicts):
-            return name
-    return ""
+    return min(there & rivals, default="")
 
 
 def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
@@ -176,7 +185,7 @@ def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> se
     models = {r.model for r in there if leaving or not (r.deleting or r.state in BEING_DETACHED)}
     requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
-    return models | {cell[1] for cell, row in picture.orders.rows.items() if cell[0] == node and row.size > 0}
+    return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
 
 
 def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
