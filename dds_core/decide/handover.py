@@ -75,7 +75,7 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
     """Signal the claim's whole group when every part of it can give way."""
     picture = work.picture
     life = picture.lives.rows[claim.uid]
-    if life.state != ATTACHED or claim.uid in picture.hand_overs or told(claim):
+    if life.state != ATTACHED or claim.uid in picture.hand_overs or told(picture, claim):
         return
     group = group_of(picture, claim)
     if group is None:
@@ -103,10 +103,15 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
     )
 
 
-def told(claim: Claim) -> bool:
-    """Whether anybody has already told the scheduler about the claim's pool devices."""
-    waiting = {r.key for r in (claim.allocation.results if claim.allocation is not None else ()) if r.binding}
-    return any(c.status == "True" and (c.driver, c.pool, c.device) in waiting for c in claim.conditions)
+def told(picture: Picture, claim: Claim) -> bool:
+    """Whether anybody has already told the scheduler that our devices are there, or that they will not come; other drivers'
+    devices, and conditions that the scheduler does not read, say nothing."""
+    read = {
+        (*result.key, name)
+        for _, result, _ in picture.pool_results(claim.allocation)
+        for name in (*result.binding, *result.failure)
+    }
+    return any(c.status == "True" and (c.driver, c.pool, c.device, c.type) in read for c in claim.conditions)
 
 
 def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:

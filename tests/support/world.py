@@ -344,10 +344,10 @@ class World:
     # --- the others in the cluster -----------------------------------------------------------------------------------
 
     def carry_out(self, *kinds: type[e.Decision]) -> int:
-        """Play the writer: do what was decided since the last call (only these kinds); how many decisions there were."""
-        todo = [
-            d for step in self.steps[self._carried_out :] for d in step.decisions if not kinds or isinstance(d, kinds)
-        ]
+        """Play the writer: do what was decided since the last call (only these kinds), nothing in mode observe; how many
+        decisions there were."""
+        decided = [d for step in self.steps[self._carried_out :] for d in step.decisions]
+        todo = [d for d in decided if getattr(d, "mode", "") != "observe" and (not kinds or isinstance(d, kinds))]
         self._carried_out = len(self.steps)
         for decision in todo:
             self._write(decision)

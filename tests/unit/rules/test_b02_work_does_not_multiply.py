@@ -1,0 +1,52 @@
+"""B2: every object ever seen re-queued a scan of the whole cluster for ever, deleted objects too.
+
+Here one deadline covers the fleet, and what is deleted leaves no deadline and no row behind.
+"""
+
+from dds_core import events as e
+from dds_core.deadlines import deadlines
+from dds_core.model import AttachRequest
+from dds_core.table import Table
+from tests.support.world import A100, World
+
+
+def scans_in_ten_minutes(claims: int) -> int:
+    world = World("attach", no_removal_seconds=3600)
+    world.node("node0")
+    world.pool(A100, 50)
+    for i in range(claims):
+        world.claim(f"train{i}")
+    for i in range(claims):
+        world.allocate(f"train{i}", "node0")
+    world.settle()
+    for i in range(claims):
+        world.bind(f"train{i}")
+    before = len(world.steps)
+    world.tick(600)
+    return sum(isinstance(step.fact, e.DeadlinePassed) for step in world.steps[before:])
+
+
+def test_b02_the_number_of_scans_does_not_grow_with_the_claims() -> None:
+    assert scans_in_ten_minutes(40) == scans_in_ten_minutes(2) == 10
+
+
+def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
+    world = World("detach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    kept = {name: len(table) for name, table in vars(world.picture).items() if isinstance(table, Table)}
+    for i in range(8):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0")
+    world.settle()
+    for i in range(8):
+        world.bind(f"train{i}")
+        world.finish(f"train{i}")
+    for name in list(world.picture.resources):
+        world.take_away(name)
+    for request in list(world.picture.requests.rows.values()):
+        world.gone(world.get(AttachRequest, request.name))
+    left = {name: len(table) for name, table in vars(world.picture).items() if isinstance(table, Table)}
+    del kept["slices"], left["slices"], left["counters"], kept["counters"], left["rates"], kept["rates"]
+    assert left == kept
+    assert deadlines(world.picture) == set()

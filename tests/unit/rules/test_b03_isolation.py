@@ -1,0 +1,91 @@
+"""B3: one bad object ended the scan of the whole cluster with an error.
+
+Here an object that is none of ours is not looked at, one that is wrong affects itself only, and all others are served.
+"""
+
+import pytest
+
+from dds_core import events as e
+from dds_core.model import Condition, Claim, FabricResource, Model, Result
+from tests.support.world import A100, GPU, H100, READY, World
+
+
+def foreign_binding_claim(world: World) -> None:
+    world.claim("foreign")
+    world.allocate("foreign", "node0", Result("r0", "nic.example.com", "fabric-nics", "nic-0", (READY,), ("Broken",)))
+
+
+def pool_of_an_unknown_model(world: World) -> None:
+    world.claim("unknown")
+    world.allocate("unknown", "node0", Result("r0", GPU, "mystery-fabric1", "mystery-0", (READY,), ("FabricDeviceFailed",)))
+
+
+def a_label_that_is_no_number(world: World) -> None:
+    world.relabel("node0", {"cohdi.io/nvidia-a100-40-size-max": "lots", "cohdi.io/mystery-size-min": "-3"})
+
+
+def a_limit_lowered_below_what_is_there(world: World) -> None:
+    world.online("res", "node0", request="gone")
+    world.relabel("node0", {"cohdi.io/nvidia-a100-40-size-max": "0"})
+    world.claim("over")
+    world.allocate("over", "node0")
+
+
+def a_rejected_field(world: World) -> None:
+    world.feed(e.Rejected("ComposableResource", "res9", "res9", "metadata.annotations", "last-used-time is no time"))
+
+
+def a_resource_without_anything(world: World) -> None:
+    world.observe(FabricResource("empty"))
+
+
+def a_condition_on_a_device_that_is_not_allocated(world: World) -> None:
+    world.claim("odd")
+    world.update(world.get(Claim, "odd"), conditions=(Condition(GPU, "p", "d", "FabricDeviceFailed", "True"),))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        foreign_binding_claim,
+        pool_of_an_unknown_model,
+        a_label_that_is_no_number,
+        a_limit_lowered_below_what_is_there,
+        a_rejected_field,
+        a_resource_without_anything,
+        a_condition_on_a_device_that_is_not_allocated,
+    ],
+    ids=lambda trouble: trouble.__name__,
+)
+def test_b03_others_are_served_whatever_is_wrong_elsewhere(trouble: object) -> None:
+    world = World("attach")
+    world.node("node0")
+    world.node("node1")
+    world.pool(A100, 4)
+    assert callable(trouble)
+    trouble(world)
+    world.claim("train")
+    world.allocate("train", "node1")
+    world.settle()
+    assert world.state("train") == "Attached"
+    assert [o.node for o in world.events(e.AttachOrdered) if world.uid("train") in o.claims] == ["node1"]
+
+
+def test_b03_a_label_that_is_no_number_counts_as_absent() -> None:
+    world = World("attach")
+    world.node("node0", labels={"cohdi.io/nvidia-a100-40-size-max": "lots"})
+    world.pool(A100, 4)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_b03_each_driver_has_its_own_request_type() -> None:
+    """The reference sent type "" for a driver that it did not know, which the operator's schema refuses."""
+    memory = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
+    world = World("attach", models=(A100, H100, memory), drivers={"cxl.example.com": {"request_type": "cxlmemory"}})
+    world.node("node0")
+    world.pool(memory, 2)
+    world.claim("train")
+    world.allocate("train", "node0", (memory, 1))
+    assert (world.only(e.AttachOrdered).type, world.only(e.AttachOrdered).model) == ("cxlmemory", "CXL 256G")

@@ -1,0 +1,96 @@
+"""B5: nobody read the fabric's errors; the claim waited for the scheduler's time-out and then chose the same again.
+
+Here a definite error or a used-up budget fails the claim with reason and the fabric's words, after the cool-down was read back.
+"""
+
+from dds_core import events as e
+from tests.support.world import A100, World
+
+
+def waiting(mode: str = "attach") -> World:
+    world = World(mode, error_grace_seconds=10, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.carry_out()
+    return world
+
+
+def test_b05_a_definite_error_fails_the_claim_with_the_fabrics_words() -> None:
+    world = waiting()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request, state="Attaching", error="fabric manager: E02 no such port")
+    world.tick(9)
+    assert not world.events(e.ClaimFailed)
+    world.tick(2)
+    failed = world.only(e.ClaimFailed)
+    assert (failed.reason, failed.message, failed.node) == ("AttachFailed", "fabric manager: E02 no such port", "node0")
+    assert world.moves("train")[-1] == ("failed", "Attaching", "Failed")
+
+
+def test_b05_an_error_that_passes_fails_nobody() -> None:
+    world = waiting()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request, state="Attaching", error="timeout")
+    world.tick(5)
+    world.resource("res", "node0", error="")
+    world.tick(20)
+    world.resource("res", "node0", error="timeout")
+    world.tick(5)
+    assert not world.events(e.ClaimFailed)
+    world.tick(6)
+    assert world.only(e.ClaimFailed).message == "timeout"
+
+
+def test_b05_a_used_up_budget_fails_the_claim_before_the_scheduler_gives_up() -> None:
+    world = waiting()
+    world.tick(539)
+    assert not world.events(e.ClaimFailed)
+    world.tick(2)
+    assert world.only(e.ClaimFailed).reason == "AttachTimeout"
+    assert world.state("train") == "Failed"
+
+
+def test_b05_the_condition_follows_the_cool_down_and_not_before_it_was_read_back() -> None:
+    world = waiting()
+    world.tick(541)
+    cooled = world.only(e.CoolDown)
+    assert (cooled.node, cooled.model) == ("node0", A100.model)
+    removed = world.only(e.NodeLabelled)
+    assert removed.labels == {"cohdi.io/nvidia-a100-40": None}
+    assert not world.events(e.FailureSignalled)
+    world.carry_out(e.NodeLabelled)
+    signal = world.only(e.FailureSignalled).signal
+    assert [(x.pool, x.condition, x.reason) for x in signal.entries] == [
+        ("nvidia-a100-40-fabric1", "FabricDeviceFailed", "AttachTimeout")
+    ]
+
+
+def test_b05_the_node_may_be_chosen_again_after_the_cool_down() -> None:
+    world = waiting()
+    world.tick(541)
+    world.carry_out(e.NodeLabelled)
+    world.tick(121)
+    assert world.only(e.CoolDownOver).node == "node0"
+    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40": "true"}
+
+
+def test_b05_another_allocation_after_the_failure_starts_the_next_cycle() -> None:
+    world = waiting()
+    world.tick(541)
+    world.carry_out()
+    world.node("node1")
+    world.clear("train")
+    world.allocate("train", "node1")
+    assert world.state("train") == "Attaching"
+    life = world.picture.lives.rows[world.uid("train")]
+    assert (life.cycle, life.attempt, life.node) == (2, 1, "node1")
+    assert world.uid("train") not in world.picture.failures
+
+
+def test_b05_observe_shows_the_failure_once_and_leaves_the_claim_alone() -> None:
+    world = waiting("observe")
+    world.tick(3600)
+    assert len(world.events(e.ClaimFailed)) == 1
+    assert world.state("train") == "Pending"

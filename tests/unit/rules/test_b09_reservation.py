@@ -1,0 +1,72 @@
+"""B9: one free device satisfied every waiting claim of a scan, and the note of it was written after the signal.
+
+Here a device is promised to one claim, in the log before any signal, and the promise survives a restart.
+"""
+
+from dds_core import events as e
+from dds_core.engine import Engine
+from dds_core.fold import apply
+from dds_core.picture import Picture
+from tests.support.world import A100, World
+
+
+def two_claims_one_device() -> World:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    for name in ("first", "second"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    world.carry_out()
+    world.online("res", "node0", request=world.events(e.AttachOrdered)[0].request)
+    return world
+
+
+def test_b09_one_device_is_promised_to_one_claim_the_oldest() -> None:
+    world = two_claims_one_device()
+    assert world.only(e.Reserved).claim == world.uid("first")
+    assert [s.claim for s in world.only(e.HandOver).signals] == [world.uid("first")]
+    assert (world.state("first"), world.state("second")) == ("Attached", "Attaching")
+
+
+def test_b09_the_promise_is_in_the_log_before_the_signal() -> None:
+    world = two_claims_one_device()
+    step = next(step for step in world.steps if any(isinstance(d, e.HandOver) for d in step.decisions))
+    kinds = [type(event) for event, _ in step.caused]
+    assert kinds.index(e.Reserved) < kinds.index(e.ClaimMoved) < kinds.index(e.HandOver)
+
+
+def test_b09_a_promise_holds_while_the_claim_is_between_two_allocations() -> None:
+    world = two_claims_one_device()
+    world.carry_out()
+    world.unreserve("first")
+    world.clear("first")
+    world.claim("third")
+    world.allocate("third", "node0")
+    assert world.reserved("first") == ["GPU-res"]
+    assert world.state("second") == world.state("third") == "Attaching"
+
+
+def test_b09_a_restart_honours_the_promise() -> None:
+    world = two_claims_one_device()
+    loaded = Picture()
+    for step in world.steps:
+        apply(loaded, step.fact, step.at)
+        for event, _ in step.caused:
+            apply(loaded, event, step.at)
+    engine = Engine(loaded)
+    assert [row.promises[0].uuid for row in loaded.reservations.rows.values()] == ["GPU-res"]
+    engine.feed(e.Started("1", "f", 1, 2, "attach"), world.now)
+    step = engine.feed(e.Synced(), world.now)
+    assert not [d for d in step.decisions if isinstance(d, e.Reserved | e.HandOver)]
+
+
+def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
+    world = two_claims_one_device()
+    world.carry_out()
+    world.unreserve("first")
+    world.clear("first")
+    world.tick(61)
+    assert world.only(e.ReservationDropped).claim == world.uid("first")
+    assert world.reserved("second") == ["GPU-res"]
+    assert world.state("second") == "Attached"
