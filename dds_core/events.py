@@ -78,8 +78,12 @@ class Fact(Event, frozen=True):
     """Something learned from outside."""
 
 
-class Decision(Event, frozen=True):
-    """Something wanted. `mode` is the mode it was decided in: under "observe" it is shown and never carried out."""
+class Decision(Event, frozen=True, kw_only=True):
+    """Something wanted. `mode` is the mode it was decided in: under "observe" it is shown and never carried out.
+
+    `reissued` marks one that was decided before a restart and that the cluster does not show."""
+
+    reissued: bool = False
 
 
 class Transition(Event, frozen=True):

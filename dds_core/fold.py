@@ -15,6 +15,7 @@ from dds_core.errors import IllegalTransition
 from dds_core.events import KIND_OF, Event, merged
 from dds_core.lifecycle import claim_edge_exists, device_target
 from dds_core.model import Claim, Slice
+from dds_core.intents import void_unseen
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.rows import (
@@ -47,6 +48,9 @@ def apply(picture: Picture, event: Event, at: int) -> Picture:
 
     Raises IllegalTransition for a transition that its table does not have; the picture is then as before.
     """
+    if picture.reissue and isinstance(event, e.Fact):
+        for key in list(picture.reissue):
+            picture.reissue.drop(key)
     mode = getattr(event, "mode", "")
     if isinstance(event, e.Decision) and mode == "observe":
         picture.shown.put(shown_key(event), e.encode(event))
@@ -187,6 +191,7 @@ def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> No
 def _started(picture: Picture, event: e.Started, at: int) -> None:
     picture.epoch = event.epoch
     picture.synced = False
+    picture.restarted = True
 
 
 def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
@@ -204,6 +209,10 @@ def _synced(picture: Picture, event: e.Synced, at: int) -> None:
     if not picture.synced_at:
         picture.synced_at = at
     picture.level_at = at
+    if picture.restarted:
+        picture.restarted = False
+        for key in sorted(void_unseen(picture, at)):
+            picture.reissue.put(key, True)
     picture.touch_everything()
 
 
@@ -360,7 +369,7 @@ def _claim_failed(picture: Picture, event: e.ClaimFailed, at: int) -> None:
 def _failure_signalled(picture: Picture, event: e.FailureSignalled, at: int) -> None:
     failure = picture.failures.get(event.claim)
     if failure is not None:
-        picture.failures.put(event.claim, replace(failure, signalled=True))
+        picture.failures.put(event.claim, replace(failure, signalled=True, on=event.signal.claim))
 
 
 def _cool_down(picture: Picture, event: e.CoolDown, at: int) -> None:

@@ -143,6 +143,8 @@ class Picture:
         self.level_at = 0
         self.stale: set[str] = set()
         self.epoch = 0
+        self.restarted = False
+        self.reissue: Table[tuple[str, str], bool] = Table(journal)
         self.skew: int | None = None
         self.dirty = Dirty()
 

@@ -77,7 +77,8 @@ class HandOverRow(Record, frozen=True):
 
 
 class Failure(Record, frozen=True):
-    """A claim that we failed: told to the scheduler (`signalled`) only after the cool-down was read back."""
+    """A claim that we failed: told to the scheduler (`signalled`) only after the cool-down was read back, and then on the
+    first claim of its pod that is not ready (`on`)."""
 
     attempt: int
     reason: str
@@ -86,6 +87,7 @@ class Failure(Record, frozen=True):
     model: str
     since: int
     signalled: bool = False
+    on: str = ""
 
 
 class Cooling(Record, frozen=True):

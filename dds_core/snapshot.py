@@ -57,6 +57,7 @@ class Snapshot(Record, frozen=True):
     level_at: int = 0
     stale: tuple[str, ...] = ()
     epoch: int = 0
+    restarted: bool = False
     skew: int | None = None
     rejections: tuple[tuple[str, str, str], ...] = ()
     configs: dict[str, Config] = {}
@@ -88,7 +89,7 @@ class Snapshot(Record, frozen=True):
     rates: dict[str, Rate] = {}
 
 
-_SCALARS = ("now", "taint_rules", "synced", "synced_at", "level_at", "epoch", "skew")
+_SCALARS = ("now", "taint_rules", "synced", "synced_at", "level_at", "epoch", "restarted", "skew")
 _SPECIAL = ("policy", "stale", "rejections", "shown")
 _BY_TEXT = tuple(
     f.name for f in msgspec.structs.fields(Snapshot) if str(f.type).startswith("dict") and f.name != "policy"

@@ -33,6 +33,8 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     picture = work.picture
     fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
     idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
+    if picture.reissue:
+        _unmark_again(work, node)
     if not fenced and not idle:
         return
     wanted = {found.resource.uid for one in covers for _, found in one.ready if found.resource is not None}
@@ -127,6 +129,21 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
                     reason="victim wanted after its detach was ordered",
                 ),
                 cell.own.name,
+            )
+
+
+def _unmark_again(work: Work, node: str) -> None:
+    """After a restart: a mark that we asked to take off and that is still there."""
+    picture = work.picture
+    for uid in sorted(picture.resources_at[node]):
+        resource = picture.resources.rows[uid]
+        if ("VictimUnmarked", uid) in picture.reissue and resource.marked:
+            why = "the mark was to come off before the restart"
+            work.want(
+                VictimUnmarked(
+                    resource=uid, mode=picture.mode, name=resource.name, reason=why, taint=bool(picture.taint_rules)
+                ),
+                uid,
             )
 
 
@@ -268,7 +285,7 @@ def rebalance(work: Work, node: str, covers: list[Cover]) -> None:
     for covered in covers:
         for name in dict.fromkeys(covered.missing):
             model = picture.model(name)
-            if model is not None and published_free(picture, node, model) == 0:
+            if model is not None and published_free(picture, node, model) == 0:  # None: the pool is not known whole
                 _free_elsewhere(work, node, name, covered.missing.count(name))
 
 

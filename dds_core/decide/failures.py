@@ -93,11 +93,34 @@ def tell_failures(work: Work, node: str) -> None:
             continue
         if not withdrawn(picture, failure.node, failure.model):
             continue
-        entry = failure_entry(picture, claim, failure.reason, failure.message)
+        signal = failure_signal(picture, claim, failure.reason, failure.message)
+        if signal is not None:
+            work.want(FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=signal))
+
+
+def failure_signal(picture: Picture, claim: Claim, reason: str, message: str) -> Signal | None:
+    """The failure where the scheduler looks first: the first claim of the pod, in pod order, that is not ready. An earlier
+    claim that is not ready would hide one set on a later (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
+    waiting = [pod for pod in picture.pods_of(claim) if not pod.node and not pod.deleting]
+    in_order = [one for pod in waiting[:1] for one in picture.claims_of(pod) if claim in picture.claims_of(pod)]
+    for one in in_order or [claim]:
+        entry = failure_entry(picture, one, reason, message)
         if entry is not None:
-            work.want(
-                FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=Signal(uid, (entry,)))
-            )
+            return Signal(one.uid, (*standing_entries(picture, one, entry), entry))
+    return None
+
+
+def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
+    """What we told of the claim's other devices already: an apply replaces all that its manager applied before."""
+    if claim.uid not in picture.hand_overs:
+        return ()
+    true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
+    message = "the device is attached to the node; the pod is scheduled again to use it"
+    return tuple(
+        Entry(*result.key, "FabricDeviceReschedule", "DeviceAttached", message, result.share)
+        for _, result, _ in picture.pool_results(claim.allocation)
+        if (*result.key, "FabricDeviceReschedule") in true and result.device != beside.device
+    )
 
 
 def withdrawn(picture: Picture, node: str, model: str) -> bool:

@@ -206,7 +206,8 @@ def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
     if len(picture.under_way) + len(picture.orders) + len(cell.granted) >= in_flight_cap(picture):
         return False
     asked = cell.size - (cell.own.size if cell.own is not None else 0)
-    return published_free(picture, node, cell.model) >= count + asked
+    shown = published_free(picture, node, cell.model)
+    return shown is not None and shown >= count + asked
 
 
 def in_flight_cap(picture: Picture) -> int:
@@ -217,14 +218,15 @@ def in_flight_cap(picture: Picture) -> int:
     return max(1, int(picture.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 
-def published_free(picture: Picture, node: str, model: Model) -> int:
-    """Devices of the model that the pools within the node's reach show."""
+def published_free(picture: Picture, node: str, model: Model) -> int | None:
+    """Devices of the model that the pools within the node's reach show; None while no such pool is known whole."""
     place = picture.node(node)
     if place is None:
-        return 0
+        return None
     labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
-    pools = (picture.pools[key] for key in picture.pools_of_model[model.model])
-    return sum(len(pool.devices) for pool in pools if pool.usable and reaches(pool, labels))
+    pools = [picture.pools[key] for key in picture.pools_of_model[model.model]]
+    whole = [pool for pool in pools if pool.usable and reaches(pool, labels)]
+    return sum(len(pool.devices) for pool in whole) if whole else None
 
 
 def _place(work: Work, cell: Cell, claims: tuple[str, ...], reason: str) -> None:

@@ -5,6 +5,8 @@ Whatever is emitted is folded at once, so that the next rule sees it.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from dds_core.events import Decision, Event, encode
 from dds_core.fold import apply, shown_key
 from dds_core.picture import Dirty, Picture
@@ -35,6 +37,9 @@ class Work:
         target: what the adapter will name in the outcome of the write; the decision's subject when left out.
         """
         picture = self.picture
+        if picture.reissue and shown_key(decision) in picture.reissue:
+            picture.reissue.drop(shown_key(decision))
+            decision = replace(decision, reissued=True)
         if not picture.live:
             if picture.shown.get(shown_key(decision)) == encode(decision):
                 return False
