@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from dds_core import events as e
 from dds_core.errors import IllegalTransition
 from dds_core.events import KIND_OF, Event, merged
+from dds_core.intents import void_unseen
 from dds_core.lifecycle import claim_edge_exists, device_target
 from dds_core.model import Claim, Slice
-from dds_core.intents import void_unseen
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.rows import (

@@ -58,7 +58,8 @@ def test_b09_a_restart_honours_the_promise() -> None:
     assert [row.promises[0].uuid for row in loaded.reservations.rows.values()] == ["GPU-res"]
     engine.feed(e.Started("1", "f", 1, 2, "attach"), world.now)
     step = engine.feed(e.Synced(), world.now)
-    assert not [d for d in step.decisions if isinstance(d, e.Reserved | e.HandOver)]
+    assert not [d for d in step.decisions if isinstance(d, e.Reserved)]
+    assert all(d.reissued for d in step.decisions if isinstance(d, e.HandOver))
 
 
 def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
