@@ -1,1 +1,98 @@
-"""The pure core of the dynamic device scaler: it decides, and never does I/O, reads a clock or starts a thread."""
+"""The pure core of the dynamic device scaler: it decides, and never does I/O, reads a clock or starts a thread.
+
+Facts go in (`Engine.feed`), decisions and transitions come out (`Step`), and both belong into one log (`EventLog`). What is
+exported here is the public interface; docs/api.md tells it with examples. The events are in `dds_core.events`, the objects
+they speak of in `dds_core.model`, every exception in `dds_core.errors`.
+"""
+
+from dds_core import errors, events, model
+from dds_core.deadlines import Agenda, Deadline, deadlines
+from dds_core.decide import decide
+from dds_core.engine import Engine, Step, new_event
+from dds_core.events import difference
+from dds_core.fingerprint import FINGERPRINT
+from dds_core.fold import apply
+from dds_core.lifecycle import (
+    CLAIM_STATES,
+    CLAIM_TABLE,
+    DEVICE_STATES,
+    DEVICE_TABLE,
+    Edge,
+    claim_machine,
+    claim_target,
+    device_target,
+    mermaid,
+)
+from dds_core.log import (
+    Envelope,
+    EventLog,
+    EventSource,
+    Group,
+    Head,
+    MemoryLog,
+    NewEvent,
+    verify_chain,
+)
+from dds_core.picture import Picture
+from dds_core.policy import Policy, from_reference, read_policy
+from dds_core.replay import (
+    Difference,
+    LoggedGroup,
+    Redecided,
+    VerifyReport,
+    event_of,
+    fold_log,
+    groups,
+    re_decide,
+    verify,
+)
+from dds_core.snapshot import PROJECTION, dump, load
+
+__all__ = [
+    "CLAIM_STATES",
+    "CLAIM_TABLE",
+    "DEVICE_STATES",
+    "DEVICE_TABLE",
+    "FINGERPRINT",
+    "PROJECTION",
+    "Agenda",
+    "Deadline",
+    "Difference",
+    "Edge",
+    "Engine",
+    "Envelope",
+    "EventLog",
+    "EventSource",
+    "Group",
+    "Head",
+    "LoggedGroup",
+    "MemoryLog",
+    "NewEvent",
+    "Picture",
+    "Policy",
+    "Redecided",
+    "Step",
+    "VerifyReport",
+    "apply",
+    "claim_machine",
+    "claim_target",
+    "deadlines",
+    "decide",
+    "device_target",
+    "difference",
+    "dump",
+    "errors",
+    "event_of",
+    "events",
+    "fold_log",
+    "from_reference",
+    "groups",
+    "load",
+    "mermaid",
+    "model",
+    "new_event",
+    "re_decide",
+    "read_policy",
+    "verify",
+    "verify_chain",
+]
