@@ -25,6 +25,7 @@ from dds_core.log.interface import BATCH, EventLog, EventSource
 from dds_core.log.joined import JoinedSource
 from dds_core.log.memory import MemoryLog
 from dds_core.log.upcast import Upcasts
+from dds_core.log.verify import anchor_of, verify_log
 
 __all__ = [
     "BATCH",
@@ -45,8 +46,10 @@ __all__ = [
     "NewEvent",
     "SaltSource",
     "Upcasts",
+    "anchor_of",
     "checked",
     "event_id",
     "fixed_salts",
     "verify_chain",
+    "verify_log",
 ]

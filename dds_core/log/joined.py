@@ -68,13 +68,10 @@ class JoinedSource:
             yield from source.read_lean(begin, end, stream, types, batch)
 
     def _ranges(self, after: int, until: int | None) -> Iterator[tuple[EventSource, int, int]]:
-        """Which source gives what: exclusive begin and inclusive end. The first part itself says when `after`
-        lies before it."""
+        """Which source gives what: exclusive begin and inclusive end."""
         newest = self._parts[-1][2] if until is None else until
-        for index, (source, _, last) in enumerate(self._parts):
-            final = index == len(self._parts) - 1
-            if after < min(last, newest) or final:
-                yield source, after, min(last, newest)
-                after = max(after, last)
-            if after >= newest:
-                return
+        for source, _, last in self._parts:
+            end = min(last, newest)
+            if after < end:
+                yield source, after, end
+                after = end

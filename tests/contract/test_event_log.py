@@ -17,7 +17,17 @@ from dds_core.errors import (
     NotACheckpoint,
     WrongVersion,
 )
-from dds_core.log import EventLog, Group, LeanEvent, NewEvent, event_id, verify_chain
+from dds_core.log import (
+    Anchor,
+    EventLog,
+    Group,
+    LeanEvent,
+    NewEvent,
+    anchor_of,
+    event_id,
+    verify_chain,
+    verify_log,
+)
 from dds_core.log.codec import encode_envelope
 from dds_core.log.envelope import lean
 from tests.support.logs import CLUSTER, NAME, NOON, Place, checkpoint, fact, group, groups, opened, told_group
@@ -367,6 +377,17 @@ def test_the_chain_holds_over_batches_epochs_and_writers(place: Place) -> None:
     assert (report.first, report.last, report.unjudged) == (1, log.head().position, ())
     assert report.hash == log.head().hash
     assert all(behind.prev_hash == before.hash for before, behind in pairwise(log.read()))
+
+
+def test_a_log_verifies_against_its_head_and_against_anchors(place: Place) -> None:
+    log, epoch = opened(place, groups(10))
+    anchor = anchor_of(log.head())
+    log.append(groups(10, 10), epoch=epoch, recorded_at=NOON)
+    assert verify_log(log, anchors=[anchor]).hash == log.head().hash
+    assert verify_log(log, after=5).first == 6
+    with pytest.raises(BrokenChain, match="the hash is not the anchor's") as caught:
+        verify_log(log, anchors=[Anchor(anchor.log, anchor.position, bytes(32))])
+    assert caught.value.position == anchor.position
 
 
 def test_erased_data_are_gone_and_the_chain_names_the_ranges(place: Place) -> None:

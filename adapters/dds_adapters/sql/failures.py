@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, ResourceClosedError
+from sqlalchemy.exc import DBAPIError
 
 from dds_core.errors import (
     DatabaseError,
@@ -60,8 +60,6 @@ def told_as_ours(where: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise ours(error.orig or error, where, lost=error.connection_invalidated) from error
-    except ResourceClosedError as error:
-        raise LogUnreachable("the connection was lost", where=where, fix=_RETRY) from error
     except sqlite3.Error as error:
         raise ours(error, where) from error
     except Exception as error:

@@ -14,6 +14,7 @@ from dds_adapters.sql.connection import reading, where_of
 from dds_adapters.sql.heads import head_of
 from dds_adapters.sql.statements import Row, quoted, statements_for
 from dds_adapters.sql.tables import events
+from dds_core.errors import BrokenChain
 from dds_core.log.checks import check_not_archived
 
 
@@ -44,12 +45,22 @@ def read_pages(
             rows = statements.page(connection, query, (*fixed, after, key, batch))
             archived = head_of(connection, log, where)
         check_not_archived(archived, after)
+        if stream is None and types is None:
+            _check_contiguous(log, rows, key_at, after, min(last, after + batch))
         if rows:
             key = rows[-1][key_at]
             after = key if stream is None else after
             yield rows if len(columns) == width else [row[:width] for row in rows]
         if len(rows) < batch:
             return
+
+
+def _check_contiguous(log: str, rows: Sequence[Row], position_at: int, after: int, until: int) -> None:
+    """A whole read leaves nothing out silently: raise `BrokenChain` naming the first position that is not there."""
+    if len(rows) != max(until - after, 0):
+        found = {row[position_at] for row in rows}
+        missing = next(position for position in range(after + 1, until + 1) if position not in found)
+        raise BrokenChain(log, missing, f"it is missing, though the log goes on to {until} at least")
 
 
 def _query(

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import event
 
 from dds_adapters import jsonl, sql
+from dds_adapters.jsonl.writing import heading_of, write_log
 from dds_adapters.sql.connection import engine_for, writing
 from dds_core.errors import (
     BrokenChain,
@@ -25,6 +26,7 @@ from dds_core.errors import (
     FileError,
     ForeignLog,
     InputError,
+    LogError,
     LogFull,
     LogLocked,
     LogUnavailable,
@@ -176,6 +178,14 @@ def test_a_file_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     refused(FileError, reading(tmp_path / "nothing"), str(tmp_path / "nothing"), "No such file", "check the path")
     refused(FileError, reading(tmp_path), str(tmp_path), "Is a directory", "name a file")
     assert not jsonl.is_log_file(str(tmp_path)) and not jsonl.is_log_file(str(tmp_path / "nothing"))
+
+
+def test_events_that_are_fewer_than_the_header_says_are_not_written(tmp_path: Path) -> None:
+    log, _ = opened(MemoryPlace(), groups(9))
+    heading = heading_of(log.head(), log.head().position)
+    with pytest.raises(BrokenChain, match="it is missing"):
+        write_log(str(tmp_path / "log.jsonl"), heading, log.read(until=5))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -418,6 +428,7 @@ def test_a_server_that_goes_away_and_comes_back_is_told_and_used_again(tmp_path:
         ("57P03", LogUnreachable, "the server ended the session"),
         ("42501", DatabaseError, "lacks a right"),
         ("40001", LogLocked, "in conflict with another"),
+        ("22012", LogError, "the database refuses"),
     ],
 )
 def test_what_the_server_says_while_writing_is_told_and_nothing_written(

@@ -53,7 +53,7 @@ def test_the_parts_read_as_the_whole() -> None:
     assert list(joined.read_lean()) == list(whole.read_lean())
     assert verify_chain(joined.read()).last == len(everything)
     for after in range(0, len(everything) + 2, 3):
-        for until in range(0, len(everything) + 2, 5):
+        for until in (*range(0, len(everything), 5), 999):
             assert list(joined.read(after, until)) == everything[after : max(until, after)]
             assert list(joined.read(after, until, stream="scaler")) == [
                 e for e in everything[after : max(until, after)] if e.stream == "scaler"
