@@ -386,6 +386,14 @@ def test_an_allocation_without_selector_or_timestamp() -> None:
     assert allocation is not None and (allocation.node, allocation.selector, allocation.timestamp) == ("", "", None)
 
 
+def test_the_owner_is_a_pod_and_nothing_else() -> None:
+    claim = sample("resourceclaims")
+    claim["metadata"]["ownerReferences"].insert(0, {"kind": "Workload", "name": "w", "uid": "w-1"})
+    assert decode.claim(raw_of(claim)).owner == "p-1"
+    claim["metadata"]["ownerReferences"].pop()
+    assert decode.claim(raw_of(claim)).owner == ""
+
+
 def test_lists_that_go_writes_as_null() -> None:
     claim = sample("resourceclaims")
     claim["spec"] = {"devices": {"requests": None}}
