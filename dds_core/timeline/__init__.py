@@ -4,6 +4,7 @@ Told from moments, which come from a replay (`of_steps`) or from a log (`moments
 nothing, and nothing here decides.
 """
 
+from dds_core.timeline.diagram import path_diagram
 from dds_core.timeline.entries import Entry, Note, timeline
 from dds_core.timeline.moments import Moment, moments, of_steps
 from dds_core.timeline.subjects import AmbiguousSubject, Directory, NoSuchSubject, Subject
@@ -21,6 +22,7 @@ __all__ = [
     "as_data",
     "moments",
     "of_steps",
+    "path_diagram",
     "render_lines",
     "render_text",
     "timeline",

@@ -43,6 +43,7 @@ class Known:
         self.config = Config(uid="")
         self.policy = Policy()
         self.uuid_at: dict[DeviceKey, str] = {}
+        self._uuids: dict[str, str] = {}
         self.states: dict[str, tuple[str, int]] = {}
 
     def learn(self, fact: Event) -> Pair:
@@ -73,6 +74,8 @@ class Known:
             self.config = after
         if isinstance(after, Slice) and after.node:
             self._list(after)
+        if isinstance(after, FabricResource) and after.uuid:
+            self._uuids[after.uid] = after.uuid  # the resource forgets it while it is detached
 
     def _list(self, after: Slice) -> None:
         """Keep the UUIDs of a node's own devices; they outlive the slice, so that what is gone still has a name."""
@@ -83,7 +86,7 @@ class Known:
 
     def _forget(self, before: Observed | None, kind: type[Observed], uid: str) -> None:
         if before is not None:
-            self.gone[uid] = self.called(uid)
+            self.gone[uid] = self.name_of(before)
             del self.objects[uid]
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -114,8 +117,7 @@ class Known:
 
     def called(self, uid: str) -> str:
         """The name of a life: a claim's, or for a resource the UUID of its device as soon as it is known."""
-        row = self.objects.get(uid)
-        return row.uuid if isinstance(row, FabricResource) and row.uuid else self.name(uid)
+        return self._uuids.get(uid) or self.name(uid)
 
     def claim(self, uid: str) -> Claim | None:
         row = self.objects.get(uid)

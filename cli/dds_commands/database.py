@@ -1,0 +1,49 @@
+"""`dds db`: make, upgrade and check the database that holds logs. Nothing else changes a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dds_adapters.sql import check, current, upgrade
+from dds_commands.parameters import LOG_VARIABLE, required_log, without_password
+from dds_commands.screen import show
+
+
+@click.group("db")
+def db() -> None:
+    """Make, upgrade and check the database of a log."""
+
+
+def _url(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.argument("url", metavar="[URL]", required=False, envvar=LOG_VARIABLE)(command)
+
+
+@db.command("upgrade")
+@_url
+def db_upgrade(url: str | None) -> None:
+    """Make the tables, or bring them up to this version.
+
+    URL is a database URL or the path of a SQLite file, which is made if it is not there; by default DDS_LOG.
+    """
+    where = required_log(url)
+    before, after = upgrade(where)
+    said = f"is at {after} already" if before == after else f"was brought from {before or 'nothing'} to {after}"
+    show(f"{without_password(where)} {said}")
+
+
+@db.command("current")
+@_url
+def db_current(url: str | None) -> None:
+    """Tell which revision of the schema the database has."""
+    show(current(required_log(url)) or "none")
+
+
+@db.command("check")
+@_url
+def db_check(url: str | None) -> None:
+    """Tell whether this version of dds can use the database."""
+    where = required_log(url)
+    show(f"{without_password(where)} is at {check(where)}, which this version of dds uses")

@@ -1,0 +1,233 @@
+"""`dds log`: import, export, verify, archive, tail, redact and anchor a log."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
+from dds_adapters.sql import follow
+from dds_commands.parameters import (
+    format_option,
+    log_option,
+    required_log,
+    source_arguments,
+    without_password,
+)
+from dds_commands.screen import position_bar, show, show_jsonl, style
+from dds_commands.sources import Log, Opened
+from dds_commands.verifying import verify_rows
+from dds_core.errors import InputError, NotALogFile
+from dds_core.log import Anchor, Envelope, JoinedSource
+from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
+from dds_core.timeline.clock import rfc3339
+
+
+@click.group("log")
+def log() -> None:
+    """Import, export, verify, archive, follow, redact and anchor a log."""
+
+
+@log.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
+@log_option
+def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None, name: str | None) -> None:
+    """Take a log in from an export, or from its archives and the rest, oldest first.
+
+    All of it appears in the database or nothing. A recording is not a log: see dds replay --log.
+    """
+    where = required_log(url)
+    source = JoinedSource([_log_file(path) for path in files])
+    if name is not None and name != source.name:
+        raise InputError(f"it holds log {source.name}, not {name}", where=files[0], fix="leave --name out")
+    first, last = source.span()
+    with Opened() as opened, position_bar(last, "importing") as progress:
+        report = opened.database(where).import_log(
+            source.read(first - 1), anchors=_anchors(anchor_file), progress=progress
+        )
+    show(f"imported log {report.log}, positions {report.first} to {report.last}, into {without_password(where)}")
+
+
+def _log_file(path: str) -> JsonlLog:
+    try:
+        return JsonlLog(path)
+    except NotALogFile as error:
+        fix = "give an export or archive; write a recording into a log with dds replay RECORDING --log URL"
+        raise NotALogFile(error.what, where=path, fix=fix) from None
+
+
+@log.command("export")
+@click.argument("file", metavar="FILE")
+@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="The last position to be exported.")
+@log_option
+def log_export(file: str, until: int | None, url: str | None, name: str | None) -> None:
+    """Write the log to a new file of JSON lines, gzipped if its name ends in .gz.
+
+    Events stay as they are stored, hashes and all; the chain is checked on the way. The file appears whole or not at
+    all.
+    """
+    with Opened() as opened:
+        source = opened.log(required_log(url), name)
+        with position_bar(source.head().position, "exporting") as progress:
+            report = export(source, file, until=until, progress=progress)
+    show(f"exported log {report.log}, positions {report.first} to {report.last}, to {file}")
+
+
+@log.command("verify")
+@source_arguments
+@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
+@format_option("table", "json")
+def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> None:
+    """Check that a log was not changed, and that every decision in it is the one that the rules make.
+
+    SOURCE is a database, an export, or archives and the rest, oldest first; by default the log. Exit code 2, and the
+    position, when something differs.
+    """
+    anchors = _anchors(anchor_file)
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        if not isinstance(source, Log):
+            raise InputError("a recording holds no decisions", where=source.label, fix="use dds replay --verify for it")
+        verify_rows(source.source.read(source.after), source.length, source.label, form, anchors)
+
+
+@log.command("archive")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--checkpoint",
+    type=click.IntRange(min=1),
+    metavar="POSITION",
+    help="Position of the checkpoint up to which events are archived; by default the newest.",
+)
+@log_option
+def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | None) -> None:
+    """Move the events up to a checkpoint into a new file, and remove them from the log.
+
+    The file is written, read back and checked first. Interrupted, the same command may be given again.
+    """
+    with Opened() as opened:
+        source = opened.log(required_log(url), name)
+        last = source.head().checkpoint if checkpoint is None else checkpoint
+        with position_bar(last, "archiving") as progress:
+            report = archive(source, file, checkpoint=checkpoint, progress=progress)
+    show(f"archived log {report.log}, positions {report.first} to {report.last}, to {file}")
+
+
+@log.command("tail")
+@click.option(
+    "-n", "--events", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many to begin with."
+)
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until Ctrl-C.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Events of this type only; may be repeated.")
+@click.option("--stream", metavar="UID", help="Events of this stream only.")
+@format_option("table", "jsonl")
+@log_option
+def log_tail(
+    count: int,
+    following: bool,
+    types: tuple[str, ...],
+    stream: str | None,
+    form: str,
+    url: str | None,
+    name: str | None,
+) -> None:
+    """Show the newest events of a log, and follow it."""
+    with Opened() as opened:
+        source = opened.log(required_log(url), name)
+        head = source.head()
+        after = max(head.archived, head.position - count)
+        wanted = types or None
+        if following:
+            _print_rows(follow(source, after, types=wanted, stream=stream), form)
+        else:
+            _print_rows(source.read(after, head.position, stream, wanted), form)
+
+
+def _print_rows(rows: Iterable[Envelope], form: str) -> None:
+    dress = style()
+    for row in rows:
+        if form == "jsonl":
+            show_jsonl([_row_data(row)])
+        else:
+            states = f"  {row.from_state or 'New'} → {row.to_state}" if row.to_state else ""
+            data = row.data.decode() if row.data is not None else "(erased)"
+            line = f"{row.position:>8}  {rfc3339(row.occurred_at)}  {row.type}{states}  {row.stream}"
+            show(f"{dress(line, 'name')}  {data}")
+        sys.stdout.flush()
+
+
+def _row_data(row: Envelope) -> dict[str, Any]:
+    return {
+        "position": row.position,
+        "at": rfc3339(row.occurred_at),
+        "type": row.type,
+        "stream": row.stream,
+        "version": row.version,
+        "from": row.from_state,
+        "to": row.to_state,
+        "event_id": row.event_id,
+        "cause": row.causation_id,
+        "data": row.data.decode() if row.data is not None else None,
+    }
+
+
+@log.command("redact")
+@click.option("--position", "positions", type=click.IntRange(min=1), multiple=True, help="An event; may be repeated.")
+@click.option("--stream", metavar="UID", help="Every event of this stream.")
+@click.option("--file", "path", metavar="FILE", help="Redact this export or archive instead of a log.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@log_option
+def log_redact(
+    positions: tuple[int, ...], stream: str | None, path: str | None, yes: bool, url: str | None, name: str | None
+) -> None:
+    """Erase the data of events for good. The chain holds; what they said cannot be judged any more.
+
+    Archives, exports and checkpoints may repeat it and have to be redacted too.
+    """
+    if not positions and stream is None:
+        raise InputError("nothing was chosen", fix="give --position or --stream")
+    where = path if path is not None else without_password(required_log(url))
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InputError("erasing cannot be undone and nobody is there to ask", where=where, fix="give --yes")
+        click.confirm(f"Erase data in {where} for good?", abort=True, err=True)
+    if path is not None:
+        erased = redact_file(path, positions=positions, stream=stream)
+    else:
+        with Opened() as opened:
+            erased = opened.log(required_log(url), name).redact(positions=positions, stream=stream)
+    show(f"erased the data of {erased} event{'' if erased == 1 else 's'} in {where}")
+
+
+@log.command("anchor")
+@click.option("--position", type=click.IntRange(min=1), help="The event to anchor; by default the newest.")
+@log_option
+def log_anchor(position: int | None, url: str | None, name: str | None) -> None:
+    """Print position and hash of an event, to be kept elsewhere: proof against a cut tail or a chain made anew."""
+    with Opened() as opened:
+        source = opened.log(required_log(url), name)
+        head = source.head()
+        anchor = Anchor(head.log, head.position, head.hash)
+        if position is not None and position != head.position:
+            found = next(iter(source.read(position - 1, position)), None)
+            if found is None:
+                raise InputError(f"it ends at position {head.position}", where=f"log {head.log}", fix="give one before")
+            anchor = Anchor(head.log, position, found.hash)
+    show(encode_anchor(anchor).decode())
+
+
+def _anchors(path: str | None) -> list[Anchor]:
+    if path is None:
+        return []
+    try:
+        lines = Path(path).read_bytes().splitlines()
+        return [decode_anchor(line) for line in lines if line.strip()]
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=path, fix="check path and permissions") from None
+    except BadLine as error:
+        raise InputError(f"it holds no anchors ({error})", where=path, fix="give what dds log anchor printed") from None

@@ -1,0 +1,135 @@
+"""What several commands take: instants, formats, the log and its name, policy files. Nothing is opened here but a policy."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import yaml
+
+from dds_core.errors import InputError, PolicyError
+from dds_core.policy import Policy, read_policy
+from dds_core.timeline.clock import day, micros
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+LOG_VARIABLE = "DDS_LOG"
+NAME_VARIABLE = "DDS_LOG_NAME"
+
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
+_TIME_FORMS = "write 2026-11-21T02:11:05.761Z, or 02:11:05.761 for the day of the source"
+
+
+def as_url(text: str) -> str:
+    """A database URL; a plain path is one of a SQLite file."""
+    return text if "://" in text else f"sqlite:///{text}"
+
+
+def without_password(text: str) -> str:
+    """A URL as it may be shown."""
+    return re.sub(r"(?<=://)([^:/@]*):[^@]*@", r"\1:***@", text)
+
+
+def instant(text: str, span: tuple[int, int]) -> int:
+    """The instant that a person wrote: RFC 3339, or a time of the day that the source, which runs over `span`, is of.
+
+    Raises InputError.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return _rfc3339(text)
+    if day(span[0]) != day(span[1]):
+        raise InputError(
+            f"{text} is no single instant in a source that runs from {day(span[0])} to {day(span[1])}",
+            fix=f"give the day too, such as {day(span[0])}T{text}Z",
+        )
+    return _rfc3339(f"{day(span[0])}T{text.zfill(len(text) + (len(found[1]) == 1))}Z")
+
+
+def _rfc3339(text: str) -> int:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{text!r} is no instant", fix=_TIME_FORMS) from None
+    if "T" not in text.upper() and " " not in text:
+        raise InputError(f"{text!r} names no time of day", fix=_TIME_FORMS)
+    return micros(when if when.tzinfo is not None else when.replace(tzinfo=UTC))
+
+
+def policy_from(path: str | None) -> Policy | None:
+    """The policy of a YAML, TOML or JSON file, told by its name's ending; None for no file. Raises PolicyError."""
+    if path is None:
+        return None
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        written = _parsed(text, Path(path).suffix.lower())
+    except OSError as error:
+        raise PolicyError(error.strerror or str(error), where=path, fix="check path and permissions") from None
+    except (ValueError, yaml.YAMLError) as error:
+        raise PolicyError(f"it is not well-formed: {error}", where=path, fix="correct it there") from None
+    if not isinstance(written, dict):
+        raise PolicyError(
+            "it holds no fields", where=path, fix="write one field and value a line, such as mode: observe"
+        )
+    try:
+        return read_policy(written)
+    except PolicyError as error:
+        raise PolicyError(error.what, where=path, fix=error.fix) from None
+
+
+def _parsed(text: str, ending: str) -> Any:
+    if ending == ".toml":
+        return tomllib.loads(text)
+    if ending == ".json":
+        return json.loads(text)
+    return yaml.safe_load(text) or {}
+
+
+def log_option(command: _F) -> _F:
+    """--log URL (or DDS_LOG) and --name."""
+    named = click.option(
+        "--name",
+        metavar="CLUSTER/COMPONENT",
+        envvar=NAME_VARIABLE,
+        help=f"Name of the log, where a database holds several. Also by {NAME_VARIABLE}.",
+    )
+    which = click.option(
+        "--log",
+        "url",
+        metavar="URL",
+        envvar=LOG_VARIABLE,
+        help=f"The log: a database URL or the path of a SQLite file. Also by {LOG_VARIABLE}.",
+    )
+    return which(named(command))
+
+
+def source_arguments(command: _F) -> _F:
+    """[SOURCE]... or --log URL, and --name."""
+    sources = click.argument("sources", metavar="[SOURCE]...", nargs=-1)
+    return sources(log_option(command))
+
+
+def format_option(*forms: str) -> Callable[[_F], _F]:
+    """--format, the first one by default."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+    )
+
+
+def default_log() -> str | None:
+    """The log that DDS_LOG names."""
+    return os.environ.get(LOG_VARIABLE) or None
+
+
+def required_log(url: str | None) -> str:
+    """The URL of --log or DDS_LOG; raises InputError when there is none."""
+    if not url:
+        raise InputError("no log was named", fix=f"give --log URL or set {LOG_VARIABLE}")
+    return as_url(url)

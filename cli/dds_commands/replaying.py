@@ -1,0 +1,292 @@
+"""`dds replay`: a recording or a log gone through again: as changes, as of an instant, compared, verified, or decided anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import click
+
+from dds_commands.differences import show_differences
+from dds_commands.parameters import (
+    NAME_VARIABLE,
+    as_url,
+    default_log,
+    format_option,
+    instant,
+    policy_from,
+    without_password,
+)
+from dds_commands.rows import claim_data, device_data
+from dds_commands.screen import note, show, show_json, show_jsonl, style, width
+from dds_commands.sources import Log, Opened, Recording, Source, cut
+from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
+from dds_commands.timelines import find, show_text
+from dds_commands.verifying import verify_rows
+from dds_commands.writing import log_name, sealed, write_recording
+from dds_core.engine import Step
+from dds_core.errors import InputError
+from dds_core.events import ClaimMoved, Decision, DeviceMoved
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
+from dds_core.log import fixed_salts
+from dds_core.policy import Policy
+from dds_core.replay import OPEN_LOOP, re_decide
+from dds_core.timeline import (
+    LEGEND,
+    Entry,
+    Moment,
+    Subject,
+    as_data,
+    of_steps,
+    path_diagram,
+    render_lines,
+    timeline,
+)
+from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.entries import ACT, DECISION, REST
+
+
+class View(NamedTuple):
+    """What of a replay is wanted: instants in microseconds."""
+
+    at: int | None
+    until: int | None
+    claim: str | None
+    node: str | None
+    state: str | None
+    form: str
+
+
+@click.command("replay")
+@click.argument("sources", metavar="[SOURCE]...", nargs=-1)
+@click.option("--at", metavar="TIME", help="Show claims and devices as of this instant.")
+@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="Go no further than this position.")
+@click.option("--claim", metavar="NS/NAME|UID", help="Tell of this claim only.")
+@click.option("--node", metavar="NODE", help="Tell of this node only.")
+@click.option("--state", metavar="STATE", help="Only changes into this state, or what is in it.")
+@click.option("--diff", nargs=2, metavar="A B", help="Show what differs between two instants.")
+@click.option("--verify", "verifying", is_flag=True, help="Check the chain and every decision.")
+@click.option("--policy", "policy_file", metavar="FILE", help="Decide under this policy (YAML, TOML or JSON).")
+@click.option("--log", "target", metavar="URL", help="Write the replayed recording into a new log of this database.")
+@click.option("--checkpoint", is_flag=True, help="With --log: end the log with a checkpoint.")
+@click.option(
+    "--name",
+    metavar="CLUSTER/COMPONENT",
+    envvar=NAME_VARIABLE,
+    help=f"Name of the log that is read or written. Also by {NAME_VARIABLE}.",
+)
+@format_option("table", "json", "jsonl", "mermaid")
+def replay(
+    sources: tuple[str, ...],
+    at: str | None,
+    until: int | None,
+    claim: str | None,
+    node: str | None,
+    state: str | None,
+    diff: tuple[str, str] | None,
+    verifying: bool,
+    policy_file: str | None,
+    target: str | None,
+    checkpoint: bool,
+    name: str | None,
+    form: str,
+) -> None:
+    """Go through a recording or a log again.
+
+    A recording is put to the rules in mode observe, a log is told as it was written. Without further options every
+    change of a claim or device is shown, and every decision. SOURCE is a recording, an export, archives and the rest, or
+    a database; by default the log that DDS_LOG names.
+
+    TIME is RFC 3339 or a time of the source's day, such as 02:11:05.761. Times are UTC.
+
+    With --policy everything is decided anew. That is an open loop: what happened in the recorded world followed from
+    other decisions, and does not follow from these.
+    """
+    _require_one_of(at=at, diff=diff, verify=verifying, log=target)
+    policy = policy_from(policy_file)
+    with Opened() as opened:
+        source = opened.source(sources, default_log(), None if target else name, policy)
+        if target is not None:
+            _write(opened, source, target, name, checkpoint=checkpoint)
+        elif verifying:
+            _verify(source, policy, form)
+        elif diff is not None:
+            span = source.span()
+            before, after = (instant(text, span) for text in diff)
+            show_differences(source, (before, after), chosen={"claim": claim, "node": node, "state": state}, form=form)
+        else:
+            view = View(instant(at, source.span()) if at else None, until, claim, node, state, form)
+            _show(source, policy, view)
+
+
+def _require_one_of(**given: object) -> None:
+    named = [f"--{name}" for name, value in given.items() if value]
+    if len(named) > 1:
+        raise InputError(f"{' and '.join(named)} do not go together", fix="give one of them")
+
+
+# --- writing and verifying ---------------------------------------------------------------------------------------------
+
+
+def _write(opened: Opened, source: Recording | Log, target: str, name: str | None, *, checkpoint: bool) -> None:
+    if not isinstance(source, Recording):
+        raise InputError(
+            "only a recording is written with --log", where=source.label, fix="use dds log import for a log"
+        )
+    report = write_recording(source, opened.database(as_url(target)), name, checkpoint=checkpoint)
+    show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
+
+
+def _verify(source: Recording | Log, policy: Policy | None, form: str) -> None:
+    if isinstance(source, Log):
+        if policy is not None:
+            raise InputError("a log is verified under its own policy", where=source.label, fix="leave --policy out")
+        verify_rows(source.source.read(source.after), source.length, source.label, form)
+        return
+    groups = (step.group(number) for number, step in enumerate(source.steps()))
+    rows = sealed(log_name(source.path), source.identity(), groups, 0, fixed_salts(b"replay"))
+    verify_rows(rows, None, source.label, form)
+
+
+# --- showing -----------------------------------------------------------------------------------------------------------
+
+
+def _show(source: Recording | Log, policy: Policy | None, view: View) -> None:
+    if view.at is not None:
+        if view.form == "mermaid":
+            raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
+        _show_state(source, view)
+        return
+    if view.claim and view.node:
+        raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
+    subject = _subject(source, view)
+    told = cut(_told(source, policy), None, view.until)
+    counted = _Counted(told)
+    entries = _chosen(timeline(counted, subject), view.state)
+    _SHOWN[view.form](entries, subject, counted)
+
+
+def _told(source: Recording | Log, policy: Policy | None) -> Iterator[Moment]:
+    """The source's moments; a log's under another policy, if there is one, and then open-loop."""
+    if policy is None:
+        return source.told()
+    if isinstance(source, Recording):
+        note(f"{source.label}: decided under another policy than the recorded world's; {OPEN_LOOP}")
+        return source.told()
+    return of_steps(_re_decided(source, policy))
+
+
+def _re_decided(source: Log, policy: Policy) -> Iterator[Step]:
+    said = False
+    for step, differs in re_decide(source.source.read(source.after), policy):
+        if differs and not said:
+            said = True
+            note(f"{source.label}: from {rfc3339(step.at)} on {OPEN_LOOP}")
+        yield step
+
+
+def _subject(source: Source, view: View) -> Subject | None:
+    text = view.claim or view.node
+    if text is None:
+        return None
+    subject = find(source, text)
+    wanted = "claim" if view.claim else "node"
+    if subject.kind != wanted:
+        raise InputError(f"{text} is a {subject.kind}, no {wanted}", fix="use dds timeline for it")
+    return subject
+
+
+def _chosen(entries: Iterator[Entry], state: str | None) -> Iterator[Entry]:
+    if state is None:
+        return entries
+    wanted = known_state(state, CLAIM_STATES, DEVICE_STATES)
+    return (entry for entry in entries if entry.target == wanted and entry.source != wanted)
+
+
+class _Counted:
+    """The same moments, with what they were counted."""
+
+    def __init__(self, told: Iterable[Moment]) -> None:
+        self._told = told
+        self.counts: Counter[str] = Counter()
+        self._states: dict[tuple[str, str], str] = {}
+
+    def __iter__(self) -> Iterator[Moment]:
+        for moment in self._told:
+            self.counts["facts"] += 1
+            for event in moment.caused:
+                self.counts["decisions" if isinstance(event, Decision) else "changes"] += 1
+                if isinstance(event, ClaimMoved | DeviceMoved):
+                    kind = "claims" if isinstance(event, ClaimMoved) else "devices"
+                    self._states[kind, event.subject] = event.target
+            yield moment
+
+    def states(self, kind: str) -> dict[str, int]:
+        """How many claims or devices ended in which state."""
+        ended = Counter(state for (of, _), state in self._states.items() if of == kind)
+        return dict(sorted(ended.items()))
+
+    def data(self) -> dict[str, object]:
+        """The numbers as plain data."""
+        return {**self.counts, "claims": self.states("claims"), "devices": self.states("devices")}
+
+
+def _show_table(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+    if subject is not None:
+        show_text(entries, subject)
+        return
+    dress = style()
+    show(dress(LEGEND, "fact"))
+    brief = (
+        e._replace(notes=tuple(n for n in e.notes if n.kind in (ACT, DECISION))) for e in entries if e.kind != REST
+    )
+    for line in render_lines(brief, width=width(), style=dress, names=True):
+        show(line)
+    counts = counted.counts
+    show(f"{counts['facts']} facts, {counts['changes']} changes, {counts['decisions']} decisions")
+    for kind in ("claims", "devices"):
+        ended = ", ".join(f"{number} {state}" for state, number in counted.states(kind).items())
+        show(f"{kind}: {ended or 'none'}")
+
+
+def _show_json(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+    told = [as_data(entry) for entry in entries]
+    show_json({"entries": told, "summary": counted.data()})
+
+
+def _show_jsonl(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+    show_jsonl(as_data(entry) for entry in entries)
+
+
+def _show_mermaid(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+    path = [entry for entry in entries if entry.kind == "claim"]
+    names = sorted({entry.name for entry in path})
+    if len(names) > 1:
+        listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        raise InputError(
+            f"one picture shows one claim, there are {len(names)}: {listed}", fix="choose one with --claim"
+        )
+    show(path_diagram(path).rstrip("\n"))
+
+
+_SHOWN = {"table": _show_table, "json": _show_json, "jsonl": _show_jsonl, "mermaid": _show_mermaid}
+
+
+def _show_state(source: Source, view: View) -> None:
+    picture = source.picture(view.at, view.until)
+    state = known_state(view.state, CLAIM_STATES, DEVICE_STATES) if view.state else None
+    claims = chosen_claims(picture, view.claim, view.node)
+    devices = chosen_devices(picture, view.claim, view.node)
+    claims = [row for row in claims if state is None or row.state == state]
+    devices = [row for row in devices if state is None or row.state == state]
+    if view.form == "table":
+        show_claims(claims, view.at or picture.now)
+        show("")
+        show_devices(devices, view.at or picture.now)
+        return
+    told = {"claims": [claim_data(row) for row in claims], "devices": [device_data(row) for row in devices]}
+    if view.form == "json":
+        show_json({"at": rfc3339(view.at or picture.now), **told})
+    else:
+        show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)

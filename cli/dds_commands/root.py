@@ -1,0 +1,31 @@
+"""The root of the commands."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import click
+
+from dds_commands.database import db
+from dds_commands.diagram import diagram
+from dds_commands.logs import log
+from dds_commands.replaying import replay
+from dds_commands.running import Commands
+from dds_commands.state import claims, devices
+from dds_commands.timelines import timeline
+
+
+@click.group("dds", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("dds-core"), prog_name="dds", message="%(prog)s %(version)s")
+def dds() -> None:
+    """The dynamic device scaler: what it learned, what it decided, and why.
+
+    SOURCE is a recording of a cluster, an export or archive of a log, or a database (a URL or a SQLite file); which
+    one it is is told by its content.
+
+    Exit codes: 0 fine, 1 usage or input, 2 verification failed, 130 interrupted.
+    """
+
+
+for command in (replay, timeline, claims, devices, log, db, diagram):
+    dds.add_command(command)

@@ -1,0 +1,73 @@
+"""How a command ends: exit codes, one line for each error, and quiet ends by Ctrl-C and by a reader that went away.
+
+0  fine
+1  usage or input: a wrong option, a file or database that cannot be used or reached
+2  verification failed: what was recorded and what was found differ
+130  interrupted
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from dds_core.errors import DdsError, VerificationFailed
+
+FINE, INPUT, VERIFICATION, INTERRUPTED = 0, 1, 2, 130
+
+
+class Commands(click.Group):
+    """The root group. Its `main` always ends the process by one of the exit codes above, never by a traceback for an
+    error of ours."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        try:
+            code = super().main(args, "dds", complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()
+            sys.exit(code if isinstance(code, int) else FINE)
+        except (_ReaderGone, BrokenPipeError):
+            _drop_output()
+            sys.exit(FINE)
+        except click.UsageError as error:
+            named = error.ctx.command_path if error.ctx is not None else "dds"
+            sys.exit(_said(f"{error.format_message()} (see {named} --help)", INPUT))
+        except click.ClickException as error:
+            sys.exit(_said(error.format_message(), INPUT))
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+        except DdsError as error:
+            sys.exit(_said(str(error), VERIFICATION if isinstance(error, VerificationFailed) else INPUT))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Click would end with 1 when the reader of a pipe is gone; nobody did anything wrong there."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+
+class _ReaderGone(Exception):
+    """Whoever read the output has enough of it."""
+
+
+def _said(message: str, code: int) -> int:
+    click.echo(f"dds: {' '.join(message.split())}", err=True)
+    return code
+
+
+def _drop_output() -> None:
+    """Python flushes once more when it ends, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

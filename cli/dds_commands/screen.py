@@ -1,0 +1,100 @@
+"""What people see: tables, colours on a terminal only, progress on a terminal only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from dds_core.timeline.text import WIDTH, Style, plain
+
+_T = TypeVar("_T")
+
+_COLOURS: dict[str, dict[str, Any]] = {
+    "name": {"bold": True},
+    "state": {"bold": True, "fg": "cyan"},
+    "fact": {"dim": True},
+    "act": {"fg": "yellow"},
+    "decision": {"fg": "green"},
+    "erased": {"fg": "red"},
+    "bad": {"fg": "red", "bold": True},
+    "good": {"fg": "green"},
+}
+
+
+def coloured() -> bool:
+    """Colours are for terminals, and for people who want them."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def style() -> Style:
+    """How text is shown here."""
+    return _coloured if coloured() else plain
+
+
+def _coloured(text: str, role: str) -> str:
+    return click.style(text, **_COLOURS.get(role, {}))
+
+
+def width() -> int:
+    """Columns of the terminal, never under 80; 100 where there is none, so that files do not depend on windows."""
+    return max(80, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+
+
+def show(text: str) -> None:
+    """A line of output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def show_json(value: Any) -> None:
+    """A JSON document, indented."""
+    show(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def show_jsonl(values: Iterable[Any]) -> None:
+    """One JSON object a line."""
+    for value in values:
+        show(msgspec.json.encode(value).decode())
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+    """Rows under their headings in columns; `empty` is said instead when there are none."""
+    if not rows:
+        show(empty)
+        return
+    columns = list(zip(headings, *rows, strict=True))
+    widths = [max(len(cell) for cell in column) for column in columns]
+    dress = style()
+    show(dress("  ".join(h.upper().ljust(w) for h, w in zip(headings, widths, strict=True)).rstrip(), "name"))
+    for row in rows:
+        show("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def note(text: str) -> None:
+    """Something to know that is not part of the output."""
+    click.echo(f"dds: {text}", err=True)
+
+
+def progress(items: Iterable[_T], length: int | None, label: str) -> Iterator[_T]:
+    """The same items, with a bar on the terminal's standard error while they are taken."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    with click.progressbar(items, length=length, label=label, file=sys.stderr, update_min_steps=1000) as bar:
+        yield from bar
+
+
+@contextmanager
+def position_bar(last: int, label: str) -> Iterator[Callable[[int], None]]:
+    """For work that tells its position: a function to tell it to, and a bar on the terminal's standard error."""
+    if not sys.stderr.isatty():
+        yield lambda position: None
+        return
+    with click.progressbar(length=last, label=label, file=sys.stderr) as bar:
+        yield lambda position: bar.update(position - bar.pos)

@@ -1,0 +1,208 @@
+"""Where events come from: a recording, an export or archive, a database; told apart by content, not by name.
+
+All of them give moments, rows or a picture, so that commands need not know which one it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+from dds_adapters.jsonl import JsonlLog, is_log_file
+from dds_adapters.kubernetes.recording import NotARecording, read_recording
+from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.sql import Database, SqlLog
+from dds_commands.parameters import LOG_VARIABLE, as_url, without_password
+from dds_commands.screen import progress
+from dds_core.engine import Step
+from dds_core.errors import FileError, InputError
+from dds_core.events import TYPES, Fact
+from dds_core.fold import apply
+from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+from dds_core.replay import fold_log
+from dds_core.timeline import Moment, moments, of_steps
+
+_SQLITE = b"SQLite format 3\x00"
+
+
+class Source(Protocol):
+    """What is told, from the first event to the last."""
+
+    label: str
+
+    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
+        """Every moment; with `types`, facts of these types only, where leaving out the others is cheaper."""
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last instant; (0, 0) for a source without events."""
+
+    def picture(self, at: int | None, until: int | None) -> Picture:
+        """The picture at an instant and position, both inclusive; at the end without either."""
+
+
+class Recording:
+    """A recording, replayed under a policy (mode observe by default). Positions are those that its events have in a log
+    written from it."""
+
+    def __init__(self, path: str, policy: Policy | None = None) -> None:
+        self.label = path
+        self.path = path
+        self.policy = policy if policy is not None else Policy()
+
+    def steps(self) -> Iterator[Step]:
+        """Every step of the replay."""
+        return replay_recording(Path(self.path), self.policy)
+
+    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
+        return of_steps(self.steps())
+
+    def span(self) -> tuple[int, int]:
+        first, last = 0, 0
+        for event in read_recording(self.path):
+            first, last = first or event.at, event.at
+        return first, last
+
+    def picture(self, at: int | None, until: int | None) -> Picture:
+        picture = Picture()
+        for moment in cut(progress(self.told(), None, "replaying"), at, until):
+            for event in (moment.fact, *moment.caused):
+                if event is not None:
+                    apply(picture, event, moment.at)
+            picture.dirty.clear()
+        return picture
+
+    def identity(self) -> str:
+        """What stands for the cluster in a log that is written from it: the recording's own fingerprint."""
+        with open(self.path, "rb") as file:
+            return f"recording:{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}"
+
+
+class Log:
+    """A log, from a database, a file, or several parts joined."""
+
+    def __init__(self, source: EventSource, label: str) -> None:
+        self.source = source
+        self.label = label
+
+    @property
+    def length(self) -> int:
+        """Events that can be read."""
+        first, last = self.source.span()
+        return last - first + 1
+
+    @property
+    def after(self) -> int:
+        """The position before the first that can be read."""
+        return self.source.span()[0] - 1
+
+    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
+        return moments(self.source.read_lean(self.after, types=types))
+
+    def span(self) -> tuple[int, int]:
+        first, last = self.source.span()
+        begin = next((e.occurred_at for e in self.source.read_lean(first - 1) if e.type != LOG_OPENED), 0)
+        end = next((e.occurred_at for e in self.source.read_lean(last - 1)), 0)
+        return begin, max(begin, end)
+
+    def picture(self, at: int | None, until: int | None) -> Picture:
+        start = self._checkpoint(at, until)
+        return fold_log(progress(self._rows(start - 1, at, until), None, "folding"))
+
+    def _rows(self, after: int, at: int | None, until: int | None) -> Iterator[LeanEvent]:
+        """Whole groups: a fact that comes too late ends them, what it caused is never cut off."""
+        for row in self.source.read_lean(after):
+            late = (at is not None and row.occurred_at > at) or (until is not None and row.position > until)
+            if late and issubclass(TYPES.get(row.type, Fact), Fact) and row.type != LOG_OPENED:
+                return
+            yield row
+
+    def _checkpoint(self, at: int | None, until: int | None) -> int:
+        """Where to begin: the newest checkpoint that will do, if finding it costs less than reading everything."""
+        start = self.after + 1
+        if isinstance(self.source, SqlLog):
+            for row in self.source.read_lean(self.after, until, types=[CHECKPOINT]):
+                if at is None or row.occurred_at <= at:
+                    start = row.position
+        return start
+
+
+def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[Moment]:
+    """What happened up to an instant and a position, both inclusive."""
+    for moment in told:
+        if (at is not None and moment.at > at) or (until is not None and moment.position > until):
+            return
+        yield moment
+
+
+class Opened:
+    """Sources that are open, and closed together; a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def source(
+        self, named: Sequence[str], url: str | None, name: str | None = None, policy: Policy | None = None
+    ) -> Recording | Log:
+        """The source that was named: one recording, or the parts of one log, oldest first; else the log at `url`."""
+        if not named and not url:
+            raise InputError("no source was named", fix=f"give a SOURCE, or a log by --log URL or {LOG_VARIABLE}")
+        texts = list(named) or [url or ""]
+        found = [self._one(text, name, policy, is_log=not named) for text in texts]
+        if len(found) == 1:
+            return found[0]
+        logs = [one for one in found if isinstance(one, Log)]
+        if len(logs) < len(found):
+            raise InputError("a recording cannot be joined with anything else", fix="name it alone")
+        return Log(JoinedSource([log.source for log in logs]), ", ".join(log.label for log in logs))
+
+    def log(self, url: str, name: str | None = None) -> SqlLog:
+        """The log of this name in a database; without a name the only one there is."""
+        database = self.database(url)
+        heads = [head.log for head in database.heads()]
+        if name is None and len(heads) != 1:
+            what = f"it holds {len(heads)} logs ({', '.join(heads[:5])})" if heads else "it holds no log yet"
+            fix = "choose one with --name" if heads else "write one first, for instance with dds replay --log"
+            raise InputError(what, where=database.where, fix=fix)
+        return database.log(name if name is not None else heads[0])
+
+    def database(self, url: str) -> Database:
+        """The database, closed with everything else."""
+        return self._stack.enter_context(Database(url))
+
+    def _one(self, text: str, name: str | None, policy: Policy | None, *, is_log: bool) -> Recording | Log:
+        if "://" in text or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
+            return Log(self.log(as_url(text), name), without_password(text))
+        if is_log_file(text):
+            return Log(JsonlLog(text), text)
+        _require_recording(text)
+        return Recording(text, policy)
+
+
+def _begins(path: str, magic: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(magic)) == magic
+    except OSError as error:
+        fix = "give a file, or a database URL such as sqlite:///log.sqlite3"
+        raise FileError(error.strerror or str(error), where=path, fix=fix) from None
+
+
+def _require_recording(path: str) -> None:
+    """Tell a foreign or empty file before anything is made of it."""
+    try:
+        next(read_recording(path), None)
+    except NotARecording as error:
+        fix = "give a recording of watch events, an export, an archive, or a database"
+        what = error.what if "empty" in error.what else "it is none of the forms that can be read"
+        raise NotARecording(what, where=path, fix=fix) from None

@@ -1,0 +1,76 @@
+"""`dds timeline`: why a claim, a device or a node went through what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+
+from dds_commands.parameters import format_option, log_option
+from dds_commands.screen import progress, show, show_json, show_jsonl, style, width
+from dds_commands.sources import Opened, Recording, Source
+from dds_core.timeline import LEGEND, Directory, Entry, Subject, as_data, path_diagram, render_lines
+from dds_core.timeline import timeline as told_of
+from dds_core.timeline.subjects import NAMING
+
+
+@click.command("timeline")
+@click.argument("subject", metavar="CLAIM|DEVICE|NODE")
+@click.argument("sources", metavar="[SOURCE]...", nargs=-1)
+@log_option
+@format_option("table", "json", "jsonl", "mermaid")
+def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str | None, form: str) -> None:
+    """Tell what happened to a claim, a device or a node, when, how long it took, and why.
+
+    Name a claim by NAMESPACE/NAME or uid, a device by UUID, resource or uid, a node by its name; the beginning of a uid
+    or UUID will do. SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+
+    Each change comes with its instant, the time spent in the state before, and its cause; under it stand the facts that
+    led to it and what dds decided, or would have decided in mode observe.
+    """
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        found = find(source, subject)
+        show_timeline(told_of(source.told(), found), found, form)
+
+
+def find(source: Source, text: str) -> Subject:
+    """The claim, device or node that is meant. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
+    told = source.told(NAMING) if not isinstance(source, Recording) else source.told()
+    return Directory().read(progress(told, None, "looking")).find(text)
+
+
+def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None:
+    """The entries in one of the forms."""
+    match form:
+        case "json":
+            show_json(
+                {
+                    "kind": subject.kind,
+                    "name": subject.name,
+                    "uids": sorted(subject.uids),
+                    "entries": [as_data(entry) for entry in entries],
+                }
+            )
+        case "jsonl":
+            show_jsonl(as_data(entry) for entry in entries)
+        case "mermaid":
+            show(path_diagram(entries).rstrip("\n"))
+        case _:
+            show_text(entries, subject)
+
+
+def show_text(entries: Iterable[Entry], subject: Subject) -> None:
+    """The whole timeline of a subject, for people."""
+    dress = style()
+    uids = f"  ({', '.join(sorted(subject.uids))})" if subject.kind == "claim" else ""
+    show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
+    show(dress(LEGEND, "fact"))
+    count = 0
+    for line in render_lines(
+        entries, width=width(), style=dress, names=subject.kind == "node" or len(subject.uids) > 1
+    ):
+        count += 1
+        show(line)
+    if not count:
+        show("nothing happened to it")
