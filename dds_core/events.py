@@ -7,6 +7,7 @@ Nothing here decides or folds anything.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -215,9 +216,22 @@ class Started(_Global, frozen=True):
 
 
 class PolicyChanged(_Global, frozen=True):
-    """The whole effective policy, as its JSON object."""
+    """The whole effective policy, as its JSON object.
+
+    `digest` is its SHA-256, filled in when it is left out: a knob that decides nothing yet would otherwise be the one thing
+    in a log that can be edited, with the chain computed anew, and not be found by deciding again.
+    """
 
     policy: dict[str, Any]
+    digest: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            structs.force_setattr(self, "digest", self.digest_of_policy())
+
+    def digest_of_policy(self) -> str:
+        """What `digest` is when nobody has touched the policy."""
+        return hashlib.sha256(msgspec.json.encode(self.policy, order="deterministic")).hexdigest()
 
 
 class Capabilities(_Global, frozen=True):

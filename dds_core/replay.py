@@ -226,6 +226,7 @@ class Verification:
     def _judge(self, group: LoggedGroup, fact: Event) -> None:
         picture, at = self._picture, group.at
         self._check_deadlines(group, fact)
+        self._check_form(group.envelopes[0], fact)
         apply(picture, fact, at)
         with picture.trial():
             work = settle(picture, at)
@@ -247,6 +248,13 @@ class Verification:
                 self._differ(group.position, _said(first), f"deadline {fact.kind} of {fact.of}")
         elif first is not None and first.due < group.at and not isinstance(fact, (Started, PolicyChanged)):
             self._differ(group.position, _said(first), f"{type(fact).__name__} before it")
+
+    def _check_form(self, row: Envelope, fact: Event) -> None:
+        """A fact is stored in its one canonical form, and a policy as it was given."""
+        if row.schema_version == SCHEMA_VERSION and row.data != encode(fact):
+            self._differ(row.position, f"{row.type} in its canonical form", _told(row))
+        if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():
+            self._differ(row.position, "a policy that fits its digest", "a policy that was changed")
 
     def _compare(self, group: LoggedGroup, expected: list[Caused]) -> None:
         head = group.envelopes[0]
