@@ -166,6 +166,7 @@ class Picture:
         self.resources_at: Index[str, str] = Index()
         self.resources_of_uuid: Index[str, str] = Index()
         self.resources_of_request: Index[str, str] = Index()
+        self.taken_as: Index[DeviceKey, str] = Index()
         self.returning: Index[str, str] = Index()
         self.reserved_uuid: Index[str, str] = Index()
         self.reservations_for: Index[str, str] = Index()
@@ -174,6 +175,7 @@ class Picture:
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
+        self.taken_as: Index[DeviceKey, str] = Index()
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
         self.waiting_at: Index[str, str] = Index()
@@ -360,6 +362,7 @@ class Picture:
         uuid = self.uuid_at.get(key)
         if uuid:
             self.dirty.devices |= self.resources_of_uuid[uuid]
+        self.dirty.devices |= self.taken_as[key]  # its slice may be gone
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         for pod, gone in ((old, True), (new, False)):
@@ -530,9 +533,17 @@ class Picture:
             self.under_way.discard(uid)
         self.dirty.devices.add(uid)
         self.dirty.claims |= self.returning[uid]
+        if old is not None and old.key is not None:
+            self.taken_as.discard(old.key, uid)
+        if new is not None and new.key is not None:
+            self.taken_as.add(new.key, uid)
         resource = self.resources.get(uid)
         if resource is not None:
             self.dirty.nodes.add(resource.node)
+        if old is not None and old.key is not None:
+            self.taken_as.discard(old.key, uid)
+        if new is not None and new.key is not None:
+            self.taken_as.add(new.key, uid)
         if old is not None and old.state == "Idle":
             self.idle_of_model.discard(old.model, uid)
             self.idle_at.discard(old.node, uid)

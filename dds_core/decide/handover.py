@@ -212,6 +212,9 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
         rows = [picture.hand_overs.get(one.uid) for one in signalled]
         if picture.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
             continue
+        place = picture.node(life.node)
+        if place is None or not can_land(place, pod):
+            continue
         uids = tuple(one.uid for one in signalled)
         cause = f"attempt {life.cycle}.{life.attempt}"
         work.want(Steered(pod=pod.uid, node=life.node, claims=uids, mode=picture.mode, cause=cause))
