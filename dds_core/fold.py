@@ -15,7 +15,7 @@ from dds_core.errors import IllegalTransition
 from dds_core.events import KIND_OF, Event, merged
 from dds_core.intents import void_unseen
 from dds_core.lifecycle import claim_edge_exists, device_target
-from dds_core.model import Claim, Slice
+from dds_core.model import AttachRequest, Claim, Slice
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.rows import (
@@ -152,7 +152,11 @@ def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
 
 def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
     _observed(picture, event, at)
-    request = picture.requests.rows[event.uid]
+    _order_met(picture, picture.requests.rows[event.uid])
+
+
+def _order_met(picture: Picture, request: AttachRequest) -> None:
+    """Our intent for the request is fulfilled when it has the size that we ordered last."""
     cell = (request.node, request.model)
     order = picture.orders.get(cell)
     if order is not None and order.request == request.name and order.size == request.size:
@@ -226,7 +230,8 @@ def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
     fence = picture.fences.get(event.resource)
-    if fence is not None and event.started >= fence.since:
+    settled = picture.policy.fence_settle_seconds * SECOND
+    if fence is not None and event.started >= fence.since + settled:
         picture.fences.put(event.resource, replace(fence, confirmed=at))
         _touch_device(picture, event.resource)
 
@@ -259,6 +264,9 @@ def _touch_device(picture: Picture, uid: str) -> None:
 
 def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     picture.refusals.drop((event.action, event.target))
+    request = picture.requests.get(picture.request_named.get(event.target, ""))
+    if request is not None and event.action in ("AttachOrdered", "DetachOrdered"):
+        _order_met(picture, request)
 
 
 def _write_refused(picture: Picture, event: e.WriteRefused, at: int) -> None:
@@ -494,9 +502,12 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
 def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: int) -> None:
     """Two waits in a row that ended alike without any condition tell the scheduler's bindingTimeout; one may be a
     preemption or a restart."""
-    if claim is None or life.state not in ("Pending", "Attaching") or any(c.status == "True" for c in claim.conditions):
+    if claim is None or life.state not in ("Pending", "Attaching"):
         return
     pods = picture.pods_of(claim)
+    told = [claim, *(one for pod in pods for one in picture.claims_of(pod))]
+    if any(c.status == "True" for one in told for c in one.conditions):
+        return
     scheduler = pods[0].scheduler if pods else ""
     waited = at - life.began
     before = picture.timeouts.get(scheduler) or Timeout(0)
@@ -531,8 +542,6 @@ def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
     elif event.trigger == "taken":
         idle = 0
     key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
-    if event.trigger == "taken":
-        picture.fences.drop(event.resource)
     resource = picture.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
