@@ -232,6 +232,8 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
+    if any(_key_of(picture, r) != picture.fences.rows[r.uid].key for r in victims):  # a gap in the slices: not known
+        return
     work.want(
         DetachOrdered(
             node=cell.node,

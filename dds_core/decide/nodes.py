@@ -15,7 +15,8 @@ from dds_core.policy import MICROSECONDS
 
 
 def step(work: Work, node: str) -> None:
-    if not node:
+    if not node:  # a claim that no node was found for can only be failed
+        tell_failures(work, node)
         return
     picture = work.picture
     drop_overdue(work, node)

@@ -136,13 +136,13 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
             fail(work, claim, life, *refusal, model=name)
             return
     if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
-        blocked |= needed.keys()
+        blocked.update(needed)
         return
     if blocked & needed.keys() or not _may_order(picture, node, claim):
-        blocked |= needed.keys()
+        blocked.update(needed)
         return
     if not all(_there_is(picture, node, cells[name], count) for name, count in needed.items()):
-        blocked |= needed.keys()
+        blocked.update(needed)
         return
     for name, count in needed.items():
         cells[name].size += count

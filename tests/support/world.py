@@ -126,12 +126,11 @@ class World:
     def get(self, kind: type[T], name: str) -> T:
         """The object of that name as last observed."""
         namespace, _, plain = name.rpartition("/")
-        rows: Iterable[Any] = self.picture.table(kind).rows.values()  # type: ignore[arg-type]
-        for thing in rows:
-            if thing.name == plain and getattr(thing, "namespace", "default") == (namespace or "default"):
-                assert isinstance(thing, kind)
-                return thing
-        raise AssertionError(f"no {kind.__name__} {name}")
+        of_kind: Any = kind
+        uid = self.picture.uid_of(of_kind, namespace or ("default" if kind in (Claim, Pod) else ""), plain)
+        thing = self.picture.object(of_kind, uid) if uid is not None else None
+        assert isinstance(thing, kind), f"no {kind.__name__} {name}"
+        return thing
 
     def state(self, claim: str) -> str:
         """The state of the claim; "" when it has no life (any more)."""

@@ -17,7 +17,9 @@ def foreign_binding_claim(world: World) -> None:
 
 def pool_of_an_unknown_model(world: World) -> None:
     world.claim("unknown")
-    world.allocate("unknown", "node0", Result("r0", GPU, "mystery-fabric1", "mystery-0", (READY,), ("FabricDeviceFailed",)))
+    world.allocate(
+        "unknown", "node0", Result("r0", GPU, "mystery-fabric1", "mystery-0", (READY,), ("FabricDeviceFailed",))
+    )
 
 
 def a_label_that_is_no_number(world: World) -> None:

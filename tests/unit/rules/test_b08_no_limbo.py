@@ -22,7 +22,14 @@ NAME = "nvidia-a100-40-0"
         Condition(GPU, "nvidia-a100-40-fabric1", NAME, READY, "False"),
         Condition(GPU, "nvidia-a100-40-fabric1", NAME, "Seen", "True"),
     ],
-    ids=["another driver's", "another fabric's", "another fabric's failure", "another driver's name", "false", "unknown"],
+    ids=[
+        "another driver's",
+        "another fabric's",
+        "another fabric's failure",
+        "another driver's name",
+        "false",
+        "unknown",
+    ],
 )
 def test_b08_a_claim_with_an_entry_that_says_nothing_is_served(told: Condition) -> None:
     world = World("attach")
