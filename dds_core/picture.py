@@ -175,7 +175,6 @@ class Picture:
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
-        self.taken_as: Index[DeviceKey, str] = Index()
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
         self.waiting_at: Index[str, str] = Index()
@@ -540,10 +539,6 @@ class Picture:
         resource = self.resources.get(uid)
         if resource is not None:
             self.dirty.nodes.add(resource.node)
-        if old is not None and old.key is not None:
-            self.taken_as.discard(old.key, uid)
-        if new is not None and new.key is not None:
-            self.taken_as.add(new.key, uid)
         if old is not None and old.state == "Idle":
             self.idle_of_model.discard(old.model, uid)
             self.idle_at.discard(old.node, uid)
