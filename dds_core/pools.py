@@ -47,9 +47,9 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
     return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes)
 
 
-def reaches(pool: Pool, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels satisfies the pool's node selector."""
-    return all(_holds(requirement, labels) for requirement in pool.selector)
+def reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node of this name, with these labels, satisfies the pool's node selector."""
+    return all(_holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
 
 
 def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:

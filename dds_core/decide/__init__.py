@@ -12,7 +12,7 @@ from dds_core.errors import Unsettled
 from dds_core.events import Event
 from dds_core.picture import Picture
 
-_ROUNDS = 64
+_ROUNDS = 200
 
 Caused = tuple[Event, int]
 """An event and the index in its group of the event that caused it; the fact has index 0."""
@@ -44,15 +44,27 @@ def settle(picture: Picture, at: int) -> Work:
 
 
 def _round(work: Work) -> None:
+    """Devices until they are quiet, then claims, then each node once: a node is only looked at when all that it rests on
+    has settled."""
     picture = work.picture
-    if picture.dirty.everything:
+    dirty, touched = picture.dirty, work.touched
+    if dirty.everything:
         picture.touch_everything()
-    dirty = picture.dirty.take()
-    work.touched.add(dirty)
-    for uid in sorted(dirty.devices):
-        devices.step(work, uid)
-        detach.check_departures(work, uid)
-    for uid in sorted(dirty.claims):
-        claims.step(work, uid)
-    for name in sorted(dirty.nodes):
-        nodes.step(work, name)
+        dirty.everything = False
+        touched.everything = True
+    if dirty.devices:
+        uids, dirty.devices = dirty.devices, set()
+        touched.devices |= uids
+        for uid in sorted(uids):
+            devices.step(work, uid)
+            detach.check_departures(work, uid)
+    elif dirty.claims:
+        uids, dirty.claims = dirty.claims, set()
+        touched.claims |= uids
+        for uid in sorted(uids):
+            claims.step(work, uid)
+    else:
+        names, dirty.nodes = dirty.nodes, set()
+        touched.nodes |= names
+        for name in sorted(names):
+            nodes.step(work, name)

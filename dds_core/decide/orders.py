@@ -225,7 +225,7 @@ def published_free(picture: Picture, node: str, model: Model) -> int | None:
         return None
     labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
     pools = [picture.pools[key] for key in picture.pools_of_model[model.model]]
-    whole = [pool for pool in pools if pool.usable and reaches(pool, labels)]
+    whole = [pool for pool in pools if pool.usable and reaches(pool, node, labels)]
     return sum(len(pool.devices) for pool in whole) if whole else None
 
 
