@@ -30,10 +30,10 @@ $(READY): requirements-dev.lock pyproject.toml
 
 demo: $(READY) ## replay a recording, tell its claims' timelines, write and verify a SQLite log
 	@rm -rf $(DEMO) && mkdir -p $(DEMO)
-	$(BIN)/dds replay examples/recordings/first_attach.jsonl.gz
-	$(BIN)/dds db upgrade sqlite:///$(DEMO)/log.sqlite3
-	$(BIN)/dds log import examples/recordings/first_attach.jsonl.gz sqlite:///$(DEMO)/log.sqlite3
-	$(BIN)/dds log verify sqlite:///$(DEMO)/log.sqlite3
+	$(BIN)/dds timeline default/train-1 examples/recordings/first_attach.jsonl.gz
+	$(BIN)/dds db upgrade $(DEMO)/log.sqlite3
+	$(BIN)/dds replay examples/recordings/first_attach.jsonl.gz --log $(DEMO)/log.sqlite3
+	$(BIN)/dds log verify $(DEMO)/log.sqlite3
 
 lint: $(READY) ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import click
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 
 
-@click.command("diagram")
+@click.command("diagram", short_help="Print a life as a state diagram.")
 @click.argument("life", type=click.Choice(["claim", "device"]), default="claim")
 def diagram(life: str) -> None:
     """Print the life of a claim (the default) or of a device as a mermaid state diagram.

@@ -56,7 +56,7 @@ def differences(
         changed = {
             field: [old.get(field) if old else None, new.get(field) if new else None]
             for field in _TELLING[kind]
-            if (old or {}).get(field) != (new or {}).get(field)
+            if ((old or {}).get(field) or None) != ((new or {}).get(field) or None)
         }
         if changed:
             name = (new or old or {}).get(_NAMES[kind]) or (old or {}).get(_NAMES[kind], "")

@@ -18,7 +18,7 @@ from dds_commands.parameters import (
     source_arguments,
     without_password,
 )
-from dds_commands.screen import position_bar, show, show_jsonl, style
+from dds_commands.screen import counted, position_bar, show, show_jsonl, style
 from dds_commands.sources import Log, Opened
 from dds_commands.verifying import verify_rows
 from dds_core.errors import InputError, NotALogFile
@@ -27,7 +27,7 @@ from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.timeline.clock import rfc3339
 
 
-@click.group("log")
+@click.group("log", short_help="Keep, move, check and show a log.")
 def log() -> None:
     """Import, export, verify, archive, follow, redact and anchor a log."""
 
@@ -201,7 +201,7 @@ def log_redact(
     else:
         with Opened() as opened:
             erased = opened.log(required_log(url), name).redact(positions=positions, stream=stream)
-    show(f"erased the data of {erased} event{'' if erased == 1 else 's'} in {where}")
+    show(f"erased the data of {counted(erased, 'event')} in {where}")
 
 
 @log.command("anchor")

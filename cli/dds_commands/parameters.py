@@ -16,7 +16,7 @@ import yaml
 
 from dds_core.errors import InputError, PolicyError
 from dds_core.policy import Policy, read_policy
-from dds_core.timeline.clock import day, micros
+from dds_core.timeline.clock import day, micros, rfc3339
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -44,13 +44,21 @@ def instant(text: str, span: tuple[int, int]) -> int:
     """
     found = _TIME.fullmatch(text)
     if found is None:
-        return _rfc3339(text)
+        return _within(_rfc3339(text), span)
     if day(span[0]) != day(span[1]):
         raise InputError(
             f"{text} is no single instant in a source that runs from {day(span[0])} to {day(span[1])}",
             fix=f"give the day too, such as {day(span[0])}T{text}Z",
         )
-    return _rfc3339(f"{day(span[0])}T{text.zfill(len(text) + (len(found[1]) == 1))}Z")
+    return _within(_rfc3339(f"{day(span[0])}T{text.zfill(len(text) + (len(found[1]) == 1))}Z"), span)
+
+
+def _within(at: int, span: tuple[int, int]) -> int:
+    """The same instant; what lies before everything is taken for a mistake, what lies behind is not."""
+    if at < span[0]:
+        fix = f"give an instant from then on, to {rfc3339(span[1])}"
+        raise InputError(f"at {rfc3339(at)} there was nothing yet, the source begins at {rfc3339(span[0])}", fix=fix)
+    return at
 
 
 def _rfc3339(text: str) -> int:

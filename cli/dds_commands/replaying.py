@@ -19,7 +19,7 @@ from dds_commands.parameters import (
     without_password,
 )
 from dds_commands.rows import claim_data, device_data
-from dds_commands.screen import note, show, show_json, show_jsonl, style, width
+from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut
 from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
 from dds_commands.timelines import find, show_text
@@ -162,9 +162,9 @@ def _show(source: Recording | Log, policy: Policy | None, view: View) -> None:
         raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
     subject = _subject(source, view)
     told = cut(_told(source, policy), None, view.until)
-    counted = _Counted(told)
-    entries = _chosen(timeline(counted, subject), view.state)
-    _SHOWN[view.form](entries, subject, counted)
+    counts = _Counted(told)
+    entries = _chosen(timeline(counts, subject), view.state)
+    _SHOWN[view.form](entries, subject, counts)
 
 
 def _told(source: Recording | Log, policy: Policy | None) -> Iterator[Moment]:
@@ -209,14 +209,14 @@ class _Counted:
 
     def __init__(self, told: Iterable[Moment]) -> None:
         self._told = told
-        self.counts: Counter[str] = Counter()
+        self.number: Counter[str] = Counter()
         self._states: dict[tuple[str, str], str] = {}
 
     def __iter__(self) -> Iterator[Moment]:
         for moment in self._told:
-            self.counts["facts"] += 1
+            self.number["fact"] += 1
             for event in moment.caused:
-                self.counts["decisions" if isinstance(event, Decision) else "changes"] += 1
+                self.number["decision" if isinstance(event, Decision) else "change"] += 1
                 if isinstance(event, ClaimMoved | DeviceMoved):
                     kind = "claims" if isinstance(event, ClaimMoved) else "devices"
                     self._states[kind, event.subject] = event.target
@@ -229,10 +229,11 @@ class _Counted:
 
     def data(self) -> dict[str, object]:
         """The numbers as plain data."""
-        return {**self.counts, "claims": self.states("claims"), "devices": self.states("devices")}
+        numbers = {f"{kind}s": self.number[kind] for kind in ("fact", "change", "decision")}
+        return {**numbers, "claims": self.states("claims"), "devices": self.states("devices")}
 
 
-def _show_table(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+def _show_table(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
     if subject is not None:
         show_text(entries, subject)
         return
@@ -243,23 +244,22 @@ def _show_table(entries: Iterator[Entry], subject: Subject | None, counted: _Cou
     )
     for line in render_lines(brief, width=width(), style=dress, names=True):
         show(line)
-    counts = counted.counts
-    show(f"{counts['facts']} facts, {counts['changes']} changes, {counts['decisions']} decisions")
+    show(", ".join(counted(counts.number[kind], kind) for kind in ("fact", "change", "decision")))
     for kind in ("claims", "devices"):
-        ended = ", ".join(f"{number} {state}" for state, number in counted.states(kind).items())
+        ended = ", ".join(f"{number} {state}" for state, number in counts.states(kind).items())
         show(f"{kind}: {ended or 'none'}")
 
 
-def _show_json(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+def _show_json(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
     told = [as_data(entry) for entry in entries]
-    show_json({"entries": told, "summary": counted.data()})
+    show_json({"entries": told, "summary": counts.data()})
 
 
-def _show_jsonl(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+def _show_jsonl(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
     show_jsonl(as_data(entry) for entry in entries)
 
 
-def _show_mermaid(entries: Iterator[Entry], subject: Subject | None, counted: _Counted) -> None:
+def _show_mermaid(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
     path = [entry for entry in entries if entry.kind == "claim"]
     names = sorted({entry.name for entry in path})
     if len(names) > 1:

@@ -23,7 +23,12 @@ def dds() -> None:
     SOURCE is a recording of a cluster, an export or archive of a log, or a database (a URL or a SQLite file); which
     one it is is told by its content.
 
-    Exit codes: 0 fine, 1 usage or input, 2 verification failed, 130 interrupted.
+    \b
+    Exit codes:
+      0    fine
+      1    usage or input: a wrong option, a file or database that cannot be used or reached
+      2    verification failed: what was recorded and what was found differ
+      130  interrupted
     """
 
 

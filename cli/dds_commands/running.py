@@ -39,6 +39,9 @@ class Commands(click.Group):
         except (_ReaderGone, BrokenPipeError):
             _drop_output()
             sys.exit(FINE)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(INPUT)
         except click.UsageError as error:
             named = error.ctx.command_path if error.ctx is not None else "dds"
             sys.exit(_said(f"{error.format_message()} (see {named} --help)", INPUT))

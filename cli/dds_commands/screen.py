@@ -76,6 +76,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) ->
         show("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
 
 
+def counted(number: int, noun: str) -> str:
+    """Such as 1 event, 2 events."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def note(text: str) -> None:
     """Something to know that is not part of the output."""
     click.echo(f"dds: {text}", err=True)

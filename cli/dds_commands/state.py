@@ -29,7 +29,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command("claims")
+@click.command("claims", short_help="Show the claims and their states.")
 @source_arguments
 @_filters
 @format_option("table", "json", "jsonl")
@@ -46,15 +46,15 @@ def claims(
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture = _picture(sources, url, name, at, until)
+    picture, now = _picture(sources, url, name, at, until)
     rows = chosen_claims(picture, **chosen)
     if form == "table":
-        show_claims(rows, picture.now)
+        show_claims(rows, now)
     else:
         (show_json if form == "json" else show_jsonl)([claim_data(row) for row in rows])
 
 
-@click.command("devices")
+@click.command("devices", short_help="Show the attached devices and their states.")
 @source_arguments
 @_filters
 @format_option("table", "json", "jsonl")
@@ -71,19 +71,23 @@ def devices(
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture = _picture(sources, url, name, at, until)
+    picture, now = _picture(sources, url, name, at, until)
     rows = chosen_devices(picture, **chosen)
     if form == "table":
-        show_devices(rows, picture.now)
+        show_devices(rows, now)
     else:
         (show_json if form == "json" else show_jsonl)([device_data(row) for row in rows])
 
 
-def _picture(sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: int | None) -> Picture:
+def _picture(
+    sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: int | None
+) -> tuple[Picture, int]:
+    """The picture that is asked for, and the instant that its times count back from."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        picture = source.picture(instant(at, source.span()) if at is not None else None, until)
-    return picture
+        moment = instant(at, source.span()) if at is not None else None
+        picture = source.picture(moment, until)
+    return picture, moment if moment is not None else picture.now
 
 
 def chosen_claims(
@@ -125,7 +129,7 @@ def known_state(text: str, *tables: tuple[str, ...]) -> str:
 
 
 def show_claims(rows: list[ClaimRow], now: int) -> None:
-    """A table of claims; times count back from the newest event."""
+    """A table of claims; times count back from `now`."""
     table(
         ("claim", "state", "for", "node", "attempt", "devices"),
         [
@@ -137,7 +141,7 @@ def show_claims(rows: list[ClaimRow], now: int) -> None:
 
 
 def show_devices(rows: list[DeviceRow], now: int) -> None:
-    """A table of devices; times count back from the newest event."""
+    """A table of devices; times count back from `now`."""
     table(
         ("device", "state", "for", "node", "model", "claims"),
         [(r.device, r.state, duration(now - r.since), r.node, r.model, ", ".join(r.claims)) for r in rows],

@@ -8,13 +8,23 @@ import click
 
 from dds_commands.parameters import format_option, log_option
 from dds_commands.screen import progress, show, show_json, show_jsonl, style, width
-from dds_commands.sources import Opened, Recording, Source
-from dds_core.timeline import LEGEND, Directory, Entry, Subject, as_data, path_diagram, render_lines
+from dds_commands.sources import Log, Opened, Source
+from dds_core.timeline import (
+    LEGEND,
+    AmbiguousSubject,
+    Directory,
+    Entry,
+    NoSuchSubject,
+    Subject,
+    as_data,
+    path_diagram,
+    render_lines,
+)
 from dds_core.timeline import timeline as told_of
 from dds_core.timeline.subjects import NAMING
 
 
-@click.command("timeline")
+@click.command("timeline", short_help="Tell what happened to something, and why.")
 @click.argument("subject", metavar="CLAIM|DEVICE|NODE")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
 @log_option
@@ -36,8 +46,15 @@ def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str 
 
 def find(source: Source, text: str) -> Subject:
     """The claim, device or node that is meant. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
-    told = source.told(NAMING) if not isinstance(source, Recording) else source.told()
-    return Directory().read(progress(told, None, "looking")).find(text)
+    directory = Directory().read(progress(source.told(NAMING), None, "looking"))
+    try:
+        return directory.find(text)
+    except NoSuchSubject as error:
+        first = source.source.span()[0] if isinstance(source, Log) else 1
+        archived = f"; positions before {first} were archived, give the archive as well" if first > 1 else ""
+        raise NoSuchSubject(error.what, where=source.label, fix=error.fix + archived) from None
+    except AmbiguousSubject as error:
+        raise AmbiguousSubject(error.what, where=source.label, fix=error.fix) from None
 
 
 def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dds_commands.screen import note, progress, show, show_json, style
+from dds_commands.screen import counted, note, progress, show, show_json, style
 from dds_core.errors import VerificationFailed
 from dds_core.log import Anchor, ChainCheck, Envelope, checked
 from dds_core.replay import VerifyReport, verify
@@ -40,7 +40,7 @@ def _show(report: VerifyReport, label: str, form: str) -> None:
         return
     dress = style()
     span = f"positions {report.first} to {report.last}" if report.events else "no events"
-    show(f"{label}: {report.events} events in {report.groups} groups, {span}")
+    show(f"{label}: {counted(report.events, 'event')} in {counted(report.groups, 'group')}, {span}")
     if report.other_code:
         note(f"the log was written by other code (fingerprint {', '.join(sorted(set(report.fingerprints)))})")
     for first, last in report.unjudged:
