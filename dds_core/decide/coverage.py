@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 from dds_core.decide.devices import BEING_ATTACHED
 from dds_core.lifecycle import ATTACHED, LEAVING, WAITING
@@ -19,6 +20,8 @@ from dds_core.pools import model_of_device
 from dds_core.quantity import amount
 
 _BLOCKING = ("NoSchedule", "NoExecute")
+
+Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
 
 @dataclass(slots=True)
@@ -35,7 +38,8 @@ class Found:
 @dataclass(slots=True)
 class Cover:
     """How one claim's units are covered. `ready` pairs the place of a result with its device; the others hold a model for
-    each unit, `attaching` and `erring` the resource's uid as well."""
+    each unit, `attaching` and `erring` the resource's uid as well. `sharing` units wait for the order of a device that
+    another unit of the same pool device is missing."""
 
     claim: Claim
     ready: list[tuple[int, Found]] = field(default_factory=list)
@@ -43,16 +47,17 @@ class Cover:
     ordered: list[str] = field(default_factory=list)
     erring: list[tuple[str, str]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    sharing: list[str] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
         """Every unit has a device on the node."""
-        return bool(self.ready) and not (self.attaching or self.ordered or self.erring or self.missing)
+        return bool(self.ready) and self.asked and not (self.attaching or self.ordered or self.erring)
 
     @property
     def asked(self) -> bool:
         """Every unit is at least ordered."""
-        return not self.missing
+        return not (self.missing or self.sharing)
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -73,6 +78,7 @@ class Supply:
         self.erring = [r.uid for r in coming if r.error]
         self.ordered = _ordered_not_made(picture, node, model, under_way)
         self._shares: dict[DeviceKey, Found] = {}
+        self._shared_ways: dict[DeviceKey, tuple[Way, str]] = {}
 
     def device_for(self, claim: Claim, result: Result, promised: str) -> Found | None:
         """Take the device promised to this result if it is still there, else a free one promised to nobody."""
@@ -92,6 +98,27 @@ class Supply:
                 del self.free[place]
             return found
         return None
+
+    def way_for(self, result: Result) -> tuple[Way, str]:
+        """How a unit without a device will get one, and the resource that brings it. The shares of one pool device come
+        with one device."""
+        if not result.share:
+            return self._next_way()
+        if result.key not in self._shared_ways:
+            way = self._next_way()
+            self._shared_ways[result.key] = ("sharing", "") if way[0] == "missing" else way
+            return way
+        return self._shared_ways[result.key]
+
+    def _next_way(self) -> tuple[Way, str]:
+        if self.attaching:
+            return "attaching", self.attaching.pop(0)
+        if self.ordered:
+            self.ordered -= 1
+            return "ordered", ""
+        if self.erring:
+            return "erring", self.erring.pop(0)
+        return "missing", ""
 
 
 def cover(picture: Picture, node: str) -> list[Cover]:
@@ -118,15 +145,19 @@ def _cover_unit(current: Cover, supply: Supply, model: str, place: int, result: 
     found = supply.device_for(current.claim, result, promised)
     if found is not None:
         current.ready.append((place, found))
-    elif supply.attaching:
-        current.attaching.append((model, supply.attaching.pop(0)))
-    elif supply.ordered:
-        supply.ordered -= 1
-        current.ordered.append(model)
-    elif supply.erring:
-        current.erring.append((model, supply.erring.pop(0)))
-    else:
-        current.missing.append(model)
+        return
+    way, uid = supply.way_for(result)
+    match way:
+        case "attaching":
+            current.attaching.append((model, uid))
+        case "erring":
+            current.erring.append((model, uid))
+        case "ordered":
+            current.ordered.append(model)
+        case "sharing":
+            current.sharing.append(model)
+        case "missing":
+            current.missing.append(model)
 
 
 def waiting_claims(picture: Picture, node: str) -> list[Claim]:

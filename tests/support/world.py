@@ -152,8 +152,9 @@ class World:
         """Everything of one type that was caused, oldest first; `since` counts steps."""
         return [event for step in self.steps[since:] for event, _ in step.caused if isinstance(event, kind)]
 
-    def decisions(self, kind: type[E] = e.Decision, since: int = 0) -> list[E]:  # type: ignore[assignment]
-        return self.events(kind, since)
+    def decisions(self, *kinds: type[e.Decision]) -> list[e.Decision]:
+        """Every decision (of these kinds), oldest first."""
+        return [d for d in self.events(e.Decision) if not kinds or isinstance(d, kinds)]
 
     def only(self, kind: type[E]) -> E:
         """The one event of this type."""

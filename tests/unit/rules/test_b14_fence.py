@@ -3,12 +3,14 @@
 Here a fence stands first: mark and taint, time to settle, a consistent LIST, the same name; whoever turns up takes it down.
 """
 
+from typing import Any
+
 from dds_core import events as e
 from dds_core.model import Claim, Slice
 from tests.support.world import A100, World
 
 
-def idle_device(**policy: object) -> World:
+def idle_device(**policy: Any) -> World:
     """Mode detach; the device `gpu-GPU-res` of the resource `res` is idle, its request adopted."""
     world = World("detach", no_removal_seconds=100, fence_settle_seconds=30, scan_interval_seconds=0, **policy)
     world.node("node0")

@@ -1,4 +1,4 @@
-"""B15: the idle clock was a note renewed by scans; an outage aged all devices at once, and every used one was written each minute.
+"""B15: the idle clock was a note renewed by scans; an outage aged all devices, and each used one was written every minute.
 
 Here it starts at the fact of the release, is written once then, and never before the first sight of the cluster.
 """

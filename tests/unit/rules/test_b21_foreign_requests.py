@@ -3,6 +3,8 @@
 Here we change our own and those that the policy lets us adopt; a foreign one in the way fails the claim, named.
 """
 
+from typing import Any
+
 import pytest
 
 from dds_core import events as e
@@ -12,10 +14,10 @@ from tests.support.world import A100, World
 
 OURS = {"labels": {"app.kubernetes.io/managed-by": "dds"}}
 REFERENCE = {"generate_name": "composability-"}
-BY_HAND: dict[str, object] = {}
+BY_HAND: dict[str, Any] = {}
 
 
-def claim_beside(adoption: str, mode: str = "attach", **request: object) -> World:
+def claim_beside(adoption: str, mode: str = "attach", **request: Any) -> World:
     world = World(mode, adoption=adoption, scan_interval_seconds=0)
     world.node("node0")
     world.pool(A100, 4)
@@ -37,7 +39,7 @@ def claim_beside(adoption: str, mode: str = "attach", **request: object) -> Worl
         ("all", BY_HAND, True),
     ],
 )
-def test_b21_adoption_says_whose_requests_are_resized(adoption: str, made: dict[str, object], adopted: bool) -> None:
+def test_b21_adoption_says_whose_requests_are_resized(adoption: str, made: dict[str, Any], adopted: bool) -> None:
     world = claim_beside(adoption, **made)
     if adopted:
         order = world.only(e.AttachOrdered)

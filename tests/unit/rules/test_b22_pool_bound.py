@@ -3,6 +3,8 @@
 Here orders stop at the published free count; in mode detach the device of the model that idled longest elsewhere is freed.
 """
 
+from typing import Any
+
 from dds_core import events as e
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
@@ -33,7 +35,7 @@ def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
     assert not world.events(e.AttachOrdered), "the older claim is not starved by a smaller one"
 
 
-def three_nodes_and_an_empty_pool(mode: str, **policy: object) -> World:
+def three_nodes_and_an_empty_pool(mode: str, **policy: Any) -> World:
     world = World(mode, no_removal_seconds=3600, scan_interval_seconds=0, **policy)
     for i in range(3):
         world.node(f"node{i}")
