@@ -113,9 +113,10 @@ class Directory:
         }
 
     def _near(self, text: str) -> list[str]:
-        full = {name for things in self._names.values() for _, name in things}
-        near = get_close_matches(text, sorted(full), n=5, cutoff=0.6)
-        return near or sorted(name for name in full if text and text in name)[:5]
+        """Full names of what is written nearly so, or contains it."""
+        near = get_close_matches(text, sorted(self._names), n=5, cutoff=0.6)
+        near += sorted(name for name in self._names if text and text in name)[:5]
+        return list(dict.fromkeys(full for name in near for _, full in sorted(self._names[name])))[:5]
 
     def _advice(self) -> str:
         if not self._names:
