@@ -113,78 +113,97 @@ class _OfObject(Fact, frozen=True):
 
 
 class ClaimObserved(_OfObject, frozen=True):
+    """A ResourceClaim appeared or changed; `changes` holds the fields that are now different."""
+
     changes: ClaimChanges
 
 
 class ClaimGone(_OfObject, frozen=True):
-    pass
+    """A ResourceClaim was deleted; what it held is free from here on."""
 
 
 class SliceObserved(_OfObject, frozen=True):
-    """`devices` holds the device differences of the slice: the new device, or None for one that is no longer listed."""
+    """A ResourceSlice appeared or changed.
+
+    `devices` holds the device differences of the slice: the new device, or None for one that is no longer listed.
+    """
 
     changes: SliceChanges
     devices: dict[str, Device | None] = {}
 
 
 class SliceGone(_OfObject, frozen=True):
-    pass
+    """A ResourceSlice was deleted; its devices are unknown from here on, not gone."""
 
 
 class DeviceClassObserved(_OfObject, frozen=True):
+    """A DeviceClass appeared or changed; its selectors tell which devices a claim could take."""
+
     changes: DeviceClassChanges
 
 
 class DeviceClassGone(_OfObject, frozen=True):
-    pass
+    """A DeviceClass was deleted."""
 
 
 class TaintRuleObserved(_OfObject, frozen=True):
+    """A DeviceTaintRule appeared or changed, ours or anybody's."""
+
     changes: TaintRuleChanges
 
 
 class TaintRuleGone(_OfObject, frozen=True):
-    pass
+    """A DeviceTaintRule was deleted."""
 
 
 class NodeObserved(_OfObject, frozen=True):
+    """A node appeared or changed: its labels, its taints, whether it is cordoned."""
+
     changes: NodeChanges
 
 
 class NodeGone(_OfObject, frozen=True):
-    pass
+    """A node was deleted; nothing can be attached to it or go back from it any more."""
 
 
 class PodObserved(_OfObject, frozen=True):
+    """A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits."""
+
     changes: PodChanges
 
 
 class PodGone(_OfObject, frozen=True):
-    pass
+    """A pod was deleted, or is known to be gone after it left a filtered watch."""
 
 
 class ConfigObserved(_OfObject, frozen=True):
+    """The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch."""
+
     changes: ConfigChanges
 
 
 class ConfigGone(_OfObject, frozen=True):
-    pass
+    """The ConfigMap was deleted; without it there are no models and nothing is ours."""
 
 
 class AttachRequestObserved(_OfObject, frozen=True):
+    """A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is."""
+
     changes: AttachRequestChanges
 
 
 class AttachRequestGone(_OfObject, frozen=True):
-    pass
+    """A ComposabilityRequest was deleted."""
 
 
 class FabricResourceObserved(_OfObject, frozen=True):
+    """A ComposableResource appeared or changed: one device that is attached, being attached or being detached."""
+
     changes: FabricResourceChanges
 
 
 class FabricResourceGone(_OfObject, frozen=True):
-    pass
+    """A ComposableResource was deleted: its device is back in the pool, or its node is gone."""
 
 
 class Rejected(Fact, frozen=True):
@@ -288,7 +307,7 @@ class Superseded(_Global, frozen=True):
 
 
 class DeadlinePassed(Fact, frozen=True):
-    """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of `dds_core.deadlines`."""
+    """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of `dds_core.agenda`."""
 
     kind: str
     of: str
@@ -385,6 +404,8 @@ class Reserved(_OfClaim, frozen=True):
 
 
 class ReservationDropped(_OfClaim, frozen=True):
+    """The devices promised to the claim are free for others again; `reason` says why."""
+
     reason: str
 
 
@@ -443,7 +464,7 @@ class CoolDown(_OfCell, frozen=True):
 
 
 class CoolDownOver(_OfCell, frozen=True):
-    pass
+    """The model may be chosen from the pool on this node again."""
 
 
 class NodeLabelled(Decision, frozen=True):
@@ -486,6 +507,8 @@ class VictimMarked(_OfDevice, frozen=True):
 
 
 class VictimUnmarked(_OfDevice, frozen=True):
+    """Take the mark, and the taint where there is one, off a device that may not go after all."""
+
     name: str
     reason: str
     taint: bool = False
@@ -531,9 +554,12 @@ class Alerted(Decision, frozen=True):
 
 
 class ClaimMoved(Transition, frozen=True):
-    """`cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
+    """A step of a claim's life.
+
+    `cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
     the attempt where it is not the instant of the event; `promises` what stands ready for it; `landed` tells where a
-    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere."""
+    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere.
+    """
 
     claim: str
     trigger: str
@@ -553,6 +579,8 @@ class ClaimMoved(Transition, frozen=True):
 
 
 class DeviceMoved(Transition, frozen=True):
+    """A step of a device's life. `cause` says in words what made it true; `key` is the name under which a claim took it."""
+
     resource: str
     trigger: str
     source: str
