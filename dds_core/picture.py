@@ -411,46 +411,36 @@ class Picture:
         after = gather(s for uid in self.slices_of[key] if (s := self.slices.get(uid)) is not None)
         if before == after:
             return
-        self._unindex_pool(key, before)
         if after is None:
             self.pools.pop(key, None)
         else:
             self.pools[key] = after
-            self._index_pool(key, after)
+        for pool, change in ((before, Index.discard), (after, Index.add)):
+            if pool is not None and pool.node:
+                change(self.pools_at, pool.node, key)
+                self.dirty.nodes.add(pool.node)
+            elif pool is not None and (model := self.model_of_pool(key)) is not None:
+                change(self.pools_of_model, model.model, key)
+        self._index_devices(key, before, after)
         for claim in self.claims_in_pool[key]:
-            self._touch_claim(claim)
+            life = self.lives.get(claim)
+            if life is not None and life.state in WAITING:
+                self._touch_claim(claim)
 
-    def _unindex_pool(self, key: PoolKey, pool: Pool | None) -> None:
-        if pool is None:
-            return
-        for name in pool.devices:
-            uuid = self.uuid_at.pop((*key, name), "")
-            if uuid:
+    def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
+        """Keep name and UUID of a node's own devices together; only those that changed are touched."""
+        old = before.devices if before is not None and before.node else {}
+        new = after.devices if after is not None and after.node else {}
+        attribute = self.policy.driver_of(key[0]).uuid_attribute
+        for name, device in old.items():
+            if new.get(name) is not device and (uuid := self.uuid_at.pop((*key, name), "")):
                 self.keys_of.discard(uuid, (*key, name))
                 self.dirty.devices |= self.resources_of_uuid[uuid]
-        if pool.node:
-            self.pools_at.discard(pool.node, key)
-            self.dirty.nodes.add(pool.node)
-        else:
-            model = self.model_of_pool(key)
-            if model is not None:
-                self.pools_of_model.discard(model.model, key)
-
-    def _index_pool(self, key: PoolKey, pool: Pool) -> None:
-        if not pool.node:
-            model = self.model_of_pool(key)
-            if model is not None:
-                self.pools_of_model.add(model.model, key)
-            return
-        attribute = self.policy.driver_of(key[0]).uuid_attribute
-        for name, device in pool.devices.items():
-            uuid = text_attribute(device, key[0], attribute)
-            if uuid:
+        for name, device in new.items():
+            if old.get(name) is not device and (uuid := text_attribute(device, key[0], attribute)):
                 self.uuid_at[(*key, name)] = uuid
                 self.keys_of.add(uuid, (*key, name))
                 self.dirty.devices |= self.resources_of_uuid[uuid]
-        self.pools_at.add(pool.node, key)
-        self.dirty.nodes.add(pool.node)
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         for rule in (old, new):
@@ -470,8 +460,7 @@ class Picture:
         self.drivers = frozenset(model.driver for model in self.config.models)
         self.models = {model.model: model for model in self.config.models}
         self.rivals = {model.model: self._rivals_of(model) for model in self.config.models}
-        for key in list(self.pools):
-            self._unindex_pool(key, self.pools.pop(key))
+        self.pools.clear()
         self._pool_models.clear()
         self.limits.clear()
         self.uuid_at.clear()
@@ -496,7 +485,7 @@ class Picture:
             if request.node:
                 self.dirty.nodes.add(request.node)
             for resource in self.resources_of_request[request.name]:
-                self.dirty.devices.add(resource)
+                self.dirty.claims |= self.returning[resource]
 
     def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
         for resource, gone in ((old, True), (new, False)):

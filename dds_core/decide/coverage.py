@@ -188,14 +188,18 @@ def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
     return {}
 
 
-def local_devices(picture: Picture, node: str, model: Model) -> Iterator[Found]:
-    """The devices of a model in the node's own slices, in the order of their names. A pool that is incomplete has none."""
+def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
+    """The devices of a model in the node's own slices that no claim has for itself, in the order of their names. A pool that
+    is incomplete has none."""
+    held = picture.holders.sets
     for key in sorted(picture.pools_at[node]):
         pool = picture.pools[key]
         if key[0] != model.driver or not pool.usable:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
+            if not device.shared and full in held:
+                continue
             uuid = picture.uuid_at.get(full, "")
             resource = picture.resource_with(uuid) if uuid else None
             if resource is not None:
@@ -214,8 +218,8 @@ def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
         if (r := picture.resources.get(uid)) is not None
     )
     free: list[tuple[bool, bool, DeviceKey, Found]] = []
-    for found in local_devices(picture, node, model):
-        if not found.device.shared and (picture.holders[found.key] or _held_by_old_name(picture, found)):
+    for found in _devices_left(picture, node, model):
+        if not found.device.shared and _held_by_old_name(picture, found):
             continue
         if not _available(picture, found, coming):
             continue
