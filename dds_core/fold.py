@@ -541,11 +541,21 @@ def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
         idle = at
     elif event.trigger == "taken":
         idle = 0
+        _no_longer_returning(picture, event.resource)
     key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
     resource = picture.resources.get(event.resource)
     node = resource.node if resource is not None else old.node if old is not None else ""
     model = resource.model if resource is not None else old.model if old is not None else ""
     picture.devices.put(event.resource, DeviceLife(event.target, at, node, model, idle, key))
+
+
+def _no_longer_returning(picture: Picture, uid: str) -> None:
+    """Claims that gave the device back are done with it: another has it. The last one is kept, to say why they settled."""
+    for claim in sorted(picture.returning[uid]):
+        life = picture.lives.rows[claim]
+        others = tuple(device for device in life.devices if device != uid)
+        if others:
+            picture.lives.put(claim, replace(life, devices=others))
 
 
 def _forget_device(picture: Picture, uid: str) -> None:
