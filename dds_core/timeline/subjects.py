@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from dds_core.errors import InputError
 from dds_core.events import (
+    Checkpoint,
     ClaimObserved,
     ConfigObserved,
     FabricResourceObserved,
@@ -19,14 +20,22 @@ from dds_core.events import (
     PolicyChanged,
     SliceObserved,
 )
-from dds_core.model import Claim, FabricResource, Node
+from dds_core.model import Claim, FabricResource, Node, Observed
 from dds_core.timeline.known import Known
 from dds_core.timeline.moments import Moment
 
 NAMING = frozenset(
     kind.__name__
-    for kind in (ClaimObserved, ConfigObserved, FabricResourceObserved, NodeObserved, PolicyChanged, SliceObserved)
-) | {"Checkpoint"}
+    for kind in (
+        Checkpoint,
+        ClaimObserved,
+        ConfigObserved,
+        FabricResourceObserved,
+        NodeObserved,
+        PolicyChanged,
+        SliceObserved,
+    )
+)
 """The types of events that names come from: all that has to be read to find a subject."""
 
 _SHORTEST = 6
@@ -55,29 +64,32 @@ class Directory:
     def __init__(self) -> None:
         self._names: dict[str, set[tuple[str, str]]] = {}
         self._uids: dict[tuple[str, str], set[str]] = {}
+        self._resources: dict[str, tuple[str, str]] = {}
         self._known = Known()
 
     def read(self, told: Iterable[Moment]) -> Directory:
         """Take in what is told; gives itself."""
         for moment in told:
             if moment.fact is not None:
-                self._take(moment)
+                _, row = self._known.learn(moment.fact)
+                restored = isinstance(moment.fact, Checkpoint)
+                for one in list(self._known.objects.values()) if restored else [row]:
+                    self._take(one)
+        for uid, (name, uuid) in self._resources.items():
+            self._add(("device", uuid or name), uid, name)
         for uuid in self._known.uuid_at.values():
             self._call(("device", uuid), uuid)
         return self
 
-    def _take(self, moment: Moment) -> None:
-        assert moment.fact is not None
-        _, row = self._known.learn(moment.fact)
-        rows = [row] if row is not None else list(self._known.objects.values()) if not self._names else []
-        for one in rows:
-            match one:
-                case Claim():
-                    self._add(("claim", f"{one.namespace}/{one.name}"), one.uid, one.name)
-                case FabricResource():
-                    self._add(("device", one.uuid or one.name), one.uid, one.name)
-                case Node():
-                    self._add(("node", one.name), one.uid)
+    def _take(self, row: Observed | None) -> None:
+        match row:
+            case Claim():
+                self._add(("claim", f"{row.namespace}/{row.name}"), row.uid, row.name)
+            case FabricResource():
+                former = self._resources.get(row.uid, ("", ""))
+                self._resources[row.uid] = (row.name, row.uuid or former[1])
+            case Node():
+                self._add(("node", row.name), row.uid)
 
     def _add(self, thing: tuple[str, str], uid: str, *names: str) -> None:
         self._uids.setdefault(thing, set()).add(uid)
@@ -86,6 +98,12 @@ class Directory:
 
     def _call(self, thing: tuple[str, str], name: str) -> None:
         self._names.setdefault(name, set()).add(thing)
+
+    def subjects(self) -> list[Subject]:
+        """Everything that a timeline can be told of, by kind and name."""
+        return [
+            self._subject(thing) for thing in sorted({thing for called in self._names.values() for thing in called})
+        ]
 
     def find(self, text: str) -> Subject:
         """The one thing that is called `text`. Raises NoSuchSubject or AmbiguousSubject, naming what comes near."""
@@ -97,20 +115,16 @@ class Directory:
         if len(things) > 1:
             listed = ", ".join(f"{kind} {name}" for kind, name in sorted(things)[:8])
             raise AmbiguousSubject(f"{text!r} may be {listed}", fix="give one of these in full, or a uid")
-        thing = things.pop()
+        return self._subject(things.pop())
+
+    def _subject(self, thing: tuple[str, str]) -> Subject:
         return Subject(*thing, frozenset(self._uids.get(thing, ())))
 
     def _things(self, text: str) -> set[tuple[str, str]]:
-        found = self._settled(self._names.get(text, set()))
+        found = set(self._names.get(text, ()))
         if not found and len(text) >= _SHORTEST:
-            found = self._settled({t for name, things in self._names.items() if name.startswith(text) for t in things})
+            found = {thing for name, things in self._names.items() if name.startswith(text) for thing in things}
         return found
-
-    def _settled(self, things: set[tuple[str, str]]) -> set[tuple[str, str]]:
-        """A resource is called by its own name until its UUID is known; the device is the one with the UUID."""
-        return {
-            t for t in things if not any(t != o and self._uids.get(t, {0}) <= self._uids.get(o, set()) for o in things)
-        }
 
     def _near(self, text: str) -> list[str]:
         """Full names of what is written nearly so, or contains it."""
