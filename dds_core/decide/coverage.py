@@ -169,10 +169,16 @@ def waiting_claims(picture: Picture, node: str) -> list[Claim]:
             continue
         if claim.allocation != life.allocation or uid in picture.failures or picture.node_of(claim) != node:
             continue
-        if picture.pool_results(claim.allocation):
+        if not all(_is_ready(claim, result) for _, result, _ in picture.pool_results(claim.allocation)):
             found.append((life.state != ATTACHED, claim.created, claim.namespace, claim.name, uid, claim))
     found.sort(key=lambda row: row[:5])
     return [row[5] for row in found]
+
+
+def _is_ready(claim: Claim, result: Result) -> bool:
+    """Somebody says that the device is there: the scheduler binds, and nothing has to be found or asked for."""
+    true = {c.type for c in claim.conditions if c.status == "True" and (c.driver, c.pool, c.device) == result.key}
+    return true.issuperset(result.binding)
 
 
 def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
