@@ -280,7 +280,7 @@ class ClaimsListed(_Global, frozen=True):
 
 
 class WriteDone(_Global, frozen=True):
-    """A decision was carried out; `decision` is its event id, `stream` the object it was about."""
+    """A decision was carried out; `decision` is its event id, `action` its type, `target` the object it was about."""
 
     decision: str
     action: str
@@ -393,7 +393,7 @@ class AttachOrdered(_OfCell, frozen=True):
 class Reserved(_OfClaim, frozen=True):
     """These devices are for this attempt of the claim; in the log before any signal.
 
-    `pod` and `request` name the holder when the claim itself is deleted and made anew (extended resources).
+    `pod` names the holder when the claim itself is deleted and made anew (extended resources).
     """
 
     node: str
@@ -439,7 +439,7 @@ class Steered(Decision, frozen=True):
 
 
 class ClaimFailed(_OfClaim, frozen=True):
-    """This attempt will not succeed. `cell` is what cools down: (node, model)."""
+    """This attempt will not succeed. What cools down is `model` on `node`."""
 
     cycle: int
     attempt: int
