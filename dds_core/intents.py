@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dds_core.model import Claim
+from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
 
 Reissue = set[tuple[str, str]]
@@ -32,7 +32,7 @@ def _orders(picture: Picture, unseen: Reissue) -> None:
 
 def _hand_overs(picture: Picture, unseen: Reissue) -> None:
     for uid, row in list(picture.hand_overs.rows.items()):
-        if not _told(picture.claims.get(uid), "FabricDeviceReschedule"):
+        if not _told(picture.claims.get(uid), RESCHEDULE):
             picture.hand_overs.drop(uid)
             unseen.add(("HandOver", uid))
         elif row.steered:
@@ -42,7 +42,7 @@ def _hand_overs(picture: Picture, unseen: Reissue) -> None:
 
 def _failures(picture: Picture, unseen: Reissue) -> None:
     for uid, row in list(picture.failures.rows.items()):
-        if row.signalled and not _told(picture.claims.get(row.on), "FabricDeviceFailed"):
+        if row.signalled and not _told(picture.claims.get(row.on), FAILED_CONDITION):
             picture.failures.put(uid, replace(row, signalled=False))
             unseen.add(("FailureSignalled", uid))
 

@@ -15,6 +15,16 @@ DeviceKey = tuple[str, str, str]
 """(driver, pool, device): the identity of a device in the Kubernetes API."""
 
 
+RESCHEDULE = "FabricDeviceReschedule"
+"""Failure condition by which a waiting pod is scheduled again, now that its device is on the node: the hand-over."""
+
+FAILED_CONDITION = "FabricDeviceFailed"
+"""Failure condition of a device that will not come."""
+
+FINISHED = ("Succeeded", "Failed")
+"""Phases of a pod that needs its devices no more."""
+
+
 class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Base of all structs here: immutable, compared by value, defaults left out of the JSON form."""
 

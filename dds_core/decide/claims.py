@@ -6,15 +6,13 @@ from dds_core.decide.coverage import cover
 from dds_core.decide.devices import BEING_ATTACHED
 from dds_core.decide.failures import fail_overdue
 from dds_core.decide.handover import steer
+from dds_core.decide.orders import limits_of, usable
 from dds_core.decide.work import Work
 from dds_core.events import ClaimMoved
 from dds_core.lifecycle import ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
-from dds_core.model import Allocation, Claim, Pod
+from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim, Pod
 from dds_core.picture import Picture
 from dds_core.rows import ClaimLife
-
-RESCHEDULE = "FabricDeviceReschedule"
-FINISHED = ("Succeeded", "Failed")
 
 _LONGEST_CHAIN = 8
 
@@ -207,8 +205,6 @@ def _device_settled(picture: Picture, uid: str) -> str:
 def kept_by_policy(picture: Picture, uid: str) -> bool:
     """Whether the policy never gives this idle device back: nothing detaches, it is not ours to detach, or the node's
     minimum keeps it."""
-    from dds_core.decide.orders import limits_of, usable
-
     if picture.mode == "attach":
         return True
     resource = picture.resources.rows[uid]

@@ -3,15 +3,14 @@ read back, so that the scheduler does not choose the same again."""
 
 from __future__ import annotations
 
+from dds_core.decide.handover import reschedule_entry
 from dds_core.decide.work import Work
 from dds_core.events import Alerted, ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.lifecycle import ATTACHED, claim_target
-from dds_core.model import Claim
+from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
-
-FAILED_CONDITION = "FabricDeviceFailed"
 
 
 def scheduler_of(picture: Picture, claim: Claim) -> str:
@@ -115,11 +114,10 @@ def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Ent
     if claim.uid not in picture.hand_overs:
         return ()
     true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
-    message = "the device is attached to the node; the pod is scheduled again to use it"
     return tuple(
-        Entry(*result.key, "FabricDeviceReschedule", "DeviceAttached", message, result.share)
+        reschedule_entry(result)
         for _, result, _ in picture.pool_results(claim.allocation)
-        if (*result.key, "FabricDeviceReschedule") in true and result.device != beside.device
+        if (*result.key, RESCHEDULE) in true and result.device != beside.device
     )
 
 

@@ -21,12 +21,10 @@ from dds_core.events import (
     Steered,
 )
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import Claim, Node, Pod, Taint, Toleration
+from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result, Taint, Toleration
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
-
-RESCHEDULE = "FabricDeviceReschedule"
 
 
 def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
@@ -123,7 +121,7 @@ def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | 
     while queue:
         one = queue.pop(0)
         for pod in picture.pods_of(one):
-            if pod.uid in pods or pod.phase in ("Succeeded", "Failed"):
+            if pod.uid in pods or pod.phase in FINISHED:
                 continue
             if pod.node or pod.deleting:
                 return None
@@ -174,11 +172,14 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
             if ("Alerted", f"{claim.uid}:NoWayToHandOver") not in work.picture.shown:
                 work.want(Alerted(of=claim.uid, reason="NoWayToHandOver", text=text, mode=work.picture.mode))
             return None
-        message = "the device is attached to the node; the pod is scheduled again to use it"
-        entries.append(
-            Entry(result.driver, result.pool, result.device, RESCHEDULE, "DeviceAttached", message, result.share)
-        )
+        entries.append(reschedule_entry(result))
     return Signal(claim.uid, tuple(entries))
+
+
+def reschedule_entry(result: Result) -> Entry:
+    """Our word on one device of a claim that is handed over."""
+    message = "the device is attached to the node; the pod is scheduled again to use it"
+    return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
 
 def _ready_label_stands(work: Work, node: Node, claims: list[Claim]) -> bool:
