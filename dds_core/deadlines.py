@@ -47,6 +47,8 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
 
 
 def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
+    if uid not in picture.resources:
+        return
     life, fence = picture.devices.get(uid), picture.fences.get(uid)
     if life is not None and life.state == IDLE and fence is None:
         yield Deadline(idle_due(picture, uid), "idle", uid)

@@ -121,7 +121,7 @@ def _forget_claim(picture: Picture, uid: str) -> None:
 
 def _forget_rejections(picture: Picture, uid: str) -> None:
     if picture.rejections:
-        picture.rejections = {told for told in picture.rejections if told[0] != uid}
+        picture.replace_rejections({told for told in picture.rejections if told[0] != uid})
 
 
 def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
@@ -151,8 +151,11 @@ def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
 
 
 def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
+    old = picture.requests.get(event.uid)
     _observed(picture, event, at)
-    _order_met(picture, picture.requests.rows[event.uid])
+    request = picture.requests.rows[event.uid]
+    _order_met(picture, request)
+    _order_overtaken(picture, request, old.size if old is not None else 0)
 
 
 def _order_met(picture: Picture, request: AttachRequest) -> None:
@@ -161,6 +164,23 @@ def _order_met(picture: Picture, request: AttachRequest) -> None:
     order = picture.orders.get(cell)
     if order is not None and order.request == request.name and order.size == request.size:
         picture.orders.drop(cell)
+
+
+def _order_overtaken(picture: Picture, request: AttachRequest, before: int) -> None:
+    """Somebody else took the size beyond what we ordered: our intent is void, or the next order would undo theirs."""
+    order = picture.orders.get((request.node, request.model))
+    if order is None or order.request != request.name:
+        return
+    if request.size > max(order.size, before) or request.size < order.size <= before:
+        picture.orders.drop((request.node, request.model))
+        _detach_void(picture, request.name)
+
+
+def _detach_void(picture: Picture, request: str) -> None:
+    """The size was not lowered after all: it may be ordered again."""
+    for uid, fence in list(picture.fences.rows.items()):
+        if fence.request == request and fence.ordered:
+            picture.fences.put(uid, replace(fence, ordered=False))
 
 
 def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None:
@@ -291,6 +311,8 @@ def _void(picture: Picture, action: str, target: str) -> None:
                 if order.request == target:
                     picture.orders.drop(cell)
                     picture.dirty.nodes.add(cell[0])
+            if action == "DetachOrdered":
+                _detach_void(picture, target)
         case "HandOver":
             picture.hand_overs.drop(target)
             picture.dirty.claims.add(target)

@@ -122,7 +122,7 @@ class Picture:
         self.hand_overs: Table[str, HandOverRow] = Table(journal)
         self.failures: Table[str, Failure] = Table(journal, self._failure_changed)
         self.cooling: Table[Cell, Cooling] = Table(journal, self._cell_changed)
-        self.fences: Table[str, Fence] = Table(journal)
+        self.fences: Table[str, Fence] = Table(journal, self._fence_changed)
         self.refusals: Table[tuple[str, str], Refusal] = Table(journal)
         self.timeouts: Table[str, Timeout] = Table(journal)
         self.labelled: Table[tuple[str, str], str] = Table(journal)
@@ -302,6 +302,13 @@ class Picture:
     def promised(self, uuid: str) -> frozenset[str] | set[str]:
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_uuid[uuid] if self.live else self.ready_uuid[uuid]
+
+    def replace_rejections(self, told: set[tuple[str, str, str]]) -> None:
+        """They are no table, and a life that ends within a trial forgets some."""
+        before = self.rejections
+        if self.journal.on:
+            self.journal.changes.append(lambda: setattr(self, "rejections", before))
+        self.rejections = told
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -551,6 +558,9 @@ class Picture:
         if new is not None:
             self.failed_at.add(new.node, claim)
             self.dirty.nodes.add(new.node)
+
+    def _fence_changed(self, resource: str, old: Fence | None, new: Fence | None) -> None:
+        self.dirty.devices.add(resource)
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(new or old, Cooling):

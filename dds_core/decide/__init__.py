@@ -31,7 +31,7 @@ def settle(picture: Picture, at: int) -> Work:
     """
     work = Work(picture, at)
     if not picture.synced:
-        picture.dirty.clear()
+        work.touched.add(picture.dirty.take())
         return work
     for _ in range(_ROUNDS):
         if not picture.dirty:

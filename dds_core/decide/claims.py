@@ -155,7 +155,8 @@ def _devices_left_by(picture: Picture, uid: str, life: ClaimLife) -> tuple[str, 
 
 
 def _still_coming(picture: Picture, uid: str, life: ClaimLife) -> list[str]:
-    taken = {uid for other in cover(picture, life.node) if other.claim.uid != uid for uid in other.resources}
+    others = (one for one in cover(picture, life.node) if one.claim.uid != uid)
+    taken = {resource for one in others for resource in one.resources}
     models = [model.model for _, _, model in picture.pool_results(life.allocation)]
     coming = [
         resource

@@ -114,7 +114,7 @@ def told(picture: Picture, claim: Claim) -> bool:
 
 def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
     """The pods that must give way together and their claims that wait for pool devices, in pod order; None while one of
-    them cannot: a claim that is not attached, a pod that runs."""
+    them cannot: a claim that is not attached or for which nothing is kept, a pod that runs."""
     pods: dict[str, Pod] = {}
     claims: dict[str, Claim] = {claim.uid: claim}
     queue = [claim]
@@ -134,6 +134,8 @@ def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | 
     for one in waiting:
         life = picture.lives.get(one.uid)
         if life is None or life.state != ATTACHED or life.allocation != one.allocation:
+            return None
+        if not (picture.reservations_for[one.uid] if picture.live else life.promises):
             return None
     return list(pods.values()), waiting
 

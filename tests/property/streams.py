@@ -1,0 +1,54 @@
+"""What hypothesis draws: streams of moves, modes and policies; and how much of it.
+
+`QUICK` draws the same examples every time, so that `make test` says the same twice; `SOAK` draws others each time and says
+how to repeat a failure.
+"""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+
+from tests.property.actors import ACTORS
+from tests.property.cluster import VERBS, Move
+from tests.property.run import ENGINE, POLICIES
+
+_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+QUICK = settings(
+    max_examples=60,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=_PATIENT,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+)
+SOAK = settings(max_examples=3000, database=None, deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+
+_small = st.integers(0, 7)
+modes = st.sampled_from(("observe", "attach", "detach"))
+policies = st.integers(0, len(POLICIES) - 1)
+
+_OFTEN = ["claim", "pod", "allocate from the pool", "allocate from the pool", "request", "resource", "resource state"]
+_OFTEN += ["resource state", "local device", "local device", "wait", "write", "write", "allocate on the node"]
+
+
+def _moves(verbs: list[str], most: int) -> st.SearchStrategy[list[Move]]:
+    move = st.builds(Move, st.sampled_from(verbs), _small, _small, _small)
+    return st.lists(move, min_size=most // 2, max_size=most)
+
+
+def chaos(most: int) -> st.SearchStrategy[list[Move]]:
+    """Anything at all, in any order."""
+    return _moves([*VERBS, *ENGINE, *_OFTEN], most)
+
+
+def objects(most: int) -> st.SearchStrategy[list[Move]]:
+    """Anything at all that happens to objects."""
+    return _moves([*VERBS, *(verb for verb in _OFTEN if verb in VERBS)], most)
+
+
+def cooperation(most: int) -> st.SearchStrategy[list[Move]]:
+    """Mostly everybody doing their work, and now and then something else."""
+    work = ["submit", "schedule", "schedule", "schedule", "operate", "operate", "attach", "attach", "attach", "write"]
+    return _moves([*(work * 4), *(["write", "wait"] * 6), *(["finish"] * 3), *ACTORS, *ENGINE, *VERBS], most)

@@ -1,0 +1,93 @@
+"""Streams that once broke an invariant, as they were found and made small; each id tells the fault."""
+
+import pytest
+
+from tests.property.cluster import Move
+from tests.property.run import Run
+
+FOUND = {
+    "a claim that is deleted while another waits on its node": (
+        "attach",
+        0,
+        [
+            Move("claim", 1),
+            Move("submit"),
+            Move("pod", 0, 1),
+            Move("allocate from the pool", 0, 0, 5),
+            Move("schedule", 1, 1),
+            Move("finish"),
+        ],
+    ),
+    "a claim that somebody else called ready is told to give way with its pod's other claim": (
+        "detach",
+        0,
+        [
+            Move("submit"),
+            Move("schedule", 0, 1, 7),
+            Move("request", 1),
+            Move("claim"),
+            Move("operate"),
+            Move("attach"),
+            Move("allocate from the pool", 1, 3, 6),
+            Move("attach"),
+            Move("consumers", 1),
+            Move("condition"),
+        ],
+    ),
+    "what a claim waited for before a restart stays on the agenda after it is gone": (
+        "detach",
+        0,
+        [Move("submit"), Move("schedule"), Move("restart"), Move("config gone")],
+    ),
+    "a device waits for its removal although its resource is gone": (
+        "detach",
+        0,
+        [Move("resource"), Move("attach"), Move("attach"), Move("restart"), Move("resource gone")],
+    ),
+    "decide forgets a rejection for good": (
+        "detach",
+        0,
+        [Move("submit"), Move("rejected"), Move("schedule"), Move("claim gone")],
+    ),
+    "an order that somebody has overtaken lowers the size": (
+        "attach",
+        0,
+        [
+            Move("submit"),
+            Move("allocate from the pool", 0, 7, 4),
+            Move("request", 0, 1, 4),
+            Move("resource"),
+            Move("attach"),
+        ],
+    ),
+    "a fence that was confirmed stays on the agenda": (
+        "detach",
+        0,
+        [
+            Move("submit"),
+            Move("request", 1, 0, 4),
+            Move("allocate oddly"),
+            Move("capabilities", 1),
+            Move("operate"),
+            Move("write"),
+            Move("operate", 1),
+            Move("operate"),
+            Move("resource"),
+            Move("stale"),
+            Move("attach", 2),
+            Move("attach", 6),
+            Move("wait", 7),
+            Move("attach", 5),
+            Move("wait", 3),
+            Move("allocate oddly", 0, 0, 1),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("found", FOUND.values(), ids=FOUND.keys())
+def test_what_once_broke_an_invariant(found: tuple[str, int, list[Move]]) -> None:
+    mode, policy, moves = found
+    run = Run(mode, policy, thorough=True)
+    run.play(moves)
+    run.wait(4000)
