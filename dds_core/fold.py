@@ -268,6 +268,8 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
             picture.dirty.nodes.add(event.of.partition("/")[0])
         case "retry" | "detaches" | "prewarm":
             picture.dirty.everything = True
+        case "reservation":
+            picture.dirty.nodes |= {picture.reservations.rows[key].node for key in picture.reservations_for[event.of]}
         case _:
             picture.dirty.claims.add(event.of)
             life = picture.lives.get(event.of)
@@ -343,7 +345,8 @@ def _nothing(picture: Picture, event: Event, at: int) -> None:
 
 
 def _attach_ordered(picture: Picture, event: e.AttachOrdered, at: int) -> None:
-    picture.orders.put((event.node, event.model), Order(event.request, event.size, at))
+    more = max(0, event.size - (event.previous or 0))
+    picture.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
     if event.reason == "prewarm":
         picture.passed.put(("prewarm", ""), at)
 
@@ -363,7 +366,8 @@ def _reserved(picture: Picture, event: e.Reserved, at: int) -> None:
 
 
 def _reservation_dropped(picture: Picture, event: e.ReservationDropped, at: int) -> None:
-    _drop_reservation(picture, event.claim)
+    for key in sorted(picture.reservations_for[event.claim]):  # also the pod's, whose claim may be gone
+        picture.reservations.drop(key)
 
 
 def _drop_reservation(picture: Picture, claim_uid: str) -> None:
@@ -472,11 +476,21 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
         _restart_idle_clocks(picture, old, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         picture.hand_overs.drop(event.claim)
-        _drop_reservation(picture, event.claim)
+        if not _made_again(picture, event, claim):
+            _drop_reservation(picture, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
         picture.failures.drop(event.claim)
     if event.target == "Released" and claim is None:
         _forget_claim(picture, event.claim)
+
+
+def _made_again(picture: Picture, event: e.ClaimMoved, claim: Claim | None) -> bool:
+    """Whether this is the claim of an extended resource that the scheduler deleted at the hand-over and made again for the
+    same pod and node: what stands ready for the pod is still for it."""
+    if claim is None or not claim.extended or (event.trigger, event.source) != ("allocated_pool", ""):
+        return False
+    row = picture.reservations.get(f"pod:{claim.owner}")
+    return row is not None and row.node == picture.node_of(claim)
 
 
 def _restart_idle_clocks(picture: Picture, life: ClaimLife, at: int) -> None:

@@ -175,6 +175,7 @@ class Picture:
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
+        self.units_ordered = 0
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
         self.waiting_at: Index[str, str] = Index()
@@ -563,6 +564,10 @@ class Picture:
         self.dirty.devices.add(resource)
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
+        if isinstance(old, Order):
+            self.units_ordered -= old.more
+        if isinstance(new, Order):
+            self.units_ordered += new.more
         if isinstance(new or old, Cooling):
             (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
         self.dirty.nodes.add(cell[0])

@@ -58,11 +58,12 @@ class Reservation(Record, frozen=True):
 
 
 class Order(Record, frozen=True):
-    """Our standing intent for the request of a cell: the size last ordered, and when."""
+    """Our standing intent for the request of a cell: the size last ordered, when, and how many devices more it asks for."""
 
     request: str
     size: int
     since: int
+    more: int = 0
 
 
 class HandOverRow(Record, frozen=True):

@@ -146,7 +146,7 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
         return
     for name, count in needed.items():
         cells[name].size += count
-        cells[name].granted.append(claim.uid)
+        cells[name].granted += [claim.uid] * count
 
 
 def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) -> tuple[str, str] | None:
@@ -203,7 +203,7 @@ def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
     """Whether the pool shows so many free devices, the operator can be asked, and the fabric can keep up."""
     if cell.leaving is not None and cell.own is None:
         return False
-    if len(picture.under_way) + len(picture.orders) + len(cell.granted) >= in_flight_cap(picture):
+    if len(picture.under_way) + picture.units_ordered + len(cell.granted) >= in_flight_cap(picture):
         return False
     asked = cell.size - (cell.own.size if cell.own is not None else 0)
     shown = published_free(picture, node, cell.model)
