@@ -63,7 +63,7 @@ def apply(picture: Picture, event: Event, at: int) -> Picture:
 
 def shown_key(decision: e.Decision) -> tuple[str, str]:
     """What a later decision must have in common with this one to take its place."""
-    cell = f"{decision.node}/{decision.model}" if isinstance(decision, e._OfCell) else decision.subject
+    cell = f"{decision.node}/{decision.model}" if isinstance(decision, e.OfCell) else decision.subject
     if isinstance(decision, e.Alerted):
         cell = f"{decision.of}:{decision.reason}"
     return (type(decision).__name__, cell)

@@ -1,0 +1,228 @@
+"""Decisions: what is wanted. Each carries all that its writer needs, and the mode it was decided in."""
+
+from __future__ import annotations
+
+from dds_core.events.base import SCALER, Decision
+from dds_core.model import Record
+
+
+class Promise(Record, frozen=True):
+    """One result of a claim's allocation and the device attached for it. `device` is the device's name on its node."""
+
+    result: int
+    uuid: str
+    driver: str
+    pool: str
+    device: str
+
+
+class Entry(Record, frozen=True):
+    """One status.devices entry that we own: the allocated device and the condition set on it."""
+
+    driver: str
+    pool: str
+    device: str
+    condition: str
+    reason: str
+    message: str
+    share: str = ""
+
+
+class Signal(Record, frozen=True):
+    """The full set of our entries on one claim."""
+
+    claim: str
+    entries: tuple[Entry, ...]
+
+
+class OfClaim(Decision, frozen=True):
+    claim: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.claim
+
+
+class OfCell(Decision, frozen=True):
+    """About one model on one node."""
+
+    node: str
+    model: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return SCALER
+
+
+class AttachOrdered(OfCell, frozen=True):
+    """Create a ComposabilityRequest (`previous` None) or raise its size. `claims` are those it is for."""
+
+    request: str
+    type: str
+    size: int
+    reason: str
+    previous: int | None = None
+    uid: str = ""
+    claims: tuple[str, ...] = ()
+
+
+class Reserved(OfClaim, frozen=True):
+    """These devices are for this attempt of the claim; in the log before any signal.
+
+    `pod` names the holder when the claim itself is deleted and made anew (extended resources).
+    """
+
+    node: str
+    cycle: int
+    attempt: int
+    promises: tuple[Promise, ...]
+    pod: str = ""
+
+
+class ReservationDropped(OfClaim, frozen=True):
+    """The devices promised to the claim are free for others again; `reason` says why."""
+
+    reason: str
+
+
+class HandOver(Decision, frozen=True):
+    """Tell the scheduler to schedule the pod again: every pool claim of the group in one batch."""
+
+    pod: str
+    node: str
+    steering: str
+    signals: tuple[Signal, ...]
+    mode: str
+    cause: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.signals[0].claim
+
+
+class Steered(Decision, frozen=True):
+    """Nominate the node for the pod, then clear the allocations of the signalled claims (hand-over mode `clear`)."""
+
+    pod: str
+    node: str
+    claims: tuple[str, ...]
+    mode: str
+    cause: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.pod
+
+
+class ClaimFailed(OfClaim, frozen=True):
+    """This attempt will not succeed. What cools down is `model` on `node`."""
+
+    cycle: int
+    attempt: int
+    reason: str
+    message: str
+    node: str
+    model: str = ""
+
+
+class FailureSignalled(OfClaim, frozen=True):
+    """Set FabricDeviceFailed on the first not-ready own result."""
+
+    attempt: int
+    signal: Signal
+
+
+class CoolDown(OfCell, frozen=True):
+    """Keep the scheduler from choosing this model on this node until the instant `until`."""
+
+    until: int
+    reason: str
+
+
+class CoolDownOver(OfCell, frozen=True):
+    """The model may be chosen from the pool on this node again."""
+
+
+class NodeLabelled(Decision, frozen=True):
+    """Set (a value) or remove (None) labels of ours on a node."""
+
+    node: str
+    labels: dict[str, str | None]
+    mode: str
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return self.node
+
+
+class OfDevice(Decision, frozen=True):
+    """About one FabricResource, by its uid."""
+
+    resource: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.resource
+
+
+class VictimMarked(OfDevice, frozen=True):
+    """Annotate the resource as the next to go and taint its device where rules are obeyed. Starts the fence."""
+
+    name: str
+    node: str
+    model: str
+    uuid: str
+    driver: str
+    pool: str
+    device: str
+    reason: str
+    idle_since: int = 0
+    taint: bool = False
+
+
+class VictimUnmarked(OfDevice, frozen=True):
+    """Take the mark, and the taint where there is one, off a device that may not go after all."""
+
+    name: str
+    reason: str
+    taint: bool = False
+
+
+class ClaimsListWanted(OfDevice, frozen=True):
+    """The fence has settled: confirm it with a consistent LIST of claims."""
+
+    fenced: int
+
+
+class DetachOrdered(OfCell, frozen=True):
+    """Lower the size of the request by exactly the marked victims."""
+
+    request: str
+    uid: str
+    size: int
+    previous: int
+    victims: tuple[str, ...]
+
+
+class UsedStamped(OfDevice, frozen=True):
+    """Write the last-used annotation: the device was released at `at`."""
+
+    name: str
+    at: int
+
+
+class Alerted(Decision, frozen=True):
+    """Something a person should look at."""
+
+    of: str
+    reason: str
+    text: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.of
