@@ -12,9 +12,11 @@ from dds_core.timeline.known import Known
 
 
 def decision_words(decision: Decision, known: Known) -> str:
-    """One sentence, "dds would …" when it was decided in mode observe."""
+    """One sentence, "dds would …" when it was decided in mode observe, "again" when it was issued again after a start."""
     phrase = _PHRASES[type(decision)](decision, known)
-    return f"dds would {phrase}" if getattr(decision, "mode", "") == "observe" else f"dds decided to {phrase}"
+    if getattr(decision, "mode", "") == "observe":
+        return f"dds would {phrase}"
+    return f"dds decided {'again ' if getattr(decision, 'reissued', False) else ''}to {phrase}"
 
 
 def _names(uids: tuple[str, ...], known: Known) -> str:

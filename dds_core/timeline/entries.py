@@ -109,8 +109,8 @@ class Teller:
                 words = fact_words(moment.fact, pair, self._known)
                 self._pending += [Note(moment.at, ACT if act else FACT, text) for text in words]
         if moment.erased:
-            text = f"{moment.erased} event{'s' if moment.erased > 1 else ''} from position {moment.position} on were erased"
-            self._pending.append(Note(moment.at, ERASED, text))
+            many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
+            self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
 
     def _take(self, event: Event, moment: Moment, entries: list[Entry]) -> None:
         if isinstance(event, Transition):

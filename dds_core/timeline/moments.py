@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dds_core.engine import Step
-from dds_core.events import Decision, Event, Transition
+from dds_core.events import TYPES, Decision, Event, Fact, Transition
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.replay import event_of
 
@@ -41,20 +41,20 @@ def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
 
 
 def moments(rows: Iterable[Envelope] | Iterable[LeanEvent]) -> Iterator[Moment]:
-    """The moments of a log. A group begins with its fact, and nothing else in it is one, so lean rows will do; a group
-    whose fact was erased is joined to the one before it."""
+    """The moments of a log. A group begins with its fact, and nothing else in it is one, so lean rows will do; types are
+    kept when data are erased."""
     current: Moment | None = None
     for row in rows:
         if row.type == LOG_OPENED:
             continue
         event = event_of(row)
-        if current is not None and event is None:
-            current = current._replace(erased=current.erased + 1)
-        elif current is not None and isinstance(event, Decision | Transition):
-            current.caused.append(event)
-        else:
+        if current is None or not issubclass(TYPES.get(row.type, Fact), Decision | Transition):
             if current is not None:
                 yield current
-            current = Moment(row.position, row.occurred_at, event, [], 1 if event is None else 0)
+            current = Moment(row.position, row.occurred_at, event, [], int(event is None))
+        elif event is None:
+            current = current._replace(erased=current.erased + 1)
+        else:
+            current.caused.append(event)
     if current is not None:
         yield current

@@ -1,0 +1,225 @@
+"""Every event has words, and they name things, not uids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.events import TYPES, Decision
+from dds_core.model import (
+    Allocation,
+    AttachRequest,
+    Claim,
+    ClaimRequest,
+    Condition,
+    Config,
+    Consumer,
+    Device,
+    DeviceClass,
+    FabricResource,
+    Model,
+    Node,
+    Observed,
+    Pod,
+    Result,
+    Slice,
+    Taint,
+    TaintRule,
+)
+from dds_core.timeline.decisions import decision_words
+from dds_core.timeline.facts import fact_words
+from dds_core.timeline.known import Known
+
+MODEL = Model(1, "A100 40G", "nvidia-a100-40", "gpu.nvidia.com")
+RESULT = Result("r0", "gpu.nvidia.com", "pool-fabric1", "gpu-0")
+
+
+def tell(*versions: Observed, known: Known | None = None) -> list[str]:
+    """The sentences of the last of several versions of an object."""
+    known = known if known is not None else Known()
+    words: list[str] = []
+    before: Observed | None = None
+    for after in versions:
+        fact = e.difference(before, after)
+        assert fact is not None
+        words = fact_words(fact, known.learn(fact), known)
+        before = after
+    return words
+
+
+CLAIM = Claim("c", "ns", "train", requests=(ClaimRequest("r0", ("a100", "h100"), 2),))
+POD = Pod("p", "ns", "job", scheduler="default-scheduler")
+RESOURCE = FabricResource("r", "gpu-x", "req", model="A100", node="node0")
+NODE = Node("n", "node0", labels={"a": "1", "b": "2"})
+ATTACHED = AttachRequest("q", "req", model="A100", node="node0", size=1)
+SLICE = Slice("s", "s", "gpu.nvidia.com", "node0", node="node0", devices={"gpu-0": Device({"uuid": "GPU-1"})})
+
+
+@pytest.mark.parametrize(
+    ("versions", "words"),
+    [
+        ((CLAIM,), ["claim ns/train asks for 2 of a100 or h100"]),
+        ((Claim("c", "ns", "train"),), ["claim ns/train is there"]),
+        (
+            (CLAIM, replace(CLAIM, allocation=Allocation((replace(RESULT, consumed={"bw": "3Gi"}),), "node0"))),
+            ["claim ns/train: allocated gpu-0 of pool pool-fabric1 (bw 3Gi) on node0"],
+        ),
+        (
+            (replace(CLAIM, allocation=Allocation((RESULT,))), CLAIM),
+            ["claim ns/train: its allocation was cleared"],
+        ),
+        (
+            (CLAIM, replace(CLAIM, consumers=(Consumer("p", "job"),))),
+            ["claim ns/train: reserved for pod job"],
+        ),
+        ((replace(CLAIM, consumers=(Consumer("p"),)), CLAIM), ["claim ns/train: reserved for nobody any more"]),
+        (
+            (CLAIM, replace(CLAIM, conditions=(Condition("d", "p", "gpu-0", "Ready", "True", reason="Why"),))),
+            ["claim ns/train: condition Ready=True on gpu-0 (Why)"],
+        ),
+        (
+            (replace(CLAIM, conditions=(Condition("d", "p", "gpu-0", "Ready", "True"),)), CLAIM),
+            ["claim ns/train: condition Ready on gpu-0 was taken away"],
+        ),
+        ((CLAIM, replace(CLAIM, deleting=True)), ["claim ns/train is being deleted"]),
+        ((POD,), ["pod ns/job is there, for scheduler default-scheduler"]),
+        ((POD, replace(POD, nominated="node0")), ["pod ns/job is nominated to node0"]),
+        ((replace(POD, nominated="node0"), POD), ["pod ns/job: its nomination was taken back"]),
+        ((POD, replace(POD, waiting="Unschedulable")), ["pod ns/job waits: Unschedulable"]),
+        ((replace(POD, waiting="Unschedulable"), POD), ["pod ns/job is tried again"]),
+        ((POD, replace(POD, node="node0", phase="Running")), ["pod ns/job is bound to node0", "pod ns/job is Running"]),
+        ((POD, replace(POD, deleting=True)), ["pod ns/job is being deleted"]),
+        ((RESOURCE,), ["resource gpu-x was made: one A100 for node0, for request req"]),
+        (
+            (RESOURCE, replace(RESOURCE, uuid="GPU-1", state="Online")),
+            ["resource gpu-x is device GPU-1", "resource gpu-x is Online"],
+        ),
+        ((RESOURCE, replace(RESOURCE, error="no port")), ["resource gpu-x reports: no port"]),
+        ((replace(RESOURCE, error="no port"), RESOURCE), ["resource gpu-x reports no error any more"]),
+        ((replace(RESOURCE, marked=True), RESOURCE), ["resource gpu-x is no longer marked to be detached"]),
+        ((replace(RESOURCE, uuid="GPU-1"), RESOURCE), ["resource gpu-x names no device any more"]),
+        ((RESOURCE, replace(RESOURCE, deleting=True)), ["resource gpu-x is being deleted"]),
+        ((ATTACHED, replace(ATTACHED, size=3)), ["request req was raised from 1 to 3"]),
+        ((ATTACHED, replace(ATTACHED, error="bad")), ["request req reports: bad"]),
+        ((replace(ATTACHED, error="bad"), ATTACHED), ["request req reports no error any more"]),
+        ((ATTACHED, replace(ATTACHED, state="Running")), ["request req is Running"]),
+        ((ATTACHED, replace(ATTACHED, deleting=True)), ["request req is being deleted"]),
+        ((SLICE,), ["node0 lists gpu-0 (GPU-1)"]),
+        ((SLICE, replace(SLICE, devices={})), ["node0 no longer lists gpu-0 (GPU-1)"]),
+        (
+            (
+                SLICE,
+                replace(SLICE, devices={"gpu-0": Device({"uuid": "GPU-1"}, taints=(Taint("k", "v", "NoSchedule"),))}),
+            ),
+            ["node0: device gpu-0 is tainted k=v:NoSchedule"],
+        ),
+        (
+            (Slice("s", "s", "d", "pool-fabric1", devices={f"gpu-{n}": Device() for n in range(9)}),),
+            ["pool pool-fabric1 lists 9 devices (gpu-0 … gpu-8)"],
+        ),
+        ((NODE,), ["node node0 is there"]),
+        (
+            (NODE, replace(NODE, labels={"a": "9"})),
+            ["node node0: label a=9", "node node0: label b was taken off"],
+        ),
+        ((replace(NODE, unschedulable=True), NODE), ["node node0 is open for pods again"]),
+        ((NODE, replace(NODE, taints=(Taint("k", "", "NoSchedule"),))), ["node node0 is tainted k:NoSchedule"]),
+        ((NODE, replace(NODE, deleting=True)), ["node node0 is being deleted"]),
+        ((Config("cm", models=(MODEL,), mode="observe"),), ["the ConfigMap knows A100 40G; mode observe"]),
+        (
+            (TaintRule("t", "rule", "gpu.nvidia.com", taint=Taint("k", "", "NoExecute")),),
+            ["taint rule rule puts k:NoExecute on gpu.nvidia.com/*/*"],
+        ),
+        ((DeviceClass("dc", "a100"),), []),
+    ],
+)
+def test_a_change_is_told_in_sentences(versions: tuple[Observed, ...], words: list[str]) -> None:
+    assert tell(*versions) == words
+
+
+def test_what_is_gone_is_told_by_its_name() -> None:
+    known = Known()
+    tell(CLAIM, known=known)
+    gone = e.ClaimGone("c")
+    assert fact_words(gone, known.learn(gone), known) == ["claim ns/train is gone"]
+    assert known.name("c") == "ns/train"
+    unknown = e.PodGone("nobody")
+    assert fact_words(unknown, known.learn(unknown), known) == []
+
+
+@pytest.mark.parametrize(
+    ("fact", "words"),
+    [
+        (e.Started("1.0", "f", 1, 3, "observe"), "dds 1.0 started in mode observe, epoch 3"),
+        (e.PolicyChanged({"mode": "attach"}), "the policy was set, mode attach"),
+        (e.Capabilities("v1beta2"), "the API serves taint rules v1beta2"),
+        (e.Capabilities(), "the API serves no taint rules"),
+        (e.Synced(), "all resources were listed"),
+        (e.Stale("pods", 90), "nothing was heard of pods for 90 s; deadlines wait"),
+        (e.ClaimsListed("c", 1), "all claims were listed for the fence of ns/train"),
+        (e.WriteDone("id", "HandOver", "c"), "HandOver of ns/train was carried out"),
+        (e.Superseded("id", "HandOver", "c"), "HandOver of ns/train was dropped for a newer decision"),
+        (e.DeadlinePassed("budget", "c", 5), "the time for the attach is used up (ns/train)"),
+        (e.Rejected("Pod", "p", "job", "spec", "is odd", "ns"), "Pod ns/job is not as expected: spec is odd"),
+        (e.Rejected("Node", "n", "node0", "spec", "is odd"), "Node node0 is not as expected: spec is odd"),
+    ],
+)
+def test_a_fact_about_ourselves_is_told(fact: e.Event, words: str) -> None:
+    known = Known()
+    tell(CLAIM, known=known)
+    assert fact_words(fact, known.learn(fact), known) == [words]
+
+
+SIGNAL = e.Signal("c", (e.Entry("d", "p", "gpu-0", "FabricDeviceReschedule", "r", "m"),))
+PROMISE = e.Promise(0, "GPU-1", "d", "p", "gpu-0")
+DECISIONS: list[tuple[Any, str]] = [
+    (e.AttachOrdered("node0", "A100", "attach", "req", "gpu", 1, "demand", None, "", ("c",)), "make request req: 1 of"),
+    (
+        e.AttachOrdered("node0", "A100", "attach", "req", "gpu", 2, "prewarm", 1),
+        "raise request req from 1 to 2 of A100",
+    ),
+    (e.Reserved("c", "attach", "node0", 1, 1, (PROMISE,)), "promise GPU-1 to ns/train"),
+    (e.ReservationDropped("c", "attach", "late"), "take back what was promised to ns/train: late"),
+    (
+        e.HandOver("p", "node0", "clear", (SIGNAL,), "attach"),
+        "set FabricDeviceReschedule on gpu-0 of ns/train, so that",
+    ),
+    (e.Steered("p", "node0", ("c",), "attach"), "nominate node0 for pod p and clear the allocation of ns/train"),
+    (
+        e.ClaimFailed("c", "attach", 1, 1, "AttachFailed", "no", "node0"),
+        "give up this attempt of ns/train: AttachFailed: no",
+    ),
+    (e.FailureSignalled("c", "attach", 1, SIGNAL), "set FabricDeviceReschedule on gpu-0 of ns/train, so that the"),
+    (e.CoolDown("node0", "A100", "attach", 0, "no"), "keep the scheduler from A100 on node0 until 00:00:00.000: no"),
+    (e.CoolDownOver("node0", "A100", "attach"), "let the scheduler choose A100 on node0 again"),
+    (e.NodeLabelled("node0", {"a": "1", "b": None}, "attach", "x"), "label node0 with a=1 and take b off node0: x"),
+    (
+        e.VictimMarked("r", "detach", "gpu-x", "node0", "A100", "GPU-1", "d", "p", "g", "idle"),
+        "mark GPU-1 on node0 to go",
+    ),
+    (e.VictimUnmarked("r", "detach", "gpu-x", "wanted"), "take the mark off gpu-x: wanted"),
+    (e.ClaimsListWanted("r", "detach", 1), "list all claims, to be sure that nobody holds r"),
+    (
+        e.DetachOrdered("node0", "A100", "detach", "req", "u", 0, 1, ("r",)),
+        "lower request req from 1 to 0, so that r goes",
+    ),
+    (e.UsedStamped("r", "detach", "gpu-x", 1), "note on gpu-x when it was last used"),
+    (e.Alerted("c", "Odd", "look", "attach"), "call a person: Odd: look"),
+]
+
+
+@pytest.mark.parametrize(("decision", "words"), DECISIONS)
+def test_a_decision_is_told(decision: Decision, words: str) -> None:
+    known = Known()
+    tell(CLAIM, known=known)
+    assert decision_words(decision, known).startswith(f"dds decided to {words}")
+    assert decision_words(replace(decision, mode="observe"), known).startswith(f"dds would {words}")
+    assert decision_words(replace(decision, reissued=True), known).startswith(f"dds decided again to {words}")
+
+
+def test_no_decision_is_without_words() -> None:
+    kinds = {kind for kind in TYPES.values() if issubclass(kind, Decision)}
+    assert kinds == {type(decision) for decision, _ in DECISIONS}
