@@ -1,0 +1,93 @@
+"""Instants, URLs and policy files as people write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dds_commands.parameters import as_url, instant, policy_from, without_password
+from dds_core.errors import InputError, PolicyError
+
+DAY = 1_795_219_200_000_000  # 2026-11-21T00:00Z
+HOUR = 3_600_000_000
+SPAN = (DAY + HOUR, DAY + 3 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-21T02:00:00Z", DAY + 2 * HOUR),
+        ("2026-11-21T02:00:00.000001Z", DAY + 2 * HOUR + 1),
+        ("2026-11-21T03:00:00+01:00", DAY + 2 * HOUR),
+        ("2026-11-21 02:00:00", DAY + 2 * HOUR),
+        ("02:00:00", DAY + 2 * HOUR),
+        ("2:00:00.5", DAY + 2 * HOUR + 500_000),
+        ("02:00:00.000001", DAY + 2 * HOUR + 1),
+        ("23:00:00", DAY + 23 * HOUR),
+    ],
+)
+def test_an_instant_is_rfc_3339_or_a_time_of_the_sources_day(text: str, at: int) -> None:
+    assert instant(text, SPAN) == at
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "25:00:00", "02:00", "2026-13-01T00:00:00Z"])
+def test_what_is_no_instant_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(InputError, match=r"write 2026-11-21T02:11:05.761Z, or 02:11:05.761"):
+        instant(text, SPAN)
+
+
+def test_a_time_without_a_day_is_refused_where_there_are_several() -> None:
+    with pytest.raises(InputError, match=r"give the day too, such as 2026-11-21T02:00:00Z"):
+        instant("02:00:00", (SPAN[0], SPAN[1] + 24 * HOUR))
+
+
+def test_an_instant_before_everything_is_refused() -> None:
+    with pytest.raises(InputError, match=r"begins at 2026-11-21T01:00:00"):
+        instant("00:59:59", SPAN)
+
+
+def test_a_path_is_a_sqlite_url_and_no_password_is_shown() -> None:
+    assert as_url("a/log.db") == "sqlite:///a/log.db"
+    assert as_url("/a/log.db") == "sqlite:////a/log.db"
+    assert as_url("postgresql://u@h/d") == "postgresql://u@h/d"
+    assert without_password("postgresql://u:s3:cret@h/d") == "postgresql://u:***@h/d"
+    assert without_password("log.db") == "log.db"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("p.yaml", "mode: attach\n"), ("p.toml", 'mode = "attach"\n'), ("p.json", '{"mode": "attach"}')],
+)
+def test_a_policy_is_yaml_toml_or_json(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    found = policy_from(str(path))
+    assert found is not None
+    assert found.mode == "attach"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("p.yaml", "mode: [", "not well-formed"),
+        ("p.json", "{", "not well-formed"),
+        ("p.toml", "mode", "not well-formed"),
+        ("p.yaml", "- mode", "holds no fields"),
+        ("p.yaml", "mode: live", "the policy is not valid: mode"),
+        ("p.yaml", "moode: attach", "moode"),
+    ],
+)
+def test_a_bad_policy_is_refused_in_one_line_with_its_file(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(PolicyError, match=said) as caught:
+        policy_from(str(path))
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_policy_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="No such file"):
+        policy_from(str(tmp_path / "none.yaml"))
+    assert policy_from(None) is None
