@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import sqlite3
-from pathlib import Path
 
 import click
 import pytest
+import sqlalchemy
 from click.testing import CliRunner
 
 from dds_commands import main
@@ -26,18 +25,21 @@ COMMANDS = sorted(
 QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of the recording that the project ships."""
-    path = tmp_path_factory.mktemp("operations") / "log.sqlite3"
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with the log of the recording that the project ships."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('operations') / 'log.sqlite3'}"
+    else:
+        url = request.getfixturevalue("postgres").new_database()
     recording = str(ROOT / "examples/recordings/first_attach.jsonl.gz")
     for words in (
-        ["db", "upgrade", str(path)],
-        ["replay", recording, "--log", str(path), "--name", "prod-eu/scaler", "--checkpoint"],
+        ["db", "upgrade", url],
+        ["replay", recording, "--log", url, "--name", "prod-eu/scaler", "--checkpoint"],
     ):
         outcome = CliRunner().invoke(main, words)
         assert outcome.exit_code == 0, outcome.output
-    return path
+    return url
 
 
 @pytest.mark.parametrize("typed", COMMANDS)
@@ -52,12 +54,13 @@ def test_a_command_exists_with_its_options(typed: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
-def test_a_query_gives_rows(database: Path, query: str) -> None:
-    connection = sqlite3.connect(database)
+def test_a_query_gives_rows(url: str, query: str) -> None:
+    engine = sqlalchemy.create_engine(url)
     try:
-        rows = connection.execute(query).fetchall()
+        with engine.connect() as connection:
+            rows = connection.exec_driver_sql(query).fetchall()
     finally:
-        connection.close()
+        engine.dispose()
     assert rows or "'Alerted'" in query, "the recording holds nothing that a person has to look at, and all else"
 
 
