@@ -8,7 +8,7 @@ nothing is attaching, and by exactly the marked number.
 from __future__ import annotations
 
 from dds_core.decide.coverage import Cover
-from dds_core.decide.devices import BEING_ATTACHED
+from dds_core.decide.devices import BEING_ATTACHED, BEING_DETACHED
 from dds_core.decide.orders import Cell, cell_of, limits_of, published_free
 from dds_core.decide.work import Work
 from dds_core.events import (
@@ -221,14 +221,9 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
     victims = [r for r in owned if r.uid in picture.fences and not r.deleting]
     if not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
         return
-    if any(picture.fences.rows[r.uid].ordered for r in victims) or any(r.state in BEING_ATTACHED for r in owned):
+    if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return
-    if (
-        own.state != "Running"
-        or own.acted_size != own.size
-        or cell.size != own.size
-        or not all(r.marked for r in victims)
-    ):
+    if cell.size != own.size or not _at_rest(own, owned):
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
@@ -247,6 +242,13 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         ),
         own.name,
     )
+
+
+def _at_rest(own: AttachRequest, owned: list[FabricResource]) -> bool:
+    """Whether the operator is done with the request: its size is there, no more and no less, and nothing is attaching."""
+    staying = [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
+    done = own.state == "Running" and own.acted_size == own.size == len(staying)
+    return done and not any(r.state in BEING_ATTACHED for r in owned)
 
 
 def check_departures(work: Work, uid: str) -> None:

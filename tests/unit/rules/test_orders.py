@@ -187,7 +187,7 @@ def test_devices_without_a_request_count_against_the_limit() -> None:
 
 # --- nodes that cannot be used -----------------------------------------------------------------------------------------
 
-UNUSABLE = {
+UNUSABLE: dict[str, dict[str, Any]] = {
     "cordoned": {"unschedulable": True},
     "tainted": {"taints": (Taint("maintenance", "", "NoSchedule"),)},
     "draining": {"taints": (Taint("drain", "", "NoExecute"),)},

@@ -1,0 +1,131 @@
+"""How long an attach may take: per scheduler, learned downwards from what was seen twice, and never from a claim's timestamp."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.model import Claim, Slice
+from tests.support.world import A100, FAILED, SECOND, World
+
+
+def waiting(**policy: Any) -> World:
+    world = World("attach", scan_interval_seconds=0, **policy)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    world.allocate("train", "node0")
+    return world
+
+
+def failed_after(world: World, at_most: int = 1000) -> int:
+    """Whole seconds from the start of the attempt to its failure."""
+    world.tick(at_most)
+    failed = next(s for s in world.steps if any(isinstance(d, e.ClaimFailed) for d in s.decisions))
+    return (failed.at - world.picture.lives.rows[world.uid("train")].began) // SECOND
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds"),
+    [
+        ({}, 540),
+        ({"hand_over_margin_seconds": 0}, 600),
+        ({"scheduler": {"binding_timeout_seconds": 40}}, 30),
+        ({"scheduler": {"attach_budget_seconds": 90}}, 90),
+        ({"schedulers": {"default-scheduler": {"binding_timeout_seconds": 200}}}, 150),
+        ({"schedulers": {"other": {"binding_timeout_seconds": 200}}}, 540),
+    ],
+    ids=["default", "no margin", "a quarter at most", "an own budget", "by name", "another's name"],
+)
+def test_the_budget_follows_the_scheduler_of_the_pod(policy: dict[str, Any], seconds: int) -> None:
+    assert failed_after(waiting(**policy)) == seconds
+
+
+def gives_up(world: World, claim: str, seconds: float) -> None:
+    """The scheduler empties the reservation so long after the allocation, and later takes the allocation back."""
+    world.claim(claim)
+    world.allocate(claim, "node0")
+    world.tick(seconds - 0.1)
+    world.unreserve(claim)
+    world.finish(claim)
+
+
+def test_two_waits_that_end_alike_tell_the_binding_timeout() -> None:
+    world = waiting()
+    gives_up(world, "a", 120)
+    assert not world.picture.timeouts.rows["default-scheduler"].learned
+    gives_up(world, "b", 121)
+    assert world.picture.timeouts.rows["default-scheduler"].learned == 120 * SECOND
+    assert world.state("train") == "Failed", "the new budget holds for those that wait already"
+    world.claim("next")
+    world.node("node1")
+    world.allocate("next", "node1")
+    life = world.picture.lives.rows[world.uid("next")]
+    world.tick(91)
+    assert world.events(e.ClaimFailed)[-1].claim == world.uid("next")
+    assert "90 s" in world.events(e.ClaimFailed)[-1].message
+    assert life.state == "Attaching"
+
+
+def test_waits_that_differ_tell_nothing() -> None:
+    world = waiting()
+    for name, seconds in (("a", 20), ("b", 80), ("c", 140)):
+        gives_up(world, name, seconds)
+    assert not world.picture.timeouts.rows["default-scheduler"].learned
+    assert world.state("train") == "Attaching"
+
+
+def test_a_wait_that_a_condition_ended_tells_nothing() -> None:
+    world = waiting()
+    for name in ("a", "b"):
+        world.claim(name)
+        world.allocate(name, "node0")
+        world.tick(120)
+        world.condition(name, FAILED)
+        world.unreserve(name)
+        world.finish(name)
+    assert not world.picture.timeouts.rows
+
+
+def test_the_budget_counts_from_the_observation_and_not_from_the_timestamp() -> None:
+    """The scheduler's clock is an hour behind: the claim is not failed for it."""
+    world = waiting()
+    claim = world.get(Claim, "train")
+    allocation = claim.allocation
+    assert allocation is not None and allocation.timestamp is not None
+    world.update(claim, allocation=replace(allocation, timestamp=allocation.timestamp - 3600 * SECOND))
+    world.tick(500)
+    assert not world.events(e.ClaimFailed)
+
+
+def test_what_a_start_finds_is_as_old_as_its_timestamp_once_the_skew_is_known() -> None:
+    world = waiting()
+    world.claim("found")
+    world.tick(5)
+    world.feed(e.Started("1", "f", 1, 2, "attach"))
+    world.allocate("found", "node0")
+    world.tick(300)
+    world.feed(e.Synced())
+    life = world.picture.lives.rows[world.uid("found")]
+    assert (world.now - life.began) / SECOND == pytest.approx(300, abs=1)
+    world.tick(250)
+    assert world.uid("found") in {f.claim for f in world.events(e.ClaimFailed)}
+
+
+def test_no_deadline_passes_while_a_view_is_stale() -> None:
+    world = waiting()
+    world.feed(e.Stale("resourceslices", 60))
+    world.tick(3600)
+    assert not world.events(e.ClaimFailed)
+    world.feed(e.Synced())
+    world.tick(1)
+    assert world.only(e.ClaimFailed).reason == "AttachTimeout"
+    assert world.get(Slice, "nvidia-a100-40-fabric1").generation == 1
+
+
+def test_an_attached_claim_has_no_attach_budget() -> None:
+    world = waiting()
+    world.settle()
+    world.tick(3600)
+    assert not world.events(e.ClaimFailed)

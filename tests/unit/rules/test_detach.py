@@ -1,0 +1,216 @@
+"""Giving back: exactly the marked ones, never while something is attaching, at a measured pace, and only as the policy allows."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from dds_core import events as e
+from dds_core.model import AttachRequest, Config
+from tests.support.world import A100, H100, World
+
+
+def idle(count: int, mode: str = "detach", *, taint_rules: str = "v1beta2", **policy: Any) -> World:
+    """So many idle devices `res0`, `res1`, … under one request of ours on node0, each a minute younger than the last."""
+    given = {"no_removal_seconds": 3600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **policy}
+    world = World(mode, taint_rules=taint_rules, **given)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.request("ours", "node0", size=count, labels={"app.kubernetes.io/managed-by": "dds"})
+    for number in range(count):
+        world.online(f"res{number}", "node0", request="ours")
+        world.tick(60)
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=count)
+    return world
+
+
+def marks(world: World, names: Iterable[str]) -> None:
+    """The writer has marked them."""
+    for name in names:
+        world.resource(name, "node0", marked=True)
+
+
+def lists(world: World) -> None:
+    for wanted in world.events(e.ClaimsListWanted):
+        world.feed(e.ClaimsListed(wanted.resource, world.now))
+
+
+def test_the_size_falls_by_exactly_the_marked_number() -> None:
+    world = idle(4)
+    world.tick(3600 - 4 * 60 + 70)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
+    marks(world, ["res0", "res1"])
+    world.tick(31)
+    lists(world)
+    lowered = world.only(e.DetachOrdered)
+    assert (lowered.size, lowered.previous, lowered.victims) == (2, 4, ("res0", "res1"))
+
+
+def test_nothing_is_lowered_before_every_victim_is_confirmed_and_marked() -> None:
+    world = idle(2)
+    world.tick(3600)
+    marks(world, ["res0"])
+    world.tick(40)
+    world.feed(e.ClaimsListed("res0", world.now))
+    assert not world.events(e.DetachOrdered)
+    world.feed(e.ClaimsListed("res1", world.now))
+    assert not world.events(e.DetachOrdered)
+    marks(world, ["res1"])
+    assert world.only(e.DetachOrdered).victims == ("res0", "res1")
+
+
+@pytest.mark.parametrize("state", ["", "Attaching"])
+def test_nothing_is_lowered_while_a_resource_of_the_request_is_attaching(state: str) -> None:
+    """The operator would take that one first, not the marked one."""
+    world = idle(2)
+    world.tick(3500)
+    marks(world, ["res0"])
+    world.resource("res2", "node0", request="ours", state=state)
+    world.tick(31)
+    lists(world)
+    assert not world.events(e.DetachOrdered)
+    world.online("res2", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
+    assert world.only(e.DetachOrdered).size == 2
+
+
+@pytest.mark.parametrize("unsettled", [{"state": "Updating"}, {"acted_size": 3}, {"acted_size": None}])
+def test_nothing_is_lowered_while_the_operator_is_at_work_on_the_request(unsettled: dict[str, Any]) -> None:
+    world = idle(2)
+    world.tick(3600)
+    marks(world, ["res0", "res1"])
+    world.update(world.get(AttachRequest, "ours"), **unsettled)
+    world.tick(31)
+    lists(world)
+    assert not world.events(e.DetachOrdered)
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=2)
+    assert world.only(e.DetachOrdered).size == 0
+
+
+def test_nothing_is_lowered_while_somebody_elses_mark_would_make_one_more_go() -> None:
+    world = idle(2)
+    world.tick(3500)
+    marks(world, ["res0", "res1"])
+    world.tick(15)
+    assert len(world.events(e.VictimMarked)) == 1
+    lists(world)
+    assert not world.events(e.DetachOrdered)
+    world.resource("res1", "node0", marked=False)
+    assert world.only(e.DetachOrdered).victims == ("res0",)
+
+
+def test_a_size_is_lowered_once() -> None:
+    world = idle(1)
+    world.tick(3600)
+    world.carry_out(e.VictimMarked)
+    world.tick(31)
+    lists(world)
+    world.carry_out(e.DetachOrdered)
+    world.tick(600)
+    assert world.only(e.DetachOrdered).size == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "policy"),
+    [({}, {"limit": {"min": 2}}), ({"cohdi.io/nvidia-a100-40-size-min": "2"}, {})],
+    ids=["by policy", "by label"],
+)
+def test_the_minimum_stays(labels: dict[str, str], policy: dict[str, Any]) -> None:
+    world = idle(3, **policy)
+    world.relabel("node0", labels)
+    world.tick(7200)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0"]
+
+
+def test_detaches_per_hour_are_capped_over_the_fleet() -> None:
+    world = idle(4, detaches_per_hour=2, no_removal_seconds=600)
+    world.tick(3000)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
+    world.tick(1800)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1", "res2", "res3"]
+
+
+def test_no_detaches_per_hour_means_none() -> None:
+    world = idle(2, detaches_per_hour=0, no_removal_seconds=600)
+    world.tick(36_000)
+    assert not world.events(e.VictimMarked)
+
+
+@pytest.mark.parametrize(
+    ("served", "knob", "marked", "taint"),
+    [
+        ("v1beta2", "never", True, True),
+        ("v1alpha3", "best_effort", True, True),
+        ("", "best_effort", True, False),
+        ("", "never", False, False),
+    ],
+)
+def test_without_taint_rules_the_policy_decides(served: str, knob: str, marked: bool, taint: bool) -> None:
+    world = idle(1, taint_rules=served, detach_without_fence=knob)
+    world.tick(3600)
+    assert [v.taint for v in world.events(e.VictimMarked)] == ([taint] if marked else [])
+
+
+def test_mode_attach_gives_nothing_back() -> None:
+    world = idle(2, "attach")
+    world.tick(36_000)
+    assert not world.decisions(e.VictimMarked, e.ClaimsListWanted, e.DetachOrdered)
+
+
+def test_a_mode_that_is_lowered_takes_fences_down() -> None:
+    world = idle(1)
+    world.tick(3600)
+    world.change_policy(mode="attach")
+    assert world.only(e.VictimUnmarked).reason == "mode is attach"
+    world.tick(600)
+    assert not world.events(e.DetachOrdered)
+
+
+def test_the_kill_switch_takes_fences_down_too() -> None:
+    world = idle(1)
+    world.tick(3600)
+    world.update(world.get(Config, ""), mode="attach")
+    assert world.only(e.VictimUnmarked).reason == "mode is attach"
+
+
+def test_observe_shows_what_would_go_and_changes_nothing() -> None:
+    world = idle(2, "observe")
+    world.tick(36_000)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
+    assert world.device("res0") == "Idle"
+    assert not world.picture.fences.rows
+
+
+def test_a_device_promised_to_a_claim_is_no_victim() -> None:
+    world = idle(1)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.reserved("train") == ["GPU-res0"]
+    world.unreserve("train")
+    world.clear("train")
+    world.change_policy(no_allocation_seconds=86_400)
+    world.tick(7200)
+    assert not world.events(e.VictimMarked)
+
+
+def test_the_claims_of_a_device_that_is_kept_are_settled() -> None:
+    world = idle(1, limit={"min": 1})
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.bind("train")
+    world.finish("train")
+    settled = [m for m in world.events(e.ClaimMoved) if m.trigger == "settled"]
+    assert [m.cause for m in settled] == ["its device is kept by policy"]
+
+
+def test_another_model_on_the_node_has_its_own_request_and_victims() -> None:
+    world = idle(1)
+    world.request("h100", "node0", H100, size=1, labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("hres", "node0", H100, request="h100")
+    world.update(world.get(AttachRequest, "h100"), state="Running", acted_size=1)
+    world.tick(3600)
+    world.carry_out()
+    world.tick(31)
+    lists(world)
+    assert {(d.request, d.victims) for d in world.events(e.DetachOrdered)} >= {("ours", ("res0",))}
+    assert all("hres" not in d.victims for d in world.events(e.DetachOrdered) if d.request == "ours")

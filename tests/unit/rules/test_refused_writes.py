@@ -1,0 +1,119 @@
+"""A write that was refused for good: its intent is void, it is decided again only after a growing pause, and all else goes on."""
+
+from typing import Any
+
+import pytest
+
+from dds_core import events as e
+from dds_core.model import AttachRequest, Node
+from tests.support.world import A100, World
+
+
+def ordered(**policy: Any) -> World:
+    world = World("attach", scan_interval_seconds=0, **policy)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    world.allocate("train", "node0")
+    return world
+
+
+def refused(world: World, action: str, target: str, code: int = 403) -> None:
+    world.feed(e.WriteRefused("id", action, target, code, "Forbidden", "no permission"))
+
+
+def test_an_order_that_was_refused_is_decided_again_after_a_pause_that_doubles() -> None:
+    world = ordered(scheduler={"binding_timeout_seconds": 86_400})
+    request = world.only(e.AttachOrdered).request
+    for pause in (30, 60, 120, 240, 480, 600, 600):
+        refused(world, "AttachOrdered", request)
+        before = len(world.events(e.AttachOrdered))
+        world.tick(pause - 1)
+        assert len(world.events(e.AttachOrdered)) == before
+        world.tick(1)
+        assert len(world.events(e.AttachOrdered)) == before + 1
+
+
+def test_a_refused_order_does_not_stop_others() -> None:
+    world = ordered()
+    refused(world, "AttachOrdered", world.only(e.AttachOrdered).request)
+    world.node("node1")
+    world.claim("other")
+    world.allocate("other", "node1")
+    assert world.events(e.AttachOrdered)[-1].node == "node1"
+
+
+def test_a_write_that_went_through_ends_the_pause() -> None:
+    world = ordered()
+    request = world.only(e.AttachOrdered).request
+    refused(world, "AttachOrdered", request)
+    world.feed(e.WriteDone("id", "AttachOrdered", request))
+    assert not world.picture.refusals.rows
+    refused(world, "AttachOrdered", request)
+    assert world.picture.refusals.rows["AttachOrdered", request].count == 1
+
+
+def test_a_refused_hand_over_is_tried_again() -> None:
+    world = ordered()
+    world.carry_out()
+    world.operate()
+    assert len(world.events(e.HandOver)) == 1
+    refused(world, "HandOver", world.uid("train"), 422)
+    assert world.uid("train") not in world.picture.hand_overs
+    assert len(world.events(e.HandOver)) == 1
+    world.tick(31)
+    assert len(world.events(e.HandOver)) == 2
+
+
+def test_a_refused_label_is_tried_again_and_the_failure_waits_for_it() -> None:
+    world = ordered()
+    world.tick(541)
+    refused(world, "NodeLabelled", "node0")
+    assert not world.events(e.FailureSignalled)
+    world.tick(31)
+    assert [x.labels for x in world.events(e.NodeLabelled)] == [{"cohdi.io/nvidia-a100-40": None}] * 2
+    world.carry_out(e.NodeLabelled)
+    assert world.only(e.FailureSignalled).claim == world.uid("train")
+
+
+def test_a_refused_failure_is_tried_again() -> None:
+    world = ordered()
+    world.tick(541)
+    world.relabel("node0", {"cohdi.io/nvidia-a100-40": None})
+    assert len(world.events(e.FailureSignalled)) == 1
+    refused(world, "FailureSignalled", world.uid("train"))
+    world.tick(31)
+    assert len(world.events(e.FailureSignalled)) == 2
+
+
+@pytest.mark.parametrize("action", ["VictimMarked", "DetachOrdered"])
+def test_a_refused_step_of_a_detach_starts_it_over(action: str) -> None:
+    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world.node("node0")
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.tick(61)
+    if action == "DetachOrdered":
+        world.carry_out()
+        world.tick(4)
+        world.carry_out(e.ClaimsListWanted)
+        assert len(world.events(e.DetachOrdered)) == 1
+    refused(world, action, "res" if action == "VictimMarked" else "ours")
+    world.tick(60)
+    if action == "VictimMarked":
+        assert len(world.events(e.VictimMarked)) == 2
+    else:
+        assert len(world.events(e.DetachOrdered)) == 2
+
+
+def test_what_was_superseded_keeps_the_newer_intent() -> None:
+    world = ordered()
+    request = world.only(e.AttachOrdered).request
+    world.claim("second")
+    world.allocate("second", "node0")
+    world.feed(e.Superseded("id", "AttachOrdered", request))
+    assert [o.size for o in world.events(e.AttachOrdered)] == [1, 2]
+    world.carry_out()
+    assert world.get(AttachRequest, request).size == 2
+    assert not world.picture.orders.rows
+    assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
