@@ -269,6 +269,7 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
         case "retry" | "detaches" | "prewarm":
             picture.dirty.everything = True
         case "reservation":
+            picture.dirty.claims.add(event.of)
             picture.dirty.nodes |= {picture.reservations.rows[key].node for key in picture.reservations_for[event.of]}
         case _:
             picture.dirty.claims.add(event.of)

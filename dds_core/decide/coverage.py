@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dds_core.decide.devices import BEING_ATTACHED
-from dds_core.lifecycle import ATTACHED, LEAVING, WAITING
+from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
 from dds_core.model import Claim, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.picture import Picture
 from dds_core.pools import model_of_device
@@ -74,7 +74,10 @@ class Supply:
         self.free = _free_devices(picture, node, model)
         under_way = [r for uid in picture.resources_at[node] if (r := picture.resources.rows[uid]).model == model.model]
         coming = sorted((r for r in under_way if _coming(picture, r)), key=lambda r: (r.created, r.name))
-        self.attaching = [r.uid for r in coming if not r.error]
+        unlisted = [r for r in under_way if _unlisted(picture, r)]
+        self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and picture.promised(r.uuid)}
+        self.attaching = [r.uid for r in unlisted if r.uuid not in self.unlisted]
+        self.attaching += [r.uid for r in coming if not r.error]
         self.erring = [r.uid for r in coming if r.error]
         self.ordered = _ordered_not_made(picture, node, model, under_way)
         self._shares: dict[DeviceKey, Found] = {}
@@ -99,9 +102,11 @@ class Supply:
             return found
         return None
 
-    def way_for(self, result: Result) -> tuple[Way, str]:
-        """How a unit without a device will get one, and the resource that brings it. The shares of one pool device come
-        with one device."""
+    def way_for(self, result: Result, promised: str) -> tuple[Way, str]:
+        """How a unit without a device will get one, and the resource that brings it: the one that was promised when it is
+        only not listed now. The shares of one pool device come with one device."""
+        if promised in self.unlisted:
+            return "attaching", self.unlisted.pop(promised)
         if not result.share:
             return self._next_way()
         if result.key not in self._shared_ways:
@@ -146,7 +151,7 @@ def _cover_unit(current: Cover, supply: Supply, model: str, place: int, result: 
     if found is not None:
         current.ready.append((place, found))
         return
-    way, uid = supply.way_for(result)
+    way, uid = supply.way_for(result, promised)
     match way:
         case "attaching":
             current.attaching.append((model, uid))
@@ -265,6 +270,18 @@ def _ruled_out(picture: Picture, found: Found) -> bool:
 
 def _coming(picture: Picture, resource: FabricResource) -> bool:
     return resource.state in BEING_ATTACHED and not resource.deleting
+
+
+def _unlisted(picture: Picture, resource: FabricResource) -> bool:
+    """Called Online, and the node's slices do not (or not as a whole) show it: told in another order, or the driver is
+    publishing anew. It is on its way to a claim like one that is being attached, and no reason to ask for another."""
+    life = picture.devices.get(resource.uid)
+    if resource.state != "Online" or resource.deleting or resource.uid in picture.fences:
+        return False
+    if life is not None and life.state in (USED, LEAVING):
+        return False
+    shown = (picture.pools[key[:2]] for key in picture.keys_of[resource.uuid]) if resource.uuid else ()
+    return not any(pool.usable and pool.node == resource.node for pool in shown)
 
 
 def _ordered_not_made(picture: Picture, node: str, model: Model, resources: list[FabricResource]) -> int:

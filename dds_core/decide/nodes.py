@@ -30,7 +30,7 @@ def step(work: Work, node: str) -> None:
                 hand_over(work, covered.claim, node)
         rebalance(work, node, covers)
     detach(work, node, covers)
-    prewarm(work, node)
+    prewarm(work, node, covers)
     end_cool_downs(work, node)
     label(work, node, covers)
     tell_failures(work, node)

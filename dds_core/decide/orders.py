@@ -250,14 +250,18 @@ def _place(work: Work, cell: Cell, claims: tuple[str, ...], reason: str) -> None
     )
 
 
-def prewarm(work: Work, node: str) -> None:
-    """Ahead of demand, one device at a time, up to the minimum of each cell; never on a foreign request."""
+def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
+    """Ahead of demand, one device at a time, up to the minimum of each cell; never on a foreign request, and not where
+    demand itself is being served."""
     picture = work.picture
     interval = picture.policy.prewarm_interval_seconds * MICROSECONDS
     place = picture.node(node)
     if not picture.policy.prewarm or place is None or not open_for(place, ()):
         return
+    wanted = {model.model for one in covers for _, _, model in picture.pool_results(one.claim.allocation)}
     for model in picture.config.models:
+        if model.model in wanted:
+            continue
         if work.at < (picture.passed.get(("prewarm", "")) or -interval) + interval:
             return
         low, top = limits_of(picture, node, model.model)

@@ -7,6 +7,7 @@ chance alone does not: hand-overs, fences, detaches, failures that are told. Not
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from dds_core import events as e
 from dds_core.decide.orders import OWNER, OWNER_LABEL
@@ -170,7 +171,7 @@ def operate(cluster: Cluster, a: int, b: int, c: int) -> None:
     size = 0 if request.deleting else request.size
     if len(made) < size:
         name = f"{request.name}-{cluster.number()}"
-        fields = {"type": request.type, "model": request.model, "node": request.node}
+        fields: dict[str, Any] = {"type": request.type, "model": request.model, "node": request.node}
         cluster.put(FabricResource(name, name, request.name, cluster.now, state="Attaching", **fields))
         cluster.update(request, state="Updating", acted_size=request.size)
     elif len(made) > size:
@@ -219,7 +220,7 @@ def carry_out(cluster: Cluster, decision: e.Decision) -> None:
             if known is not None and uid and not known.deleting:
                 cluster.update(known, size=decision.size)
             elif known is None and not uid:
-                fields = {"type": decision.type, "model": decision.model, "node": decision.node}
+                fields: dict[str, Any] = {"type": decision.type, "model": decision.model, "node": decision.node}
                 labels = {OWNER_LABEL: OWNER}
                 uid = f"request-{cluster.number()}"
                 cluster.put(AttachRequest(uid, name, "", labels, cluster.now, size=decision.size, **fields))

@@ -50,7 +50,7 @@ NODES = ("node0", "node1")
 CLAIMS, PODS, RESOURCES, UUIDS = 5, 5, 6, 5
 
 Kind = type[Observed]
-O = TypeVar("O", bound=Observed)
+Thing = TypeVar("Thing", bound=Observed)
 
 
 class Move(NamedTuple):
@@ -70,11 +70,12 @@ class Cluster:
         self.now = START
         self.made = 0
 
-    def get(self, kind: type[O], uid: str) -> O | None:
-        found: Any = self.objects.get((kind, uid))
+    def get(self, kind: type[Thing], uid: str) -> Thing | None:
+        of: Any = kind
+        found: Any = self.objects.get((of, uid))
         return found  # type: ignore[no-any-return]
 
-    def all(self, kind: type[O]) -> list[O]:
+    def all(self, kind: type[Thing]) -> list[Thing]:
         found: list[Any] = [one for (k, _), one in self.objects.items() if k is kind]
         return sorted(found, key=lambda one: one.uid)
 
@@ -88,8 +89,8 @@ class Cluster:
         if one is not None:
             del self.objects[(type(one), one.uid)]
 
-    def named(self, kind: type[O], name: str) -> O | None:
-        return next((one for one in self.all(kind) if one.name == name), None)
+    def named(self, kind: type[Thing], name: str) -> Thing | None:
+        return next((one for one in self.all(kind) if getattr(one, "name", "") == name), None)
 
     def number(self) -> int:
         self.made += 1

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dds_core import events as e
 from tests.property.cluster import Move
 from tests.property.run import Run
 
@@ -82,6 +83,20 @@ FOUND = {
             Move("allocate oddly", 0, 0, 1),
         ],
     ),
+    "a reservation that was not taken stays on the agenda when the mode was lowered": (
+        "detach",
+        0,
+        [
+            Move("submit"),
+            Move("schedule"),
+            Move("write"),
+            Move("operate"),
+            Move("attach"),
+            Move("attach"),
+            Move("policy"),
+            Move("wait", 4),
+        ],
+    ),
 }
 
 
@@ -91,3 +106,21 @@ def test_what_once_broke_an_invariant(found: tuple[str, int, list[Move]]) -> Non
     run = Run(mode, policy, thorough=True)
     run.play(moves)
     run.wait(4000)
+
+
+def test_demand_and_prewarming_do_not_take_turns() -> None:
+    run = Run("observe", 3)
+    run.play([Move("claim"), Move("allocate from the pool")])
+    shown = [one for step in run.steps for one in step.decisions]
+    run.feed(e.Synced())
+    assert run.steps[-1].decisions == []
+    assert any(isinstance(one, e.AttachOrdered) for one in shown)
+
+
+def test_a_device_that_is_online_before_it_is_listed_is_no_reason_for_another() -> None:
+    run = Run("attach")
+    for verb in ("submit", "schedule", "write", "operate", "attach", "attach"):
+        run.move(Move(verb))
+    ordered = [one for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
+    assert [one.size for one in ordered] == [1]
+    assert [life.state for life in run.picture.lives.rows.values()] == ["Attached"]

@@ -1,0 +1,318 @@
+"""Level, not edge: what is told twice, in another order, or missed and listed again changes nothing but latency.
+
+What two ways to the same cluster may leave different, and why: `now`, `synced_at`, `level_at`, `epoch` and the instants in
+rows (`since`, `began`, `idle_since`) say when things were learned; `passed`, `shown`, `counters`, `rates`, `timeouts`,
+`skew`, `erring` and cycle and attempt numbers are history; which of two equal claims got which of two equal devices is
+decided by who came first, and a promise once made stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dds_core import events as e
+from dds_core.decide import settle
+from dds_core.engine import Engine
+from dds_core.model import Claim, Observed, Pod
+from dds_core.picture import Picture
+from dds_core.snapshot import dump, load
+from tests.property.cluster import START, Cluster, Kind, Move, furnished
+from tests.property.growth import Size, chains, facts, interleaved
+from tests.property.run import POLICIES, Run, differences
+from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, objects, policies
+
+numbers = st.integers(0, 2**32)
+sizes = st.lists(st.builds(Size, *[st.integers(0, 3)] * 4), min_size=1, max_size=4)
+
+
+def started(mode: str, policy: int) -> Engine:
+    """An engine that knows its policy and has not listed anything."""
+    engine = Engine()
+    engine.feed(e.Started(code="test", fingerprint="test", projection=1, epoch=1, mode=mode), START)
+    engine.feed(e.PolicyChanged(policy={"mode": mode, **POLICIES[policy]}), START)
+    return engine
+
+
+# --- told twice --------------------------------------------------------------------------------------------------------
+
+
+def told_twice(mode: str, policy: int, moves: list[Move]) -> None:
+    once, twice = started(mode, policy), started(mode, policy)
+    cluster = furnished()
+    known: dict[tuple[Kind, str], Observed] = {}
+    facts: list[e.Event] = [*differences({}, cluster.objects), e.Synced()]
+    for place, move in enumerate([None, *moves]):
+        if move is not None:
+            cluster.do(move)
+            facts = differences(known, cluster.objects)
+        known = dict(cluster.objects)
+        for fact in facts:
+            at = START + place
+            once.feed(fact, at)
+            twice.feed(fact, at)
+            again = twice.feed(fact, at)
+            assert again.caused == [], f"told again, {fact} causes something"
+            assert dump(once.picture) == dump(twice.picture)
+
+
+@QUICK
+@given(mode=modes, policy=policies, moves=objects(30))
+def test_a_fact_told_twice_changes_nothing(mode: str, policy: int, moves: list[Move]) -> None:
+    told_twice(mode, policy, moves)
+
+
+# --- a level pass after any step ---------------------------------------------------------------------------------------
+
+
+class Settled(Run):
+    """After every step a pass over the whole fleet finds nothing that was left undone. While a view is stale deadlines
+    wait, and what is due with them."""
+
+    def _step(self, fact: e.Event, at: int) -> None:
+        super()._step(fact, at)
+        if self.picture.synced and not self.picture.stale:
+            again = load(dump(self.picture))
+            again.touch_everything()
+            left = settle(again, again.now).emitted
+            assert left == [], f"a level pass finds {left} after {fact}"
+
+
+@QUICK
+@given(mode=modes, policy=policies, moves=st.one_of(chaos(30), cooperation(40)))
+def test_a_level_pass_finds_nothing_more_to_do(mode: str, policy: int, moves: list[Move]) -> None:
+    Settled(mode, policy).play(moves)
+
+
+# --- listed in another order -------------------------------------------------------------------------------------------
+
+
+def listed(mode: str, policy: int, facts: list[e.Event]) -> tuple[dict[str, Any], list[Any]]:
+    """What a start makes of these facts: the picture and what follows from it."""
+    engine = started(mode, policy)
+    for fact in facts:
+        engine.feed(fact, START)
+    step = engine.feed(e.Synced(), START)
+    return dump(engine.picture), step.caused
+
+
+def shuffled(facts: list[e.Event], random: Random) -> list[e.Event]:
+    """Another order, the facts of each object in their own."""
+    turns = [fact.subject for fact in facts]
+    random.shuffle(turns)
+    queues = {subject: iter([fact for fact in facts if fact.subject == subject]) for subject in turns}
+    return [next(queues[subject]) for subject in turns]
+
+
+def history(moves: list[Move]) -> list[e.Event]:
+    cluster = furnished()
+    facts: list[e.Event] = differences({}, cluster.objects)
+    for move in moves:
+        known = dict(cluster.objects)
+        cluster.do(move)
+        facts += differences(known, cluster.objects)
+    return facts
+
+
+@QUICK
+@given(mode=modes, policy=policies, moves=objects(40), number=numbers)
+def test_the_order_of_a_list_does_not_matter(mode: str, policy: int, moves: list[Move], number: int) -> None:
+    facts = history(moves)
+    assert listed(mode, policy, shuffled(facts, Random(number))) == listed(mode, policy, facts)
+
+
+@QUICK
+@given(mode=modes, policy=policies, moves=objects(40))
+def test_a_start_knows_what_a_history_amounts_to(mode: str, policy: int, moves: list[Move]) -> None:
+    """Listing what there is in the end is the same as having been told all of it before the first decision."""
+    cluster = furnished()
+    for move in moves:
+        cluster.do(move)
+    now, decided = listed(mode, policy, differences({}, cluster.objects))
+    then, decided_then = listed(mode, policy, history(moves))
+    for picture in (now, then):
+        picture.pop("erring", None)
+    assert (now, decided) == (then, decided_then)
+
+
+# --- re-ordered, missed, listed again while deciding -------------------------------------------------------------------
+
+
+def outcome(told: list[e.Event], *, scarce: bool = False) -> tuple[Any, ...]:
+    """What the engine makes of a stream, without history and without who of equals came first. Where more claims wait than
+    was ever asked for (`scarce`), for which of them the fabric was asked is told once and stands: only that they wait."""
+    engine = started("observe", 0)
+    for fact in differences({}, furnished().objects):
+        engine.feed(fact, START)
+    engine.feed(e.Synced(), START)
+    for place, fact in enumerate(told):
+        engine.feed(fact, START + place)
+    picture = engine.picture
+    objects = {kind: picture.table(kind).rows for kind in e.OBSERVED}
+    vague = {"Pending": "waits", "Attaching": "waits"} if scarce else {}
+    lives = picture.lives.rows.items()
+    states = Counter((life.node, _cell(picture, uid), vague.get(life.state, life.state)) for uid, life in lives)
+    devices = {uid: (life.state, life.key) for uid, life in picture.devices.rows.items()}
+    return objects, states, devices, _decided_now(picture)
+
+
+def _cell(picture: Picture, uid: str) -> str:
+    allocation = picture.lives.rows[uid].allocation
+    return ", ".join(f"{r.driver}/{r.pool}" for r in allocation.results) if allocation is not None else ""
+
+
+def _decided_now(picture: Picture) -> Counter[str]:
+    """What a pass over the whole fleet decides when nothing was shown before; equal claims are not told apart."""
+    fresh = dump(picture)
+    fresh["shown"] = ()
+    again = load(fresh)
+    again.touch_everything()
+    caused = settle(again, again.now).emitted
+    return Counter(_faceless(event) for event, _ in caused if isinstance(event, e.Decision))
+
+
+def _faceless(decision: e.Decision) -> str:
+    match decision:
+        case e.AttachOrdered():
+            return f"{decision.node} {decision.model} {decision.size} {decision.reason}"
+        case e.HandOver():
+            return f"hand over on {decision.node}"
+        case e.Reserved():
+            return f"reserve on {decision.node}"
+        case e.NodeLabelled():
+            return f"label {decision.node} {sorted(decision.labels.items(), key=str)}"
+        case _:
+            return repr(decision)
+
+
+def any_order(sizes: list[Size], bound: int, number: int, missed: int) -> None:
+    grown = chains(sizes, bound)
+    random = Random(number)
+    scarce = any(size.claims > size.requested for size in sizes)
+    in_turn = outcome(facts([state for chain in grown for state in chain]), scarce=scarce)
+    assert outcome(facts(interleaved(grown, random)), scarce=scarce) == in_turn
+    states = interleaved(grown, random)
+    begin = random.randrange(len(states) + 1)
+    end = min(len(states), begin + missed)
+    assert outcome(facts(states, lambda place: begin <= place < end), scarce=scarce) == in_turn
+
+
+@QUICK
+@given(sizes=sizes, bound=st.integers(0, 3), number=numbers, missed=st.integers(0, 60))
+def test_order_and_gaps_do_not_change_the_outcome(sizes: list[Size], bound: int, number: int, missed: int) -> None:
+    any_order(sizes, bound, number, missed)
+
+
+# --- cut anywhere, listed again ----------------------------------------------------------------------------------------
+
+
+def restarted(run: Run) -> Engine:
+    """Another process takes over with what the log holds."""
+    engine = Engine(load(dump(run.picture)))
+    engine.feed(e.Started(code="test", fingerprint="test", projection=1, epoch=run.epoch + 1, mode="observe"), run.now)
+    return engine
+
+
+def cut(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
+    run = Run(mode, policy)
+    run.play(before)
+    if not run.picture.synced or run.picture.stale:
+        run.feed(e.Synced())
+    _nothing_missed(run)
+    _something_missed(run, missed)
+
+
+def _nothing_missed(run: Run) -> None:
+    """A restart that finds the cluster as it was decides nothing new: only what has no outcome yet, marked so. What was
+    ordered and is not wanted any more is not ordered again."""
+    engine = restarted(run)
+    step = engine.feed(e.Synced(), run.now)
+    assert step.transitions == []
+    new = [one for one in step.decisions if not one.reissued]
+    assert new == [], "a restart decides something new"
+    before, after = dump(run.picture), dump(engine.picture)
+    for name in (
+        "claims",
+        "pods",
+        "nodes",
+        "slices",
+        "requests",
+        "resources",
+        "configs",
+        "lives",
+        "devices",
+        "reservations",
+    ):
+        assert before.get(name) == after.get(name)
+
+
+def _something_missed(run: Run, missed: list[Move]) -> None:
+    """What was reserved stays so, as long as the claim still waits for it and the device is still there and free."""
+    engine = restarted(run)
+    cluster: Cluster = run.cluster
+    known = dict(cluster.objects)
+    for move in missed:
+        cluster.do(move)
+    for fact in differences(known, cluster.objects):
+        engine.feed(fact, run.now)
+    engine.feed(e.Synced(), run.now)
+    old, new = run.picture, engine.picture
+    for key, row in old.reservations.rows.items():
+        claim = new.claims.get(row.claim)
+        same = claim is not None and claim == old.claims.get(row.claim)
+        promised = {promise.uuid for promise in row.promises}
+        if same and new.live and not _touched(known, cluster):
+            kept = new.reservations.get(key)
+            assert kept is not None and {p.uuid for p in kept.promises} == promised, (
+                f"the promise to {key} was not kept"
+            )
+
+
+def _touched(known: dict[Any, Observed], cluster: Cluster) -> bool:
+    """Whether anything but claims and pods has changed: then it may be right to break the promise."""
+    changed = {key for key in known.keys() | cluster.objects.keys() if known.get(key) != cluster.objects.get(key)}
+    return any(kind not in (Claim, Pod) for kind, _ in changed)
+
+
+@QUICK
+@given(mode=modes, policy=policies, before=cooperation(50), missed=objects(6))
+def test_a_restart_is_not_special(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
+    cut(mode, policy, before, missed)
+
+
+# --- soak --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@SOAK
+@given(mode=modes, policy=policies, moves=objects(100), number=numbers)
+def test_lists_and_repetitions_of_long_histories(mode: str, policy: int, moves: list[Move], number: int) -> None:
+    told_twice(mode, policy, moves)
+    facts = history(moves)
+    assert listed(mode, policy, shuffled(facts, Random(number))) == listed(mode, policy, facts)
+
+
+@pytest.mark.soak
+@SOAK
+@given(mode=modes, policy=policies, moves=st.one_of(chaos(100), cooperation(150)))
+def test_level_passes_over_long_streams(mode: str, policy: int, moves: list[Move]) -> None:
+    Settled(mode, policy).play(moves)
+
+
+@pytest.mark.soak
+@SOAK
+@given(sizes=sizes, bound=st.integers(0, 6), number=numbers, missed=st.integers(0, 100))
+def test_many_orders_and_gaps(sizes: list[Size], bound: int, number: int, missed: int) -> None:
+    any_order(sizes, bound, number, missed)
+
+
+@pytest.mark.soak
+@SOAK
+@given(mode=modes, policy=policies, before=st.one_of(chaos(80), cooperation(150)), missed=objects(10))
+def test_many_restarts(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
+    cut(mode, policy, before, missed)
