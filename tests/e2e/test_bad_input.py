@@ -1,0 +1,199 @@
+"""What cannot be read: one line that says what, where and what to do, exit code 1, and nothing half-written."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from dds_adapters.sql import Database
+from dds_commands.sources import Recording
+from dds_commands.writing import sealed
+from dds_core.events import AttachOrdered, PolicyChanged
+from dds_core.log import fixed_salts
+from dds_core.policy import Policy
+from dds_migrations import VERSION_TABLE
+from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, fine, log_of, one_line, program, refused
+
+READERS = (
+    ("replay",),
+    ("replay", "--verify"),
+    ("claims",),
+    ("devices",),
+    ("timeline", "default/train-1"),
+)
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    path = tmp_path / "export.jsonl"
+    fine("log", "export", str(path), "--log", log_of(FIRST_ATTACH, tmp_path))
+    return path
+
+
+@pytest.mark.parametrize("reader", READERS, ids=[" ".join(reader) for reader in READERS])
+@pytest.mark.parametrize("kind", ["missing", "empty", "foreign", "folder", "binary"])
+def test_a_file_that_is_no_source(reader: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    if kind == "folder":
+        path.mkdir()
+    elif kind != "missing":
+        path.write_bytes({"empty": b"", "foreign": b"hello\nworld\n", "binary": bytes(range(256))}[kind])
+    # One of them as a program; the others take the same way out, without the price of a process.
+    said = one_line(program(*reader, str(path)), 1) if reader == ("replay",) else refused(*reader, str(path))
+    assert str(path) in said
+    assert "; " in said
+
+
+@pytest.mark.parametrize("reader", READERS, ids=[" ".join(reader) for reader in READERS])
+def test_a_truncated_recording(reader: tuple[str, ...], tmp_path: Path) -> None:
+    packed = Path(FIRST_ATTACH).read_bytes()
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(packed[: len(packed) // 2])
+    assert str(cut) in refused(*reader, str(cut))
+
+
+def test_a_corrupt_recording(tmp_path: Path) -> None:
+    lines = gzip.decompress(Path(FIRST_ATTACH).read_bytes()).splitlines(keepends=True)
+    lines[20] = b'{"ts": nonsense\n'
+    path = tmp_path / "corrupt.jsonl"
+    path.write_bytes(b"".join(lines))
+    assert "line 21" in one_line(program("claims", str(path)), 1)
+
+
+def test_a_bad_recording_leaves_no_log_behind(tmp_path: Path) -> None:
+    packed = Path(FIRST_ATTACH).read_bytes()
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(packed[: len(packed) // 2])
+    database = str(tmp_path / "log.db")
+    fine("db", "upgrade", database)
+    one_line(program("replay", str(cut), "--log", database), 1)
+    assert "it holds no log yet" in one_line(program("log", "verify", database), 1)
+
+
+@pytest.mark.parametrize("part", [0.3, 0.7, 0.999])
+def test_a_truncated_export(part: float, export: Path) -> None:
+    whole = export.read_bytes()
+    export.write_bytes(whole[: int(len(whole) * part)])
+    for reader in (("log", "verify"), ("claims",)):
+        assert "ends early" in one_line(program(*reader, str(export)), 1)
+
+
+def test_a_corrupt_export_is_not_imported(export: Path, tmp_path: Path) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    lines[10] = lines[10][:40] + b"\n"
+    export.write_bytes(b"".join(lines))
+    database = str(tmp_path / "other.db")
+    fine("db", "upgrade", database)
+    assert "line 11 is damaged" in one_line(program("log", "import", str(export), "--log", database), 1)
+    assert "it holds no log yet" in one_line(program("log", "tail", "--log", database), 1)
+
+
+def test_a_changed_event_ends_with_2_and_its_position(export: Path) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if b"ClaimMoved" in line)
+    lines[number] = lines[number].replace(b"node0000", b"node9999", 1)
+    export.write_bytes(b"".join(lines))
+    assert f"position {number}: data and digest differ" in one_line(program("log", "verify", str(export)), 2)
+    assert f"position {number}: " in one_line(program("replay", str(export), "--verify"), 2)
+
+
+def test_a_swapped_event_ends_with_2_and_its_position(export: Path) -> None:
+    lines = export.read_bytes().splitlines(keepends=True)
+    lines[30], lines[31] = lines[31], lines[30]
+    export.write_bytes(b"".join(lines))
+    assert "position 30: position 31 stands here" in one_line(program("log", "verify", str(export)), 2)
+
+
+def test_a_database_without_tables_or_of_somebody_else(tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign.db"
+    with sqlite3.connect(foreign) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+    connection.close()
+    assert "another application" in one_line(program("log", "verify", str(foreign)), 1)
+    assert "another application" in one_line(program("db", "upgrade", str(foreign)), 1)
+    assert "no such file" in one_line(program("log", "tail", "--log", str(tmp_path / "none.db")), 1)
+
+
+def test_a_database_of_a_newer_version(tmp_path: Path) -> None:
+    log = log_of(FIRST_ATTACH, tmp_path)
+    with sqlite3.connect(log) as connection:
+        connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    connection.close()
+    for args in (("db", "check", log), ("log", "verify", log), ("db", "upgrade", log)):
+        assert "made by a newer dds" in one_line(program(*args), 1)
+
+
+def test_another_clusters_log_is_left_alone(tmp_path: Path) -> None:
+    log = log_of(FIRST_ATTACH, tmp_path)
+    before = fine("log", "anchor", "--log", log)
+    said = one_line(program("replay", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler"), 1)
+    assert "it belongs to the cluster" in said
+    assert fine("log", "anchor", "--log", log) == before
+
+
+def test_a_locked_database(tmp_path: Path) -> None:
+    log = log_of(FIRST_ATTACH, tmp_path)
+    holder = sqlite3.connect(log, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        assert "another process holds the write lock" in one_line(program("replay", TWO_CLAIMS, "--log", log), 1)
+        assert program("log", "verify", log).returncode == 0
+    finally:
+        holder.close()
+
+
+def test_an_unreachable_server_keeps_the_password_to_itself() -> None:
+    for args in (
+        ("log", "verify", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
+        ("db", "upgrade", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
+        ("replay", FIRST_ATTACH, "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
+        ("timeline", "default/train-1", "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
+    ):
+        said = one_line(program(*args), 1)
+        assert "cannot be reached" in said
+        assert "hunter2" not in said
+
+
+def test_urls_that_are_none() -> None:
+    assert "not known" in one_line(program("db", "check", "mysql://h/d"), 1)
+    assert "SQLite log needs a file" in one_line(program("db", "check", "sqlite://"), 1)
+
+
+def test_an_edited_policy_with_its_chain_made_anew_is_found(tmp_path: Path) -> None:
+    """Whoever can write the log can make its hashes again; the decisions still have to follow from the facts."""
+    recording = Recording(FIRST_ATTACH)
+    steps = list(recording.steps())
+    at = next(n for n, step in enumerate(steps) if isinstance(step.fact, PolicyChanged))
+    changed = PolicyChanged(policy={**Policy().model_dump(mode="json"), "hand_over": "plain"})
+    steps[at] = steps[at]._replace(fact=changed)
+    database = str(tmp_path / "log.db")
+    fine("db", "upgrade", database)
+    groups = (step.group(number) for number, step in enumerate(steps))
+    with Database(f"sqlite:///{database}") as opened:
+        opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
+    assert re.search(r"first at position \d+", one_line(program("log", "verify", "--format", "json", database), 2))
+
+
+def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) -> None:
+    recording = Recording(FIRST_ATTACH)
+    steps = list(recording.steps())
+    place, order = next(
+        (n, event) for n, step in enumerate(steps) for event, _ in step.caused if isinstance(event, AttachOrdered)
+    )
+    caused = [(replace(order, size=2) if event is order else event, cause) for event, cause in steps[place].caused]
+    position = 2 + sum(1 + len(step.caused) for step in steps[:place]) + 1
+    position += [event for event, _ in steps[place].caused].index(order)
+    steps[place] = steps[place]._replace(caused=caused)
+    database = str(tmp_path / "log.db")
+    fine("db", "upgrade", database)
+    groups = (step.group(number) for number, step in enumerate(steps))
+    with Database(f"sqlite:///{database}") as opened:
+        opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
+    done = program("log", "verify", database)
+    assert done.returncode == 2
+    assert f"position {position}: expected AttachOrdered" in done.stdout
