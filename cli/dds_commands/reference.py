@@ -19,7 +19,9 @@ _WIDTH = 100
 def reference() -> str:
     """The whole page."""
     around = files("dds_commands").joinpath("reference.md").read_text(encoding="utf-8")
-    return around.replace("<!-- commands -->\n", "\n".join(_sections(dds, click.Context(dds, info_name="dds", **dds.context_settings))))
+    return around.replace(
+        "<!-- commands -->\n", "\n".join(_sections(dds, click.Context(dds, info_name="dds", **dds.context_settings)))
+    )
 
 
 def _sections(command: click.Command, context: click.Context) -> Iterator[str]:

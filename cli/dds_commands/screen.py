@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,6 +16,9 @@ import msgspec
 from dds_core.timeline.text import WIDTH, Style, plain
 
 _T = TypeVar("_T")
+
+_MOMENT = 0.3
+_LOOK = 100
 
 _COLOURS: dict[str, dict[str, Any]] = {
     "name": {"bold": True},
@@ -87,12 +91,18 @@ def note(text: str) -> None:
 
 
 def progress(items: Iterable[_T], length: int | None, label: str) -> Iterator[_T]:
-    """The same items, with a bar on the terminal's standard error while they are taken."""
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    with click.progressbar(items, length=length, label=label, file=sys.stderr, update_min_steps=1000) as bar:
-        yield from bar
+    """The same items; on a terminal, once it takes longer than a moment, with a bar on standard error."""
+    iterator = iter(items)
+    if sys.stderr.isatty():
+        begun = time.monotonic()
+        for done, item in enumerate(iterator, start=1):
+            yield item
+            if done % _LOOK == 0 and time.monotonic() - begun > _MOMENT:
+                rest = length - done if length is not None else None
+                with click.progressbar(iterator, rest, label, file=sys.stderr, update_min_steps=_LOOK) as bar:
+                    yield from bar
+    else:
+        yield from iterator
 
 
 @contextmanager

@@ -78,6 +78,7 @@ class ClaimScope:
         self._keys: set[DeviceKey] = set()
         self._devices: set[str] = set()
         self._requests: set[str] = set()
+        self._around: set[str] = set()
 
     def fact(self, fact: Event, pair: Pair) -> bool:
         row = _either(pair)
@@ -86,7 +87,7 @@ class ClaimScope:
         if isinstance(row, Pod):
             return self._is_ours(row) or (isinstance(pair[0], Pod) and self._is_ours(pair[0]))
         if isinstance(fact, e.DeadlinePassed):
-            return fact.of in self._uids or (self._waits and fact.of in self._devices)
+            return fact.of in self._uids or (self._waits and fact.of in self._devices | self._around)
         if isinstance(fact, _OUTCOMES):
             return fact.target in self._uids or fact.target in self._requests
         if isinstance(fact, e.Rejected):
@@ -123,7 +124,9 @@ class ClaimScope:
     def _surroundings(self, row: Observed | None) -> bool:
         match row:
             case FabricResource():
-                return row.uid in self._devices or (row.node == self._node and row.model in self._models)
+                if row.node == self._node and row.model in self._models:
+                    self._around.add(row.uid)
+                return row.uid in self._devices or row.uid in self._around
             case AttachRequest():
                 return row.name in self._requests or (row.node == self._node and row.model in self._models)
             case Slice():
@@ -163,7 +166,7 @@ class ClaimScope:
         self._state = moved.target
         self._devices |= set(moved.devices)
         if moved.target == RELEASED:
-            self._devices, self._models, self._keys, self._node = set(), set(), set(), ""
+            self._devices, self._around, self._models, self._keys, self._node = set(), set(), set(), set(), ""
         return True
 
 

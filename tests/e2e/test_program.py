@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,10 +110,10 @@ def test_following_shows_what_is_appended(tmp_path: Path) -> None:
     place.close()
 
 
-def on_a_terminal(*args: str, env: dict[str, str] | None = None) -> str:
+def on_a_terminal(*args: str, env: dict[str, str] | None = None, command: str = str(PROGRAM)) -> str:
     """What the program writes to a terminal."""
     master, slave = pty.openpty()
-    running = subprocess.Popen([str(PROGRAM), *args], stdout=slave, stderr=slave, env=environment(env))
+    running = subprocess.Popen([command, *args], stdout=slave, stderr=slave, env=environment(env))
     os.close(slave)
     said = b""
     while True:
@@ -138,9 +139,13 @@ def test_colours_are_for_terminals_and_for_who_wants_them() -> None:
     assert "\x1b[36m" not in plain
 
 
-def test_progress_is_for_terminals(log: str) -> None:
+def test_progress_is_for_terminals_and_long_work(log: str) -> None:
     assert program("log", "verify", log).stderr == ""
-    assert "verifying" in on_a_terminal("log", "verify", log, env={"TERM": "xterm"})
+    assert "verifying" not in on_a_terminal("log", "verify", log, env={"TERM": "xterm"})
+    work = "import time; from dds_commands.screen import progress as p; [time.sleep(.002) for _ in p(range(400), 400, 'working')]"
+    said = on_a_terminal("-c", work, env={"TERM": "xterm"}, command=sys.executable)
+    assert "working" in said
+    assert "100%" in said
 
 
 def test_output_does_not_depend_on_hash_seed_time_zone_or_locale(log: str) -> None:
