@@ -1,0 +1,74 @@
+"""Whether a device could satisfy a claim: "no" only where a class plainly demands another driver."""
+
+import pytest
+
+from dds_core.matching import could_satisfy, excludes
+from dds_core.model import Claim, ClaimRequest, DeviceClass
+from dds_core.quantity import amount
+from tests.support.world import GPU, World
+
+OTHER = 'device.driver == "nic.example.com"'
+KEY = (GPU, "node0", "gpu-0")
+
+
+@pytest.mark.parametrize(
+    ("expression", "excluded"),
+    [
+        (OTHER, True),
+        ("device.driver=='nic.example.com'", True),
+        (f"{OTHER} && device.attributes['x'].fast", True),
+        (f'device.driver == "{GPU}"', False),
+        (f'{OTHER} || device.driver == "{GPU}"', False),
+        (f"!({OTHER})", False),
+        (f"cond ? {OTHER} : true", False),
+        ("device.driver.startsWith('nic')", False),
+        ("true", False),
+        ("", False),
+    ],
+)
+def test_what_is_not_understood_counts_as_yes(expression: str, excluded: bool) -> None:
+    assert excludes(DeviceClass("c", "nics", (expression,)), GPU) == excluded
+
+
+def test_one_request_that_could_take_it_is_enough() -> None:
+    world = World()
+    world.observe(DeviceClass("c1", "nics", (OTHER,)))
+    world.observe(DeviceClass("c2", "gpus", (f'device.driver == "{GPU}"',)))
+    asks = {
+        (): True,
+        ("nics",): False,
+        ("nics", "gpus"): True,
+        ("unknown",): True,
+    }
+    for classes, could in asks.items():
+        requests = (ClaimRequest("r", classes),) if classes else ()
+        assert could_satisfy(world.picture, Claim("c", requests=requests), KEY) == could, classes
+    two = (ClaimRequest("a", ("nics",)), ClaimRequest("b", ("gpus",)))
+    assert could_satisfy(world.picture, Claim("c", requests=two), KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("40Gi", 40 * 2**30),
+        ("2500Mi", 2500 * 2**20),
+        ("1e3", 1000),
+        ("1.5k", 1500),
+        ("7", 7),
+        ("-2", -2),
+        ("3.", 3),
+        (".5M", 500_000),
+    ],
+)
+def test_quantities_are_exact(text: str, value: int) -> None:
+    assert amount(text) == value
+
+
+@pytest.mark.parametrize(("small", "large"), [("100m", "1"), ("999Mi", "1Gi"), ("1G", "1Gi"), ("1n", "1u")])
+def test_quantities_compare(small: str, large: str) -> None:
+    assert (amount(small) or 0) < (amount(large) or 0)
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "0x10", "1e", "∞", "1Gi "])
+def test_what_is_no_quantity_is_none(text: str) -> None:
+    assert amount(text) is None
