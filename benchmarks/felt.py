@@ -1,10 +1,12 @@
-"""What people wait for: verifying a log of a million events, reading one claim's history in it, and starting on a log of
-five million with a checkpoint.
+"""What people wait for: `dds replay --verify` and `dds timeline` on a log of a million events, each a process of its own,
+and starting on a log of five million with a checkpoint.
 
 The million comes from the engine itself on a fleet under churn (mode attach), so that it verifies. Of the five million only
 what stands after the checkpoint is read at a start, so the rest is the sample lives.
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +17,9 @@ from benchmarks.measure import Row
 from benchmarks.samples import EVENTS_A_CLAIM, batches
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.engine import Engine, new_event
-from dds_core.events import Checkpoint, Event, Started, Synced
-from dds_core.log import ChainCheck, Group, checked
-from dds_core.replay import event_of, fold_log, verify
+from dds_core.events import Checkpoint, Started, Synced
+from dds_core.log import Group
+from dds_core.replay import fold_log
 from dds_core.snapshot import PROJECTION, dump
 
 CLAIMS = 10_000
@@ -91,13 +93,10 @@ def _row(what: str, taken: float, at_most: float | None = None) -> Row:
     return Row(what, f"{taken:.3g} s", target=target, met=None if at_most is None else taken <= at_most)
 
 
-def _verify(log: SqlLog) -> None:
-    report = verify(checked(log.read(), ChainCheck()))
-    assert report.ok, report.differences[0]
-
-
-def _history(log: SqlLog, uid: str) -> list[Event | None]:
-    return [event_of(row) for row in log.read_lean(stream=uid)]
+def _command(*arguments: str) -> float:
+    """Run `dds` as a person does, interpreter and output included; a failure ends the measurement."""
+    command = [sys.executable, "-c", "from dds_commands import main; main()", *arguments]
+    return _seconds(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
 
 
 def _start(database: Database) -> None:
@@ -117,12 +116,13 @@ def _million(url: str) -> list[Row]:
         writer = Writer(database.open_log(LOG, cluster=CLUSTER, recorded_at=0))
         writer.begin()
         writer.churn(VERIFIED)
-        log = database.log(LOG)
-        claim = next(iter(writer.engine.picture.lives))
-        return [
-            _row(f"chain and decisions verified, {VERIFIED:,} events", _seconds(lambda: _verify(log))),
-            _row(f"one claim's history, {VERIFIED:,} events", _seconds(lambda: _history(log, claim))),
-        ]
+        claim, node = next(iter(writer.engine.picture.lives)), writer.fleet.node_names()[0]
+    on = f"{VERIFIED:,} events"
+    return [
+        _row(f"`dds replay --verify`, {on}", _command("replay", "--verify", url)),
+        _row(f"`dds timeline CLAIM`, {on}", _command("timeline", claim, url)),
+        _row(f"`dds timeline NODE`, {on}", _command("timeline", node, url)),
+    ]
 
 
 def _five_million(url: str) -> list[Row]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from dds_core.events import OBSERVED, Capabilities, Event, PolicyChanged, Started, Synced, difference
+from dds_core.fingerprint import FINGERPRINT
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -31,6 +32,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
+from dds_core.snapshot import PROJECTION
 
 Fact = tuple[int, Event]
 """An instant, microseconds since 1970-01-01 UTC, and what was learned then."""
@@ -65,7 +67,7 @@ class Fleet:
 
     def begin(self, policy: dict[str, object]) -> Iterator[Fact]:
         """Yield the start of a process and the list of a fleet whose devices are all in use."""
-        yield self._next(Started("benchmark", "", 1, 1, str(policy["mode"])))
+        yield self._next(Started("benchmark", FINGERPRINT, PROJECTION, 1, str(policy["mode"])))
         yield self._next(PolicyChanged(policy))
         yield self._next(Capabilities("v1beta2"))
         yield self._see(Config("config", "cohdi.io", MODELS, (1,)))
@@ -95,6 +97,9 @@ class Fleet:
         while len(taken) < facts:
             taken.extend(self.turn())
         return taken
+
+    def node_names(self) -> list[str]:
+        return [_node(number) for number in range(self.nodes)]
 
     # --- parts of the churn ------------------------------------------------------------------------------------------
 

@@ -47,5 +47,8 @@ def write(path: Path, sections: dict[str, list[Row]], rounds: int) -> None:
     if not found:
         sys.exit(f"{path}: the marks '{BEGIN}' and '{END}' are not there; put them where the table belongs")
     parts = [f"### {title}\n\n{markdown(rows)}" for title, rows in sections.items()]
-    body = f"{machine()} Medians of {rounds} rounds.\n\n" + "\n\n".join(parts)
+    body = (
+        f"{machine()} Medians of {rounds} rounds (PostgreSQL: at least 15; what people wait for: once).\n\n"
+        + "\n\n".join(parts)
+    )
     path.write_text(f"{before}{BEGIN}\n\n{body}\n\n{END}{after}", encoding="utf-8")
