@@ -7,7 +7,6 @@ from typing import Any
 
 from dds_commands.rows import claim_data, device_data
 from dds_commands.screen import show, show_json, show_jsonl, style
-from dds_commands.sources import Source
 from dds_commands.state import chosen_claims, chosen_devices
 from dds_core.errors import InputError
 from dds_core.picture import Picture
@@ -20,11 +19,13 @@ _TELLING = {
 }
 
 
-def show_differences(source: Source, span: tuple[int, int], *, chosen: Mapping[str, str | None], form: str) -> None:
-    """Show how the source's picture at the second instant differs from that at the first."""
+def show_differences(
+    pictures: tuple[Picture, Picture], span: tuple[int, int], chosen: Mapping[str, str | None], form: str
+) -> None:
+    """Show how the second picture differs from the first; `span` holds their instants."""
     if form == "mermaid":
         raise InputError("differences are no path that could be drawn", fix="use --format table, json or jsonl")
-    before, after = (_things(source.picture(at, None), chosen) for at in span)
+    before, after = (_things(picture, chosen) for picture in pictures)
     found = differences(before, after)
     if form == "json":
         show_json({"from": rfc3339(span[0]), "to": rfc3339(span[1]), "differences": found})

@@ -20,7 +20,7 @@ from dds_commands.parameters import (
 )
 from dds_commands.rows import claim_data, device_data
 from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
-from dds_commands.sources import Log, Opened, Recording, Source, cut
+from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
 from dds_commands.timelines import find, show_text
 from dds_commands.verifying import verify_rows
@@ -30,6 +30,7 @@ from dds_core.errors import InputError
 from dds_core.events import ClaimMoved, Decision, DeviceMoved
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import fixed_salts
+from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.timeline import (
@@ -103,7 +104,18 @@ def replay(
     With --policy everything is decided anew. That is an open loop: what happened in the recorded world followed from
     other decisions, and does not follow from these.
     """
-    _require_one_of(at=at, diff=diff, verify=verifying, log=target)
+    _require_together(
+        at=at,
+        diff=diff,
+        verify=verifying,
+        log=target,
+        until=until,
+        claim=claim,
+        node=node,
+        state=state,
+        policy=policy_file,
+        checkpoint=checkpoint,
+    )
     policy = policy_from(policy_file)
     with Opened() as opened:
         source = opened.source(sources, default_log(), None if target else name, policy)
@@ -114,16 +126,34 @@ def replay(
         elif diff is not None:
             span = source.span()
             before, after = (instant(text, span) for text in diff)
-            show_differences(source, (before, after), chosen={"claim": claim, "node": node, "state": state}, form=form)
+            pictures = (_picture(source, policy, before, None), _picture(source, policy, after, None))
+            show_differences(pictures, (before, after), {"claim": claim, "node": node, "state": state}, form)
         else:
             view = View(instant(at, source.span()) if at else None, until, claim, node, state, form)
             _show(source, policy, view)
 
 
-def _require_one_of(**given: object) -> None:
-    named = [f"--{name}" for name, value in given.items() if value]
-    if len(named) > 1:
-        raise InputError(f"{' and '.join(named)} do not go together", fix="give one of them")
+_FILTERS = frozenset({"claim", "node", "state", "policy"})
+_GOES_WITH: dict[str, frozenset[str]] = {
+    "": _FILTERS | {"until"},
+    "at": _FILTERS | {"until"},
+    "diff": _FILTERS,
+    "verify": frozenset({"policy"}),
+    "log": frozenset({"policy", "checkpoint"}),
+}
+"""What a replay is for, and which other options say something there: none is ever left aside in silence."""
+
+
+def _require_together(**given: object) -> None:
+    named = [name for name, value in given.items() if value]
+    purposes = [name for name in named if name in _GOES_WITH] or [""]
+    others = [name for name in named if name not in _GOES_WITH]
+    odd = [*purposes[1:], *(name for name in others if name not in _GOES_WITH[purposes[0]])]
+    if odd:
+        first, second = (purposes[0], odd[0]) if purposes[0] else (odd[0], "")
+        if not second:
+            raise InputError(f"--{first} does nothing here", fix="see dds replay --help")
+        raise InputError(f"--{first} and --{second} do not go together", fix="leave one of them out")
 
 
 # --- writing and verifying ---------------------------------------------------------------------------------------------
@@ -156,7 +186,7 @@ def _show(source: Recording | Log, policy: Policy | None, view: View) -> None:
     if view.at is not None:
         if view.form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-        _show_state(source, view)
+        _show_state(_picture(source, policy, view.at, view.until), view)
         return
     if view.claim and view.node:
         raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
@@ -175,6 +205,12 @@ def _told(source: Recording | Log, policy: Policy | None) -> Iterator[Moment]:
         note(f"{source.label}: decided under another policy than the recorded world's; {OPEN_LOOP}")
         return source.told()
     return of_steps(_re_decided(source, policy))
+
+
+def _picture(source: Recording | Log, policy: Policy | None, at: int | None, until: int | None) -> Picture:
+    if policy is None or isinstance(source, Recording):
+        return source.picture(at, until)
+    return folded(cut(_told(source, policy), at, until))
 
 
 def _re_decided(source: Log, policy: Policy) -> Iterator[Step]:
@@ -273,8 +309,7 @@ def _show_mermaid(entries: Iterator[Entry], subject: Subject | None, counts: _Co
 _SHOWN = {"table": _show_table, "json": _show_json, "jsonl": _show_jsonl, "mermaid": _show_mermaid}
 
 
-def _show_state(source: Source, view: View) -> None:
-    picture = source.picture(view.at, view.until)
+def _show_state(picture: Picture, view: View) -> None:
     state = known_state(view.state, CLAIM_STATES, DEVICE_STATES) if view.state else None
     claims = chosen_claims(picture, view.claim, view.node)
     devices = chosen_devices(picture, view.claim, view.node)

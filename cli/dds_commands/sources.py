@@ -6,7 +6,7 @@ All of them give moments, rows or a picture, so that commands need not know whic
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -19,13 +19,14 @@ from dds_commands.parameters import LOG_VARIABLE, as_url, without_password
 from dds_commands.screen import progress
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
-from dds_core.events import TYPES, Fact
+from dds_core.events import TYPES, Checkpoint, Fact
 from dds_core.fold import apply
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.replay import fold_log
-from dds_core.timeline import Moment, moments, of_steps
+from dds_core.snapshot import load
+from dds_core.timeline import NAMING, Moment, moments, naming, of_steps
 
 _SQLITE = b"SQLite format 3\x00"
 
@@ -35,8 +36,11 @@ class Source(Protocol):
 
     label: str
 
-    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
-        """Every moment; with `types`, facts of these types only, where leaving out the others is cheaper."""
+    def told(self) -> Iterator[Moment]:
+        """Every moment."""
+
+    def named(self) -> Iterator[Moment]:
+        """At least the moments that name something, and not much more where that is cheaper."""
 
     def span(self) -> tuple[int, int]:
         """The first and the last instant; (0, 0) for a source without events."""
@@ -58,8 +62,11 @@ class Recording:
         """Every step of the replay."""
         return replay_recording(Path(self.path), self.policy)
 
-    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
+    def told(self) -> Iterator[Moment]:
         return of_steps(self.steps())
+
+    def named(self) -> Iterator[Moment]:
+        return self.told()
 
     def span(self) -> tuple[int, int]:
         first, last = 0, 0
@@ -68,13 +75,7 @@ class Recording:
         return first, last
 
     def picture(self, at: int | None, until: int | None) -> Picture:
-        picture = Picture()
-        for moment in cut(progress(self.told(), None, "replaying"), at, until):
-            for event in (moment.fact, *moment.caused):
-                if event is not None:
-                    apply(picture, event, moment.at)
-            picture.dirty.clear()
-        return picture
+        return folded(cut(progress(self.told(), None, "replaying"), at, until))
 
     def identity(self) -> str:
         """What stands for the cluster in a log that is written from it: the recording's own fingerprint."""
@@ -100,8 +101,11 @@ class Log:
         """The position before the first that can be read."""
         return self.source.span()[0] - 1
 
-    def told(self, types: Collection[str] | None = None) -> Iterator[Moment]:
-        return moments(self.source.read_lean(self.after, types=types))
+    def told(self) -> Iterator[Moment]:
+        return moments(self.source.read_lean(self.after))
+
+    def named(self) -> Iterator[Moment]:
+        return moments(naming(self.source.read_lean(self.after, types=NAMING)))
 
     def span(self) -> tuple[int, int]:
         first, last = self.source.span()
@@ -137,6 +141,19 @@ def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[M
         if (at is not None and moment.at > at) or (until is not None and moment.position > until):
             return
         yield moment
+
+
+def folded(told: Iterable[Moment]) -> Picture:
+    """The picture that these moments, from the first on, amount to."""
+    picture = Picture()
+    for moment in told:
+        for event in (moment.fact, *moment.caused):
+            if isinstance(event, Checkpoint):
+                picture = load(event.picture)
+            elif event is not None:
+                apply(picture, event, moment.at)
+        picture.dirty.clear()
+    return picture
 
 
 class Opened:

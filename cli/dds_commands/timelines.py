@@ -21,7 +21,6 @@ from dds_core.timeline import (
     render_lines,
 )
 from dds_core.timeline import timeline as told_of
-from dds_core.timeline.subjects import NAMING
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
@@ -46,7 +45,7 @@ def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str 
 
 def find(source: Source, text: str) -> Subject:
     """The claim, device or node that is meant. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
-    directory = Directory().read(progress(source.told(NAMING), None, "looking"))
+    directory = Directory().read(progress(source.named(), None, "looking"))
     try:
         return directory.find(text)
     except NoSuchSubject as error:

@@ -7,11 +7,12 @@ nothing, and nothing here decides.
 from dds_core.timeline.diagram import path_diagram
 from dds_core.timeline.entries import Entry, Note, timeline
 from dds_core.timeline.moments import Moment, moments, of_steps
-from dds_core.timeline.subjects import AmbiguousSubject, Directory, NoSuchSubject, Subject
+from dds_core.timeline.subjects import NAMING, AmbiguousSubject, Directory, NoSuchSubject, Subject, naming
 from dds_core.timeline.text import LEGEND, as_data, render_lines, render_text
 
 __all__ = [
     "LEGEND",
+    "NAMING",
     "AmbiguousSubject",
     "Directory",
     "Entry",
@@ -21,6 +22,7 @@ __all__ = [
     "Subject",
     "as_data",
     "moments",
+    "naming",
     "of_steps",
     "path_diagram",
     "render_lines",

@@ -23,7 +23,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from dds_core.policy import Policy
+from dds_core.policy import Policy, read_policy
 from dds_core.pools import model_of_pool, text_attribute
 from dds_core.snapshot import load
 
@@ -49,7 +49,7 @@ class Known:
     def learn(self, fact: Event) -> Pair:
         """Take a fact in; gives the object that it is about, before and after."""
         if isinstance(fact, PolicyChanged):
-            self.policy = Policy.model_validate(fact.policy, strict=False)
+            self.policy = read_policy(fact.policy)
             return UNCHANGED
         if isinstance(fact, Checkpoint):
             self._restore(fact)

@@ -6,7 +6,7 @@ the beginning of a uid or UUID will do when nothing else begins so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from dds_core.events import (
     PolicyChanged,
     SliceObserved,
 )
+from dds_core.log.envelope import LeanEvent
 from dds_core.model import Claim, FabricResource, Node, Observed
 from dds_core.timeline.known import Known
 from dds_core.timeline.moments import Moment
@@ -37,6 +38,23 @@ NAMING = frozenset(
     )
 )
 """The types of events that names come from: all that has to be read to find a subject."""
+
+_NAME, _UUID = b'"name":', b'"uuid":'
+
+
+def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
+    """Of rows of these types, those that can name something: a later change of a claim or node holds no name, and need
+    not even be decoded."""
+    for row in rows:
+        data = row.data
+        if data is None:
+            continue
+        if row.type in _NAMED_AT_FIRST and _NAME not in data and _UUID not in data:
+            continue
+        yield row
+
+
+_NAMED_AT_FIRST = frozenset(kind.__name__ for kind in (ClaimObserved, FabricResourceObserved, NodeObserved))
 
 _SHORTEST = 6
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
-from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, fine, log_of, refused
+from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, refused
 
 UUIDS = ("GPU-1027c4d1-c386-bbc4-cd61-3e30d8f16adf", "GPU-78e51061-7311-d8a3-c2ce-6f447ed4d57b")
 CLAIM = "4c97d4da-43d3-49f5-831d-d1298cf37f8b"
@@ -152,8 +152,6 @@ def test_mermaid_draws_one_claim() -> None:
 def test_another_policy_is_an_open_loop_and_says_so(tmp_path: Path, log: str) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("mode: detach\nno_removal_seconds: 5\n")
-    from tests.support.commands import dds
-
     for source in (FIRST_ATTACH, log):
         result = dds("replay", source, "--policy", str(policy))
         assert result.exit_code == 0
@@ -170,11 +168,32 @@ def test_verify_replays_a_recording_and_checks_a_log(log: str) -> None:
     assert json.loads(fine("replay", log, "--verify", "--format", "json"))["ok"] is True
 
 
-def test_what_does_not_go_together_is_refused(log: str) -> None:
-    assert "--at and --verify do not go together" in refused("replay", FIRST_ATTACH, "--at", "02:11:20", "--verify")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--at", "02:11:20", "--verify"), "--at and --verify do not go together"),
+        (("--verify", "--claim", "default/train-1"), "--verify and --claim do not go together"),
+        (("--diff", "02:11:10", "02:11:20", "--until", "9"), "--diff and --until do not go together"),
+        (("--log", "x.db", "--state", "Bound"), "--log and --state do not go together"),
+        (("--checkpoint",), "--checkpoint does nothing here"),
+    ],
+)
+def test_an_option_that_says_nothing_here_is_refused(options: tuple[str, ...], said: str) -> None:
+    assert said in refused("replay", FIRST_ATTACH, *options)
+
+
+def test_sources_that_cannot_be_are_refused(log: str) -> None:
     assert "only a recording is written" in refused("replay", log, "--log", log)
     assert "no source was named" in refused("replay")
     assert "cannot be joined" in refused("replay", FIRST_ATTACH, log)
+
+
+def test_a_state_under_another_policy(tmp_path: Path, log: str) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('mode = "attach"\n')
+    for source in (FIRST_ATTACH, log):
+        told = json.loads(fine("replay", source, "--policy", str(policy), "--at", "02:11:20", "--format", "json"))
+        assert [claim["state"] for claim in told["claims"]] == ["Attached"]
 
 
 def test_a_timeline_in_json_names_its_subject() -> None:
