@@ -16,12 +16,9 @@ request gets its devices). Nothing here decides anything, and nothing looks into
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
-
-from msgspec.structs import replace
+from typing import Any
 
 from dds_core import events as e
-from dds_core.engine import Engine, Step
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -34,31 +31,23 @@ from dds_core.model import (
     FabricResource,
     Model,
     Node,
-    Observed,
     Pod,
     Requirement,
     Result,
     Slice,
 )
-from dds_core.picture import Picture
-
-SECOND = 1_000_000
-START = 1_700_000_000 * SECOND
+from tests.support.told import SECOND as SECOND
+from tests.support.told import START as START
+from tests.support.told import Told
 
 GPU = "gpu.nvidia.com"
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
 A100 = Model(1, "A100 40G", "nvidia-a100-40", GPU, {"productName": "NVIDIA A100 40GB"})
 H100 = Model(2, "H100 80G", "nvidia-h100-80", GPU, {"productName": "NVIDIA H100 80GB"})
 
-T = TypeVar("T")
-E = TypeVar("E", bound=e.Event)
 
-
-class World:
-    """An engine and what it was told. Instants are microseconds; `tick` takes seconds.
-
-    Names are those of the objects: a claim or pod is `name` in the namespace default, or `namespace/name`.
-    """
+class World(Told):
+    """A ConfigMap, a policy and the cluster that is built here, sentence by sentence."""
 
     def __init__(
         self,
@@ -71,9 +60,7 @@ class World:
         synced: bool = True,
         **policy: Any,
     ) -> None:
-        self.engine = Engine()
-        self.now = START
-        self.steps: list[Step] = []
+        super().__init__()
         self.prefix = prefix
         self._carried_out = 0
         self._made = 0
@@ -84,96 +71,9 @@ class World:
         if synced:
             self.feed(e.Synced())
 
-    # --- telling -----------------------------------------------------------------------------------------------------
-
-    def feed(self, fact: e.Event) -> Step:
-        """One fact, a tenth of a second from now."""
-        self.tick(0.1)
-        self.steps.append(self.engine.feed(fact, self.now))
-        return self.steps[-1]
-
-    def tick(self, seconds: float) -> None:
-        """Let time pass: every deadline that becomes due comes back at its instant."""
-        until = self.now + round(seconds * SECOND)
-        while (deadline := self.engine.due(until)) is not None:
-            self.steps.append(self.engine.feed(deadline, deadline.due))
-        self.now = until
-
-    def observe(self, thing: Observed) -> None:
-        """The object is now so; nothing is told when nothing changed."""
-        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
-        if fact is not None:
-            self.feed(fact)
-
-    def update(self, thing: Observed, **fields: Any) -> None:
-        """The object has changed in these fields."""
-        self.observe(replace(thing, **fields))
-
-    def gone(self, thing: Observed) -> None:
-        gone: Any = e.OBSERVED[type(thing)][1]
-        self.feed(gone(uid=thing.uid))
-
     def change_policy(self, **fields: Any) -> None:
         self.policy = {**self.policy, **fields}
         self.feed(e.PolicyChanged(policy=self.policy))
-
-    # --- asking ------------------------------------------------------------------------------------------------------
-
-    @property
-    def picture(self) -> Picture:
-        return self.engine.picture
-
-    def get(self, kind: type[T], name: str) -> T:
-        """The object of that name as last observed."""
-        namespace, _, plain = name.rpartition("/")
-        of_kind: Any = kind
-        uid = self.picture.uid_of(of_kind, namespace or ("default" if kind in (Claim, Pod) else ""), plain)
-        thing = self.picture.object(of_kind, uid) if uid is not None else None
-        assert isinstance(thing, kind), f"no {kind.__name__} {name}"
-        return thing
-
-    def state(self, claim: str) -> str:
-        """The state of the claim; "" when it has no life (any more)."""
-        life = self.picture.lives.get(self.uid(claim))
-        return life.state if life is not None else ""
-
-    def uid(self, claim: str) -> str:
-        """The uid of the claim, also of one that was deleted."""
-        namespace, _, plain = claim.rpartition("/")
-        found = self.picture.claim_named.get((namespace or "default", plain))
-        return found or f"uid-{namespace or 'default'}-{plain}"
-
-    def device(self, resource: str) -> str:
-        """The state of the resource's device; "" when it is gone."""
-        life = self.picture.devices.get(resource)
-        return life.state if life is not None else ""
-
-    def events(self, kind: type[E], since: int = 0) -> list[E]:
-        """Everything of one type that was caused, oldest first; `since` counts steps."""
-        return [event for step in self.steps[since:] for event, _ in step.caused if isinstance(event, kind)]
-
-    def decisions(self, *kinds: type[e.Decision]) -> list[e.Decision]:
-        """Every decision (of these kinds), oldest first."""
-        return [d for d in self.events(e.Decision) if not kinds or isinstance(d, kinds)]
-
-    def only(self, kind: type[E]) -> E:
-        """The one event of this type."""
-        found = self.events(kind)
-        assert len(found) == 1, f"{len(found)} of {kind.__name__}: {found}"
-        return found[0]
-
-    def moves(self, claim: str) -> list[tuple[str, str, str]]:
-        """(trigger, source, target) of every step of the claim's life."""
-        uid = self.uid(claim)
-        return [(m.trigger, m.source, m.target) for m in self.events(e.ClaimMoved) if m.claim == uid]
-
-    def device_moves(self, resource: str) -> list[tuple[str, str, str]]:
-        return [(m.trigger, m.source, m.target) for m in self.events(e.DeviceMoved) if m.resource == resource]
-
-    def reserved(self, claim: str) -> list[str]:
-        """The UUIDs that are promised to the claim."""
-        rows = (self.picture.reservations.rows[key] for key in self.picture.reservations_for[self.uid(claim)])
-        return [promise.uuid for row in rows for promise in row.promises]
 
     # --- nodes and devices -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""An engine and what it was told: facts go in at the instants of a clock of its own, and what they caused can be asked.
+
+Nothing here knows what a cluster looks like, decides anything, or looks into the rules.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.engine import Engine, Step
+from dds_core.model import Claim, Observed, Pod
+from dds_core.picture import Picture
+
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+
+T = TypeVar("T")
+E = TypeVar("E", bound=e.Event)
+
+
+class Told:
+    """An engine and what it was told. Instants are microseconds; `tick` takes seconds.
+
+    Names are those of the objects: a claim or pod is `name` in the namespace default, or `namespace/name`.
+    """
+
+    def __init__(self) -> None:
+        self.engine = Engine()
+        self.now = START
+        self.steps: list[Step] = []
+
+    # --- telling -----------------------------------------------------------------------------------------------------
+
+    def feed(self, fact: e.Event) -> Step:
+        """One fact, a tenth of a second from now."""
+        self.tick(0.1)
+        self.steps.append(self.engine.feed(fact, self.now))
+        return self.steps[-1]
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass: every deadline that becomes due comes back at its instant."""
+        until = self.now + round(seconds * SECOND)
+        while (deadline := self.engine.due(until)) is not None:
+            self.steps.append(self.engine.feed(deadline, deadline.due))
+        self.now = until
+
+    def observe(self, thing: Observed) -> None:
+        """The object is now so; nothing is told when nothing changed."""
+        fact = e.difference(self.picture.object(type(thing), thing.uid), thing)
+        if fact is not None:
+            self.feed(fact)
+
+    def update(self, thing: Observed, **fields: Any) -> None:
+        """The object has changed in these fields."""
+        self.observe(replace(thing, **fields))
+
+    def gone(self, thing: Observed) -> None:
+        gone: Any = e.OBSERVED[type(thing)][1]
+        self.feed(gone(uid=thing.uid))
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def picture(self) -> Picture:
+        return self.engine.picture
+
+    def get(self, kind: type[T], name: str) -> T:
+        """The object of that name as last observed."""
+        namespace, _, plain = name.rpartition("/")
+        of_kind: Any = kind
+        uid = self.picture.uid_of(of_kind, namespace or ("default" if kind in (Claim, Pod) else ""), plain)
+        thing = self.picture.object(of_kind, uid) if uid is not None else None
+        assert isinstance(thing, kind), f"no {kind.__name__} {name}"
+        return thing
+
+    def state(self, claim: str) -> str:
+        """The state of the claim; "" when it has no life (any more)."""
+        life = self.picture.lives.get(self.uid(claim))
+        return life.state if life is not None else ""
+
+    def uid(self, claim: str) -> str:
+        """The uid of the claim, also of one that was deleted."""
+        namespace, _, plain = claim.rpartition("/")
+        found = self.picture.claim_named.get((namespace or "default", plain))
+        return found or f"uid-{namespace or 'default'}-{plain}"
+
+    def device(self, resource: str) -> str:
+        """The state of the resource's device; "" when it is gone."""
+        life = self.picture.devices.get(resource)
+        return life.state if life is not None else ""
+
+    def events(self, kind: type[E], since: int = 0) -> list[E]:
+        """Everything of one type that was caused, oldest first; `since` counts steps."""
+        return [event for step in self.steps[since:] for event, _ in step.caused if isinstance(event, kind)]
+
+    def decisions(self, *kinds: type[e.Decision]) -> list[e.Decision]:
+        """Every decision (of these kinds), oldest first."""
+        return [d for d in self.events(e.Decision) if not kinds or isinstance(d, kinds)]
+
+    def only(self, kind: type[E]) -> E:
+        """The one event of this type."""
+        found = self.events(kind)
+        assert len(found) == 1, f"{len(found)} of {kind.__name__}: {found}"
+        return found[0]
+
+    def moves(self, claim: str) -> list[tuple[str, str, str]]:
+        """(trigger, source, target) of every step of the claim's life."""
+        uid = self.uid(claim)
+        return [(m.trigger, m.source, m.target) for m in self.events(e.ClaimMoved) if m.claim == uid]
+
+    def device_moves(self, resource: str) -> list[tuple[str, str, str]]:
+        return [(m.trigger, m.source, m.target) for m in self.events(e.DeviceMoved) if m.resource == resource]
+
+    def reserved(self, claim: str) -> list[str]:
+        """The UUIDs that are promised to the claim."""
+        rows = (self.picture.reservations.rows[key] for key in self.picture.reservations_for[self.uid(claim)])
+        return [promise.uuid for row in rows for promise in row.promises]
