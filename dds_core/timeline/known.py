@@ -11,15 +11,12 @@ from msgspec.structs import replace
 
 from dds_core.events import KIND_OF, Checkpoint, Event, PolicyChanged, SliceObserved, merged
 from dds_core.model import (
-    AttachRequest,
     Claim,
     Config,
     Device,
     DeviceKey,
     FabricResource,
-    Node,
     Observed,
-    Pod,
     Result,
     Slice,
 )
@@ -123,21 +120,9 @@ class Known:
         row = self.objects.get(uid)
         return row if isinstance(row, Claim) else None
 
-    def pod(self, uid: str) -> Pod | None:
-        row = self.objects.get(uid)
-        return row if isinstance(row, Pod) else None
-
-    def node(self, uid: str) -> Node | None:
-        row = self.objects.get(uid)
-        return row if isinstance(row, Node) else None
-
     def resource(self, uid: str) -> FabricResource | None:
         row = self.objects.get(uid)
         return row if isinstance(row, FabricResource) else None
-
-    def request(self, uid: str) -> AttachRequest | None:
-        row = self.objects.get(uid)
-        return row if isinstance(row, AttachRequest) else None
 
     def uuid_of(self, driver: str, device: Device) -> str:
         """The UUID that a node's own device shows, "" for none."""

@@ -235,10 +235,12 @@ class NodeScope:
         self._node = node
         self._known = known
         self._claims: set[str] = set()
+        self._left = ""
         self._resources: set[str] = set()
 
     def fact(self, fact: Event, pair: Pair) -> bool:
         row = _either(pair)
+        self._left = ""
         match row:
             case Node():
                 return row.name == self._node
@@ -260,9 +262,9 @@ class NodeScope:
             if claim.allocation.node == self._node:
                 self._claims.add(claim.uid)
             else:
-                was_here = claim.uid in self._claims
+                self._left = claim.uid if claim.uid in self._claims else ""  # its last change that is told here
                 self._claims.discard(claim.uid)
-                return was_here
+                return bool(self._left)
         return claim.uid in self._claims
 
     def decision(self, decision: Decision) -> bool:
@@ -273,5 +275,5 @@ class NodeScope:
 
     def transition(self, moved: Transition) -> bool:
         if isinstance(moved, e.ClaimMoved):
-            return moved.claim in self._claims
+            return moved.claim in self._claims or moved.claim == self._left
         return isinstance(moved, e.DeviceMoved) and moved.resource in self._resources

@@ -121,6 +121,20 @@ def test_a_claim_of_another_node_is_not_told_at_this_one() -> None:
     assert "default/other" not in {entry.name for entry in told(world, "node0")}
 
 
+def test_a_claim_that_lands_elsewhere_is_told_at_both_nodes() -> None:
+    world = served("observe")
+    world.node("node1")
+    world.clear("train")
+    world.plug("node1", "gpu-7", "GPU-7")
+    world.allocate_local("train", "node1", "gpu-7")
+    for name in ("node0", "node1"):
+        last = [entry for entry in told(world, name) if entry.kind == "claim"][-1]
+        assert (last.trigger, last.cause) == ("allocated_local", "the scheduler chose gpu-7 on node1")
+    world.bind("train")
+    assert [entry.target for entry in told(world, "node1") if entry.kind == "claim"][-1] == "Bound"
+    assert [entry.target for entry in told(world, "node0") if entry.kind == "claim"][-1] != "Bound"
+
+
 def test_a_failed_attach_is_told_with_the_fabrics_words() -> None:
     world = World("attach", error_grace_seconds=10, scan_interval_seconds=0)
     world.node("node0")
