@@ -168,6 +168,10 @@ class UnknownEvent(InputError):
     """An event's type, or its version, is not known to this version of the code."""
 
 
+class MalformedEvent(UnknownEvent, VerificationFailed):
+    """An event of a known type and version is not of its form: nobody's version has written it so."""
+
+
 # -- the engine ----------------------------------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from dds_core.intents import void_unseen
 from dds_core.lifecycle import claim_edge_exists, device_target
 from dds_core.model import AttachRequest, Claim, Slice
 from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.policy import read_policy
 from dds_core.rows import (
     ClaimLife,
     Cooling,
@@ -219,7 +219,7 @@ def _started(picture: Picture, event: e.Started, at: int) -> None:
 
 
 def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
-    picture.policy = Policy.model_validate(event.policy, strict=False)
+    picture.policy = read_policy(event.policy)
     picture.rebuild()
 
 

@@ -14,7 +14,7 @@ import msgspec
 from dds_core.deadlines import Agenda, Deadline
 from dds_core.decide import Caused, settle
 from dds_core.engine import Engine, Step, new_event
-from dds_core.errors import DdsError, IllegalTransition, UnknownEvent
+from dds_core.errors import DdsError, IllegalTransition, MalformedEvent, UnknownEvent
 from dds_core.events import (
     SCHEMA_VERSION,
     TYPES,
@@ -35,7 +35,7 @@ from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent, NewEvent, eve
 from dds_core.log.upcast import Upcasts
 from dds_core.picture import Picture
 from dds_core.policy import Policy
-from dds_core.snapshot import dump, load
+from dds_core.snapshot import PROJECTION, dump, load
 
 UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))
 
@@ -61,24 +61,34 @@ class LoggedGroup(NamedTuple):
 def event_of(row: Envelope | LeanEvent) -> Event | None:
     """The event of a stored row, brought to the current schema version; None when its data was redacted.
 
-    Raises UnknownEvent, naming the position, for a type or a form that this version does not know.
+    Raises UnknownEvent, naming the position, for a type or a projection that this version does not know, and
+    MalformedEvent for data that is not of the form of its type.
     """
     if row.data is None:
         return None
+    where = f"position {row.position}"
     try:
-        if row.schema_version == SCHEMA_VERSION:
-            return decode(row.type, row.data)
-        upcast = UPCASTS.decoded(row.type, row.schema_version, row.data)
-        return decode(row.type, msgspec.json.encode(upcast))
+        event = _decoded(row, row.data)
     except KeyError:
-        what = f"type {row.type!r} is not known"
+        raise UnknownEvent(f"type {row.type!r} is not known", where=where, fix=_NEWER) from None
     except msgspec.ValidationError as error:
-        what = f"{row.type} is not of its form: {error}"
-    except msgspec.DecodeError as error:
-        what = f"{row.type} holds no JSON: {error}"
-    raise UnknownEvent(
-        what, where=f"position {row.position}", fix="use the version of dds that wrote it, or a newer one"
-    )
+        raise MalformedEvent(f"{row.type} is not of its form: {error}", where=where, fix=_CHANGED) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedEvent(f"{row.type} holds no JSON: {error}", where=where, fix=_CHANGED) from None
+    if isinstance(event, Checkpoint) and event.projection != PROJECTION:
+        what = f"the checkpoint holds projection {event.projection}, this version knows {PROJECTION}"
+        raise UnknownEvent(what, where=where, fix=_NEWER)
+    return event
+
+
+_NEWER = "use the version of dds that wrote it, or a newer one"
+_CHANGED = "it was changed; compare with an export or archive made before"
+
+
+def _decoded(row: Envelope | LeanEvent, data: bytes) -> Event:
+    if row.schema_version == SCHEMA_VERSION:
+        return decode(row.type, data)
+    return decode(row.type, msgspec.json.encode(UPCASTS.decoded(row.type, row.schema_version, data)))
 
 
 def groups(rows: Iterable[Envelope]) -> Iterator[LoggedGroup]:
@@ -200,7 +210,11 @@ class Verification:
 
     def _checkpoint(self, position: int, fact: Checkpoint) -> None:
         """A checkpoint must hold what the events before it amount to; the walk goes on from it."""
-        found = load(fact.picture)
+        try:
+            found = load(fact.picture)
+        except DdsError as error:
+            self._differ(position, "a checkpoint that can be loaded", error.what)
+            return
         if not self._blind and self.report.groups > 1 and dump(self._picture) != dump(found):
             self._differ(position, "a checkpoint of the picture so far", "a checkpoint of another picture")
         self._picture = found
@@ -227,9 +241,14 @@ class Verification:
         picture, at = self._picture, group.at
         self._check_deadlines(group, fact)
         self._check_form(group.envelopes[0], fact)
-        apply(picture, fact, at)
-        with picture.trial():
-            work = settle(picture, at)
+        try:
+            apply(picture, fact, at)
+            with picture.trial():
+                work = settle(picture, at)
+        except DdsError as error:
+            self._differ(group.position, f"a {type(fact).__name__} that can be folded", error.what)
+            picture.dirty.clear()
+            return
         self._compare(group, work.emitted)
         for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
             assert event is not None

@@ -24,7 +24,7 @@ from dds_core.model import (
     TaintRule,
 )
 from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.policy import read_policy
 from dds_core.rows import (
     Cell,
     ClaimLife,
@@ -123,7 +123,7 @@ def load(plain: dict[str, Any]) -> Picture:
     except msgspec.ValidationError as error:
         raise InputError(f"the checkpoint does not hold a picture of projection {PROJECTION}: {error}") from None
     picture = Picture()
-    picture.policy = Policy.model_validate(snapshot.policy, strict=False)
+    picture.policy = read_policy(snapshot.policy)
     for name in _SCALARS:
         setattr(picture, name, getattr(snapshot, name))
     picture.stale = set(snapshot.stale)
