@@ -66,6 +66,8 @@ def shown_key(decision: e.Decision) -> tuple[str, str]:
     cell = f"{decision.node}/{decision.model}" if isinstance(decision, e.OfCell) else decision.subject
     if isinstance(decision, e.Alerted):
         cell = f"{decision.of}:{decision.reason}"
+    elif isinstance(decision, e.NodeLabelled) and all(key.endswith("-ready") for key in decision.labels):
+        cell = f"{decision.node}:ready"
     return (type(decision).__name__, cell)
 
 

@@ -54,7 +54,7 @@ def _told(claim: Claim | None, condition: str) -> bool:
 def _labels(picture: Picture, unseen: Reissue) -> None:
     for key in list(picture.labelled):
         picture.labelled.drop(key)
-        unseen.add(("NodeLabelled", key[0]))
+        unseen |= {("NodeLabelled", key[0]), ("NodeLabelled", f"{key[0]}:ready")}
 
 
 def _fences(picture: Picture, unseen: Reissue, at: int) -> None:

@@ -50,28 +50,26 @@ NO_CONFIG = Config(uid="")
 
 
 class Dirty:
-    """What has to be looked at again: claims and devices by uid, nodes by name, or everything."""
+    """What has to be looked at again: claims and devices by uid, nodes by name, or everything. `freed` counts attaches that
+    ended or are not ordered any more: others may have waited for the room."""
 
-    __slots__ = ("claims", "devices", "everything", "nodes")
+    __slots__ = ("claims", "devices", "everything", "freed", "nodes")
 
     def __init__(self) -> None:
         self.claims: set[str] = set()
         self.devices: set[str] = set()
         self.nodes: set[str] = set()
         self.everything = False
+        self.freed = 0
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.devices or self.nodes or self.everything)
+        return bool(self.claims or self.devices or self.nodes or self.freed or self.everything)
 
     def take(self) -> Dirty:
         """A copy of what is dirty; this one is clean afterwards."""
         taken = Dirty()
-        taken.claims, taken.devices, taken.nodes, taken.everything = (
-            self.claims,
-            self.devices,
-            self.nodes,
-            self.everything,
-        )
+        taken.claims, taken.devices, taken.nodes = self.claims, self.devices, self.nodes
+        taken.everything, taken.freed = self.everything, self.freed
         self.clear()
         return taken
 
@@ -80,9 +78,10 @@ class Dirty:
         self.devices |= other.devices
         self.nodes |= other.nodes
         self.everything = self.everything or other.everything
+        self.freed += other.freed
 
     def clear(self) -> None:
-        self.claims, self.devices, self.nodes, self.everything = set(), set(), set(), False
+        self.claims, self.devices, self.nodes, self.everything, self.freed = set(), set(), set(), False, 0
 
 
 class Picture:
@@ -525,8 +524,9 @@ class Picture:
     def _device_changed(self, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> None:
         if new is not None and new.state == "Attaching":
             self.under_way.add(uid)
-        else:
+        elif uid in self.under_way:
             self.under_way.discard(uid)
+            self.dirty.freed += 1
         self.dirty.devices.add(uid)
         self.dirty.claims |= self.returning[uid]
         if old is not None and old.key is not None:
@@ -566,6 +566,7 @@ class Picture:
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(old, Order):
             self.units_ordered -= old.more
+            self.dirty.freed += old.more
         if isinstance(new, Order):
             self.units_ordered += new.more
         if isinstance(new or old, Cooling):

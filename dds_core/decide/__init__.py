@@ -7,6 +7,7 @@ once so that the next rule sees it; `decide` takes all of it back, `settle` keep
 from __future__ import annotations
 
 from dds_core.decide import claims, detach, devices, nodes
+from dds_core.decide.orders import held_back
 from dds_core.decide.work import Work
 from dds_core.errors import Unsettled
 from dds_core.events import Event
@@ -64,6 +65,10 @@ def _round(work: Work) -> None:
         for uid in sorted(uids):
             claims.step(work, uid)
     else:
+        if dirty.freed:
+            freed, dirty.freed = dirty.freed, 0
+            if held_back(picture, freed):
+                dirty.nodes |= picture.waiting_at.sets.keys()
         names, dirty.nodes = dirty.nodes, set()
         touched.nodes |= names
         for name in sorted(names):

@@ -37,7 +37,7 @@ class Work:
         target: what the adapter will name in the outcome of the write; the decision's subject when left out.
         """
         picture = self.picture
-        if picture.reissue and shown_key(decision) in picture.reissue:
+        if picture.live and picture.reissue and shown_key(decision) in picture.reissue:
             picture.reissue.drop(shown_key(decision))
             decision = replace(decision, reissued=True)
         if not picture.live:

@@ -29,7 +29,7 @@ _INDEXES = (
         for n, v in vars(Picture()).items()
         if isinstance(v, (Index, dict)) and n != "limits" and not n.startswith("_")
     ),
-    *("drivers", "config", "mode", "live", "under_way"),
+    *("drivers", "config", "mode", "live", "under_way", "units_ordered"),
 )
 
 
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 def trace(picture: Picture) -> tuple[Any, ...]:
     """All that `decide` could leave a trace in."""
     dirty = picture.dirty
-    marks = (set(dirty.claims), set(dirty.devices), set(dirty.nodes), dirty.everything)
+    marks = (set(dirty.claims), set(dirty.devices), set(dirty.nodes), dirty.everything, dirty.freed)
     return dump(picture), indexes(picture), marks
 
 
