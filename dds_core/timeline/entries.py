@@ -72,7 +72,7 @@ class Teller:
     def __init__(self, known: Known, scope: Scope) -> None:
         self._known = known
         self._scope = scope
-        self._acts = Acts(known)
+        self._acts = Acts()
         self._pending: list[Note] = []
         self._last = (0, 0)
 
