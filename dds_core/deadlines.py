@@ -19,8 +19,9 @@ from dds_core.decide.failures import budget_due
 from dds_core.decide.handover import reservation_due
 from dds_core.fold import HOUR
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
-from dds_core.picture import Dirty, Picture
+from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
+from dds_core.tables import Dirty
 
 
 class Deadline(NamedTuple):

@@ -19,12 +19,16 @@ RULES = (
     "decide/orders.py",
     "decide/work.py",
     "fold.py",
+    "indexes.py",
+    "intents.py",
     "lifecycle.py",
     "matching.py",
     "picture.py",
     "policy.py",
     "pools.py",
     "quantity.py",
+    "rows.py",
     "table.py",
+    "tables.py",
 )
 """The sources that the fingerprint covers, below `dds_core/`."""

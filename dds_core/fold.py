@@ -122,8 +122,8 @@ def _forget_claim(picture: Picture, uid: str) -> None:
 
 
 def _forget_rejections(picture: Picture, uid: str) -> None:
-    if picture.rejections:
-        picture.replace_rejections({told for told in picture.rejections if told[0] != uid})
+    for key in list(picture.rejections_of[uid]):
+        picture.rejections.drop(key)
 
 
 def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
@@ -247,7 +247,7 @@ def _stale(picture: Picture, event: e.Stale, at: int) -> None:
 
 
 def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
-    picture.rejections.add((event.uid, event.field, event.reason))
+    picture.rejections.put((event.uid, event.field, event.reason), True)
 
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:

@@ -127,12 +127,13 @@ def load(plain: dict[str, Any]) -> Picture:
     for name in _SCALARS:
         setattr(picture, name, getattr(snapshot, name))
     picture.stale = set(snapshot.stale)
-    picture.rejections = set(snapshot.rejections)
     for name in (*_BY_TEXT, *_BY_PAIR):
         table: Table[Any, Any] = getattr(picture, name)
         rows = getattr(snapshot, name)
         for key, row in rows.items() if isinstance(rows, dict) else rows:
             table.put(key, row)
+    for told in snapshot.rejections:
+        picture.rejections.put(told, True)
     for key, text in snapshot.shown:
         picture.shown.put(key, text.encode())
     picture.rebuild()

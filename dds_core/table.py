@@ -1,4 +1,4 @@
-"""A table of the picture: rows by key, a hook that keeps indexes right, and a journal that can take changes back.
+"""A table of the picture: rows by key, hooks that keep indexes right, and a journal that can take changes back.
 
 The journal is what lets `decide` try steps and leave no trace. Every change goes through `put` or `drop`.
 """
@@ -39,13 +39,17 @@ class Journal:
 class Table(Generic[K, V]):
     """Rows of one kind by key."""
 
-    __slots__ = ("_hook", "_journal", "get", "rows")
+    __slots__ = ("_hooks", "_journal", "get", "rows")
 
-    def __init__(self, journal: Journal, hook: Hook[K, V] | None = None) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.rows: dict[K, V] = {}
         self.get: Callable[[K], V | None] = self.rows.get  # the dictionary's own: it is asked a hundred times a fact
         self._journal = journal
-        self._hook = hook
+        self._hooks: tuple[Hook[K, V], ...] = ()
+
+    def watch(self, hook: Hook[K, V]) -> None:
+        """Call `hook` with (key, old row, new row) after every change, also one that is taken back."""
+        self._hooks += (hook,)
 
     def __contains__(self, key: object) -> bool:
         return key in self.rows
@@ -74,8 +78,8 @@ class Table(Generic[K, V]):
             self.rows.pop(key, None)
         else:
             self.rows[key] = row
-        if self._hook is not None:
-            self._hook(key, old, row)
+        for hook in self._hooks:
+            hook(key, old, row)
 
 
 class Index(Generic[K, V]):

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from dds_core.events import Decision, Event, encode
 from dds_core.fold import apply, shown_key
-from dds_core.picture import Dirty, Picture
+from dds_core.picture import Picture
+from dds_core.tables import Dirty
 
 
 class Work:
