@@ -66,11 +66,11 @@ def test_nothing_is_lowered_while_a_resource_of_the_request_is_attaching(state: 
     world.tick(3500)
     marks(world, ["res0"])
     world.resource("res2", "node0", request="ours", state=state)
+    world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
     world.tick(31)
     lists(world)
     assert not world.events(e.DetachOrdered)
     world.online("res2", "node0", request="ours")
-    world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
     assert world.only(e.DetachOrdered).size == 2
 
 
@@ -85,6 +85,18 @@ def test_nothing_is_lowered_while_the_operator_is_at_work_on_the_request(unsettl
     assert not world.events(e.DetachOrdered)
     world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=2)
     assert world.only(e.DetachOrdered).size == 0
+
+
+def test_nothing_is_lowered_while_the_request_has_more_or_fewer_devices_than_its_size() -> None:
+    world = idle(2)
+    world.tick(3500)
+    marks(world, ["res0"])
+    world.online("res2", "node0", request="ours")
+    world.tick(31)
+    lists(world)
+    assert not world.events(e.DetachOrdered), "the operator would take two"
+    world.take_away("res2")
+    assert world.only(e.DetachOrdered).victims == ("res0",)
 
 
 def test_nothing_is_lowered_while_somebody_elses_mark_would_make_one_more_go() -> None:
