@@ -1,0 +1,66 @@
+"""The fingerprint of the rules, computed from their sources: `python -m tests.unit.purity.fingerprint` prints it.
+
+It is the SHA-256 over the sources named in `dds_core.fingerprint.RULES`, in that order, each as its name, a zero byte, its
+text with line ends as `\\n`, and a zero byte. So it is the same on every machine and says nothing of where the code lies.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from pathlib import Path
+
+import dds_core
+from dds_core.fingerprint import RULES
+
+CORE = Path(dds_core.__file__).parent
+DECIDING = ("decide", "deadlines", "fold")
+"""Where deciding and folding begin; whatever they import decides too."""
+
+NOT_RULES = ("__init__.py", "errors.py")
+"""What they import and cannot change a decision: the list of public names, and the errors' words."""
+
+
+def computed() -> str:
+    """The fingerprint that the sources have now."""
+    digest = hashlib.sha256()
+    for name in RULES:
+        digest.update(name.encode() + b"\0")
+        digest.update((CORE / name).read_text(encoding="utf-8").encode() + b"\0")
+    return digest.hexdigest()
+
+
+def sources() -> set[str]:
+    """The sources of the core that deciding loads, found by their imports (also those inside functions)."""
+    found: set[str] = set()
+    queue = [_source([module]) for module in DECIDING]
+    while queue:
+        name = queue.pop()
+        if name not in found and name not in NOT_RULES:
+            found.add(name)
+            queue += imported(name)
+    return found
+
+
+def imported(name: str) -> list[str]:
+    """The sources of the core that one source imports."""
+    found = []
+    for node in ast.walk(ast.parse((CORE / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "dds_core":
+            stem = node.module.split(".")[1:]
+            candidates = [stem, *([*stem, alias.name] for alias in node.names)]
+            found += [source for parts in candidates if (source := _source(parts))]
+    return found
+
+
+def _source(parts: list[str]) -> str:
+    path = "/".join(parts)
+    for name in (f"{path}.py", f"{path}/__init__.py" if path else "__init__.py"):
+        if (CORE / name).is_file():
+            return name
+    return ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{computed()}\n")

@@ -1,0 +1,66 @@
+"""The core reads no clock, no chance, no environment, and does no input or output: the same facts give the same bytes at any
+time and anywhere."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from freezegun import freeze_time
+
+from dds_core.policy import Policy
+from tests.unit.purity.facts import facts_of, read
+from tests.unit.purity.isolated import replayed
+
+REPOSITORY = Path(__file__).parents[3]
+CASES = [("first_attach", "observe"), ("two_claims", "detach"), ("node_limit", "attach"), ("shares", "observe")]
+
+
+def isolated(facts: bytes, **environment: str) -> dict[str, object]:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.unit.purity.isolated"],
+        input=facts,
+        capture_output=True,
+        cwd=REPOSITORY,
+        env={**os.environ, **environment},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    found: dict[str, object] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.parametrize(("recording", "mode"), CASES)
+def test_the_time_of_day_changes_nothing(recording: str, mode: str) -> None:
+    facts = read(facts_of(recording, Policy.model_validate({"mode": mode})))
+    now = replayed(facts)
+    for moment in ("1970-01-01", "2038-01-19 03:14:08"):
+        with freeze_time(moment):
+            assert replayed(facts) == now
+    with freeze_time("2026-03-29 00:59:59", tz_offset=-11, auto_tick_seconds=86_400):
+        assert replayed(facts) == now
+
+
+@pytest.mark.parametrize(("recording", "mode"), CASES[:2])
+def test_the_core_touches_nothing_outside(recording: str, mode: str) -> None:
+    """In a process of its own, with another hash seed and time zone: no file, socket, process, import, clock or chance."""
+    facts = facts_of(recording, Policy.model_validate({"mode": mode}))
+    found = isolated(facts, PYTHONHASHSEED="7", TZ="Pacific/Kiritimati")
+    assert found == {"digest": replayed(read(facts)), "did": []}
+
+
+def test_the_watch_sees_what_is_forbidden(tmp_path: Path) -> None:
+    """The hook and the broken clocks of the test above do catch something."""
+    script = (
+        "from tests.unit.purity.isolated import forbid\n"
+        "import time\n"
+        "did = set()\n"
+        "forbid(did)\n"
+        f"open({str(tmp_path / 'x')!r}, 'w').close()\n"
+        "try:\n    time.time()\nexcept AssertionError:\n    did.add('clock')\n"
+        "print(sorted(did))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert run.stdout.strip() == "['clock', 'open']"
