@@ -1,0 +1,147 @@
+"""The folds of facts about objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.events import KIND_OF, Event, merged
+from dds_core.fold.common import (
+    Fold,
+    detach_void,
+    forget_claim,
+    order_met,
+)
+from dds_core.model import AttachRequest, Slice
+from dds_core.picture import Picture
+
+
+def _observed(picture: Picture, event: Any, at: int) -> None:
+    kind = KIND_OF[type(event)]
+    table = picture.table(kind)
+    old = table.get(event.uid)
+    table.put(event.uid, merged(old if old is not None else kind(uid=event.uid), event.changes))
+
+
+def _gone(picture: Picture, event: Any, at: int) -> None:
+    picture.table(KIND_OF[type(event)]).drop(event.uid)
+
+
+def _slice_observed(picture: Picture, event: e.SliceObserved, at: int) -> None:
+    old = picture.slices.get(event.uid) or Slice(uid=event.uid)
+    new = merged(old, event.changes)
+    if event.devices:
+        devices = {name: device for name, device in old.devices.items() if name not in event.devices}
+        devices.update({name: device for name, device in event.devices.items() if device is not None})
+        new = replace(new, devices=devices)
+    picture.slices.put(event.uid, new)
+
+
+def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
+    _observed(picture, event, at)
+    claim = picture.claims.rows[event.uid]
+    if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
+        life = picture.lives.get(event.uid)
+        if life is None or life.allocation != claim.allocation:
+            seen = at - claim.allocation.timestamp
+            picture.skew = seen if picture.skew is None else min(picture.skew, seen)
+
+
+def _claim_gone(picture: Picture, event: e.ClaimGone, at: int) -> None:
+    picture.claims.drop(event.uid)
+    life = picture.lives.get(event.uid)
+    if life is None or life.state == "Released":
+        forget_claim(picture, event.uid)
+
+
+def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
+    picture.pods.drop(event.uid)
+    picture.reservations.drop(f"pod:{event.uid}")
+    picture.shown.drop(("Steered", event.uid))
+
+
+def _node_observed(picture: Picture, event: e.NodeObserved, at: int) -> None:
+    _observed(picture, event, at)
+    node = picture.nodes.rows[event.uid]
+    for key in [key for key in picture.labelled.rows if key[0] == node.name]:
+        if node.labels.get(key[1], "") == picture.labelled.rows[key]:
+            picture.labelled.drop(key)
+
+
+def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
+    node = picture.nodes.get(event.uid)
+    picture.nodes.drop(event.uid)
+    if node is not None:
+        for cell in sorted(picture.cooling_at[node.name]):
+            picture.cooling.drop(cell)
+        for key in [key for key in picture.labelled.rows if key[0] == node.name]:
+            picture.labelled.drop(key)
+        for cell in [cell for cell in picture.orders.rows if cell[0] == node.name]:
+            picture.orders.drop(cell)
+
+
+def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
+    old = picture.requests.get(event.uid)
+    _observed(picture, event, at)
+    request = picture.requests.rows[event.uid]
+    order_met(picture, request)
+    _order_overtaken(picture, request, old.size if old is not None else 0)
+
+
+def _order_overtaken(picture: Picture, request: AttachRequest, before: int) -> None:
+    """Somebody else took the size beyond what we ordered: our intent is void, or the next order would undo theirs."""
+    order = picture.orders.get((request.node, request.model))
+    if order is None or order.request != request.name:
+        return
+    if request.size > max(order.size, before) or request.size < order.size <= before:
+        picture.orders.drop((request.node, request.model))
+        detach_void(picture, request.name)
+
+
+def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None:
+    request = picture.requests.get(event.uid)
+    picture.requests.drop(event.uid)
+    if request is not None:
+        order = picture.orders.get((request.node, request.model))
+        if order is not None and order.request == request.name:
+            picture.orders.drop((request.node, request.model))
+
+
+def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: int) -> None:
+    _observed(picture, event, at)
+    resource = picture.resources.rows[event.uid]
+    if not resource.marked:
+        picture.unmarked.drop(event.uid)
+    if not (resource.error and resource.state in ("", "Attaching")):
+        picture.erring.drop(event.uid)
+    elif event.uid not in picture.erring:
+        picture.erring.put(event.uid, at)
+
+
+def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> None:
+    picture.resources.drop(event.uid)
+    picture.unmarked.drop(event.uid)
+    picture.erring.drop(event.uid)
+
+
+def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
+    picture.rejections.put((event.uid, event.field, event.reason), True)
+
+
+FOLDS: dict[type[Event], Fold] = {
+    **{observed: _observed for observed, _ in e.OBSERVED.values()},
+    **{gone: _gone for _, gone in e.OBSERVED.values()},
+    e.ClaimObserved: _claim_observed,
+    e.ClaimGone: _claim_gone,
+    e.SliceObserved: _slice_observed,
+    e.PodGone: _pod_gone,
+    e.NodeObserved: _node_observed,
+    e.NodeGone: _node_gone,
+    e.AttachRequestObserved: _request_observed,
+    e.AttachRequestGone: _request_gone,
+    e.FabricResourceObserved: _resource_observed,
+    e.FabricResourceGone: _resource_gone,
+    e.Rejected: _rejected,
+}

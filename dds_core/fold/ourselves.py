@@ -1,0 +1,152 @@
+"""The folds of facts about ourselves: start, policy, deadlines, and what became of writes."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.events import Event
+from dds_core.fold.common import (
+    SECOND,
+    Fold,
+    detach_void,
+    nothing,
+    order_met,
+    touch_device,
+)
+from dds_core.fold.restart import void_unseen
+from dds_core.picture import Picture
+from dds_core.policy import read_policy
+from dds_core.rows import (
+    Refusal,
+)
+
+
+def _started(picture: Picture, event: e.Started, at: int) -> None:
+    picture.epoch = event.epoch
+    picture.synced = False
+    picture.restarted = True
+
+
+def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
+    picture.policy = read_policy(event.policy)
+    picture.rebuild()
+
+
+def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
+    picture.taint_rules = event.taint_rules
+
+
+def _synced(picture: Picture, event: e.Synced, at: int) -> None:
+    picture.synced = True
+    picture.stale.clear()
+    if not picture.synced_at:
+        picture.synced_at = at
+    picture.level_at = at
+    if picture.restarted:
+        picture.restarted = False
+        for key in sorted(void_unseen(picture, at)):
+            picture.reissue.put(key, True)
+    picture.touch_everything()
+
+
+def _stale(picture: Picture, event: e.Stale, at: int) -> None:
+    picture.stale.add(event.resource)
+
+
+def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
+    fence = picture.fences.get(event.resource)
+    settled = picture.policy.fence_settle_seconds * SECOND
+    if fence is not None and event.started >= fence.since + settled:
+        picture.fences.put(event.resource, replace(fence, confirmed=at))
+        touch_device(picture, event.resource)
+
+
+def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
+    picture.passed.put((event.kind, event.of), event.due)
+    match event.kind:
+        case "level":
+            picture.level_at = at
+            picture.touch_everything()
+        case "idle" | "fence" | "grace":
+            touch_device(picture, event.of)
+        case "cooling":
+            picture.dirty.nodes.add(event.of.partition("/")[0])
+        case "retry" | "detaches" | "prewarm":
+            picture.dirty.everything = True
+        case "reservation":
+            picture.dirty.claims.add(event.of)
+            picture.dirty.nodes |= {picture.reservations.rows[key].node for key in picture.reservations_for[event.of]}
+        case _:
+            picture.dirty.claims.add(event.of)
+            life = picture.lives.get(event.of)
+            if life is not None and life.node:
+                picture.dirty.nodes.add(life.node)
+
+
+def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
+    picture.refusals.drop((event.action, event.target))
+    request = picture.requests.get(picture.request_named.get(event.target, ""))
+    if request is not None and event.action in ("AttachOrdered", "DetachOrdered"):
+        order_met(picture, request)
+
+
+def _write_refused(picture: Picture, event: e.WriteRefused, at: int) -> None:
+    """The intent is void; the same is not decided again before a pause that doubles from 30 s to 10 minutes."""
+    key = (event.action, event.target)
+    before = picture.refusals.get(key)
+    count = before.count + 1 if before is not None else 1
+    pause = min(30 * SECOND << min(count - 1, 10), 600 * SECOND)
+    picture.refusals.put(key, Refusal(count, at + pause))
+    _void(picture, event.action, event.target)
+
+
+def _superseded(picture: Picture, event: e.Superseded, at: int) -> None:
+    """A newer decision took its place; that one carries the intent."""
+
+
+def _void(picture: Picture, action: str, target: str) -> None:
+    """Forget the intent of a decision that will not be carried out; `target` is the object's name or uid."""
+    match action:
+        case "AttachOrdered" | "DetachOrdered":
+            for cell, order in list(picture.orders.rows.items()):
+                if order.request == target:
+                    picture.orders.drop(cell)
+                    picture.dirty.nodes.add(cell[0])
+            if action == "DetachOrdered":
+                detach_void(picture, target)
+        case "HandOver":
+            picture.hand_overs.drop(target)
+            picture.dirty.claims.add(target)
+        case "Steered":
+            for uid, row in list(picture.hand_overs.rows.items()):
+                if row.pod == target:
+                    picture.hand_overs.put(uid, replace(row, steered=False))
+        case "FailureSignalled":
+            failure = picture.failures.get(target)
+            if failure is not None:
+                picture.failures.put(target, replace(failure, signalled=False))
+        case "NodeLabelled":
+            for key in [key for key in picture.labelled.rows if key[0] == target]:
+                picture.labelled.drop(key)
+            picture.dirty.nodes.add(target)
+        case "VictimMarked":
+            picture.fences.drop(target)
+            touch_device(picture, target)
+        case _:
+            pass
+
+
+FOLDS: dict[type[Event], Fold] = {
+    e.Started: _started,
+    e.PolicyChanged: _policy,
+    e.Capabilities: _capabilities,
+    e.Synced: _synced,
+    e.Stale: _stale,
+    e.ClaimsListed: _claims_listed,
+    e.WriteDone: _write_done,
+    e.WriteRefused: _write_refused,
+    e.Superseded: _superseded,
+    e.DeadlinePassed: _deadline,
+    e.Checkpoint: nothing,
+}
