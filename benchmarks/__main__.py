@@ -1,4 +1,4 @@
-"""`python -m benchmarks [section ...]`: measure, print, and with all sections write docs/performance.md."""
+"""`python -m benchmarks [section ...]`: measure and print; without a section, or with --write, into docs/performance.md."""
 
 import argparse
 import tempfile
@@ -37,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("section", nargs="*", choices=[[], *SECTIONS], help="what to measure; all by default")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each comparison (default 5)")
+    parser.add_argument("--write", action="store_true", help="write the sections measured into docs/performance.md")
     chosen = parser.parse_args()
     print(machine())
     measured: dict[str, list[Row]] = {}
@@ -45,7 +46,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="dds-bench-") as folder:
             measured[title] = measure(Path(folder), chosen.rounds)
         print(f"\n### {title}\n\n{markdown(measured[title])}", flush=True)
-    if not chosen.section:
+    if chosen.write or not chosen.section:
         write(PERFORMANCE, measured, chosen.rounds)
 
 

@@ -39,16 +39,15 @@ def _ratio(ratio: Ratio | None) -> str:
     return f"**{short(ratio.median)}** ({short(ratio.lowest)} to {short(ratio.highest)})"
 
 
-def write(path: Path, sections: dict[str, list[Row]], rounds: int) -> None:
-    """Replace what stands between the marks; sections that were not measured this time are dropped."""
+def write(path: Path, measured: dict[str, list[Row]], rounds: int) -> None:
+    """Replace what stands between the marks; of the sections there, those that were not measured now stay as they are."""
     text = path.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
-    _, found, after = rest.partition(END)
+    old, found, after = rest.partition(END)
     if not found:
         sys.exit(f"{path}: the marks '{BEGIN}' and '{END}' are not there; put them where the table belongs")
-    parts = [f"### {title}\n\n{markdown(rows)}" for title, rows in sections.items()]
-    body = (
-        f"{machine()} Medians of {rounds} rounds (PostgreSQL: at least 15; what people wait for: once).\n\n"
-        + "\n\n".join(parts)
-    )
-    path.write_text(f"{before}{BEGIN}\n\n{body}\n\n{END}{after}", encoding="utf-8")
+    sections = {title: body.strip() for title, _, body in (part.partition("\n") for part in old.split("### ")[1:])}
+    sections |= {title: markdown(rows) for title, rows in measured.items()}
+    how = f"Medians of {rounds} rounds (PostgreSQL: at least 15; what people wait for: once)."
+    body = "\n\n".join(f"### {title}\n\n{table}" for title, table in sections.items())
+    path.write_text(f"{before}{BEGIN}\n\n{machine()} {how}\n\n{body}\n\n{END}{after}", encoding="utf-8")
