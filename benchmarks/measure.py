@@ -103,7 +103,7 @@ def compare(what: str, ours: Timing, other: Timing, *, unit: str, at_least: floa
 
 
 def compare_best(what: str, ours: Timing, other: Timing, *, unit: str, at_least: float) -> Row:
-    """Compare the best round of each: what is left of a contender that others on the machine can slow to half its speed."""
+    """Compare the best round of each, where a contender has speeds that differ by more than the others do."""
     mine, theirs = min(ours.seconds), min(other.seconds)
     found = Ratio(theirs / mine, theirs / mine, theirs / mine)
     against = f"{other.name}: {short(1 / theirs)}/s"
