@@ -82,7 +82,7 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
     """Pool labels of models that are no longer configured, and ready labels whose hand-over is over."""
     config = picture.config
     known = {model.device for model in config.models}
-    for key, value in node.labels.items():
+    for key, value in sorted(node.labels.items()):  # a mapping's order is not kept in the log
         stem, _, name = key.rpartition("/")
         if stem != config.prefix or value != "true" or name in known or name == "fabric":
             continue

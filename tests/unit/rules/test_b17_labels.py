@@ -38,3 +38,13 @@ def test_b17_what_is_missing_is_written_in_one_go_and_once() -> None:
     world.carry_out()
     assert world.get(Node, "node0").labels["cohdi.io/note"] == "x"
     assert not world.picture.labelled.rows
+
+
+def test_b17_what_is_told_does_not_hang_on_the_order_of_the_labels() -> None:
+    """A log keeps mappings by key, so a replay sees another order than the cluster gave."""
+    told = []
+    for old in (["zeta", "alpha"], ["alpha", "zeta"]):
+        world = World("attach")
+        world.node("node0", labels={f"cohdi.io/{name}": "true" for name in old})
+        told.append(e.encode(world.only(e.NodeLabelled)))
+    assert told[0] == told[1]
