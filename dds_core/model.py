@@ -25,7 +25,7 @@ FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that needs its devices no more."""
 
 
-class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of all structs here: immutable, compared by value, defaults left out of the JSON form."""
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 SCHEMA_VERSION = 1
 
 
-class Event(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Event(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of all events."""
 
     @property

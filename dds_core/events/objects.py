@@ -24,7 +24,7 @@ from dds_core.model import (
 )
 
 
-class Changes(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Changes(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of the change sets: a field that did not change is UNSET and not written."""
 
 
