@@ -193,7 +193,7 @@ class Fleet:
     def _pod(self, name: str) -> Pod:
         return Pod(
             f"pod-{name}", "team-a", f"train-{name}", phase="Pending", scheduler="default-scheduler",
-            claims={"d0": f"train-{name}"},
+            claims=(f"train-{name}",),
         )  # fmt: skip
 
 

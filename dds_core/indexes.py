@@ -193,7 +193,7 @@ class Indexes(Tables):
             if pod is None:
                 continue
             change = Index.discard if gone else Index.add
-            names = [*pod.claims.values(), pod.extended_claim]
+            names = [*pod.claims, pod.extended_claim]
             for name in names:
                 if name:
                     change(self.pods_naming, (pod.namespace, name), uid)

@@ -166,8 +166,7 @@ class Claim(Record, frozen=True):
 class Pod(Record, frozen=True):
     """A pod that refers to claims.
 
-    `claims` maps each entry of spec.resourceClaims, in pod order, to the claim's name ("" while a template's claim is not
-    made yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
+    `claims` names the claim of each entry of spec.resourceClaims, in pod order ("" while a template's claim is not made yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
     PodScheduled=False, "" when there is none.
     """
 
@@ -179,7 +178,7 @@ class Pod(Record, frozen=True):
     phase: str = ""
     scheduler: str = ""
     deleting: bool = False
-    claims: dict[str, str] = {}
+    claims: tuple[str, ...] = ()
     extended_claim: str = ""
     waiting: str = ""
     tolerations: tuple[Toleration, ...] = ()
@@ -270,7 +269,7 @@ class FabricResource(Record, frozen=True):
     """A ComposableResource: one physical device that is being attached, is attached, or is being detached.
 
     `request` is the name of the AttachRequest that owns it; `uuid` status.device_id, "" until the fabric has said which.
-    `marked` is the annotation cohdi.io/delete-device; `adopted_for_detach` the label of detach-only objects.
+    `marked` is the annotation cohdi.io/delete-device; `detach_only` the label of detach-only objects.
     """
 
     uid: str

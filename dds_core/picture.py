@@ -77,7 +77,7 @@ class Picture(Indexes):
 
     def claims_of(self, pod: Pod) -> list[Claim]:
         """The claims of a pod, in pod order, the extended-resource claim last; those not made yet are left out."""
-        names = [name for name in pod.claims.values() if name]
+        names = [name for name in pod.claims if name]
         if pod.extended_claim:
             names.append(pod.extended_claim)
         uids = [uid for name in names if (uid := self.claim_named.get((pod.namespace, name))) is not None]

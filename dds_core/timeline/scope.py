@@ -110,7 +110,7 @@ class ClaimScope:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
-        names = {*pod.claims.values(), pod.extended_claim}
+        names = {*pod.claims, pod.extended_claim}
         for uid in self._uids:
             claim = self._known.claim(uid)
             if claim is None:

@@ -58,8 +58,7 @@ def submit(cluster: Cluster, a: int, b: int, c: int) -> None:
             number = cluster.number()
             request = ClaimRequest("r0", (NVIDIA,), 2 if b == 7 else 1)
             cluster.put(Claim(f"claim-{one}-{number}", "default", one, cluster.now, requests=(request,)))
-    claims = {f"c{i}": one for i, one in enumerate(own)}
-    cluster.put(Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=claims))
+    cluster.put(Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=tuple(own)))
 
 
 def finish(cluster: Cluster, a: int, b: int, c: int) -> None:
@@ -84,7 +83,7 @@ def schedule(cluster: Cluster, a: int, b: int, c: int) -> None:
     if not pods:
         return
     pod = pods[a % len(pods)]
-    claims = [one for name in pod.claims.values() if (one := cluster.named(Claim, name)) is not None]
+    claims = [one for name in pod.claims if (one := cluster.named(Claim, name)) is not None]
     open_claims = [one for one in claims if one.allocation is None]
     if open_claims:
         _find_node(cluster, pod, claims, open_claims, b, c)

@@ -296,7 +296,7 @@ def _allocated(cluster: Cluster, claim: Claim, results: tuple[Result, ...], node
 
 
 def pods_of(cluster: Cluster, claim: Claim) -> list[Pod]:
-    return [pod for pod in cluster.all(Pod) if claim.name in pod.claims.values() or claim.name == pod.extended_claim]
+    return [pod for pod in cluster.all(Pod) if claim.name in pod.claims or claim.name == pod.extended_claim]
 
 
 def _allocate_pool(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
@@ -356,8 +356,8 @@ def _pod(cluster: Cluster, a: int, b: int, c: int) -> None:
     a %= PODS
     if any(one.name == f"pod{a}" for one in cluster.all(Pod)):
         return
-    names = {f"c{i}": f"claim{(b + i) % CLAIMS}" for i in range(1 + c % 2)}
-    extended = names.pop("c1", "") if c == 3 else ""
+    names = tuple(f"claim{(b + i) % CLAIMS}" for i in range(1 + c % 2))
+    extended = names[1] if c == 3 else ""
     tolerations = (Toleration("maintenance", "Exists"),) if c == 5 else ()
     uid = f"pod{a}" if c % 4 else f"pod{a}-{cluster.number()}"
     cluster.put(
@@ -367,7 +367,7 @@ def _pod(cluster: Cluster, a: int, b: int, c: int) -> None:
             f"pod{a}",
             phase="Pending",
             scheduler=("default", "other")[c // 4],
-            claims=names,
+            claims=names[:1] if extended else names,
             extended_claim=extended,
             tolerations=tolerations,
         )

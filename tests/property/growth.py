@@ -79,7 +79,7 @@ def chains(sizes: list[Size], bound: int) -> list[Chain]:
 
 def _waiting(name: str, node: str, result: Result) -> list[Chain]:
     claim = Claim(f"claim-{name}", "default", name, START + len(name), requests=(ClaimRequest("r0", ("gpu",)),))
-    pod = Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims={"c": name})
+    pod = Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=(name,))
     allocated = replace(
         claim, allocation=Allocation((result,), node, timestamp=START), consumers=(Consumer(pod.uid, pod.name),)
     )

@@ -141,10 +141,7 @@ class World(Told):
         namespace = namespace or "default"
         known = self.picture.pods.get(f"pod-{namespace}-{plain}")
         one = known or Pod(f"pod-{namespace}-{plain}", namespace, plain, phase="Pending", scheduler="default-scheduler")
-        named = dict(one.claims)
-        for claim in claims:
-            named[f"c{len(named)}"] = claim
-        self.update(one, claims=named, **fields)
+        self.update(one, claims=(*one.claims, *claims), **fields)
 
     def allocate(self, claim: str, node: str, *wants: tuple[Model, int] | Result, reserved: bool = True) -> None:
         """The scheduler takes pool devices for the claim, the first free names, and waits for them on the node.

@@ -161,7 +161,7 @@ def pod(raw: bytes) -> Pod:
         phase=status.phase,
         scheduler=spec.scheduler_name,
         deleting=meta.deletion_timestamp is not None,
-        claims={one.name: one.resource_claim_name or made.get(one.name, "") for one in spec.resource_claims or ()},
+        claims=tuple(one.resource_claim_name or made.get(one.name, "") for one in spec.resource_claims or ()),
         extended_claim=extended.resource_claim_name if extended is not None else "",
         waiting=next(
             (

@@ -112,7 +112,7 @@ WHOLE: dict[str, Any] = {
         nominated="n2",
         phase="Pending",
         scheduler="default-scheduler",
-        claims={"d0": "c1", "d1": "c2"},
+        claims=("c1", "c2"),
         extended_claim="c3",
         waiting="SchedulerError",
         tolerations=(Toleration("k", "Exists", "v", "NoExecute"),),
@@ -445,7 +445,7 @@ def test_a_pod_whose_claims_are_not_made_yet() -> None:
     obj = sample("pods")
     obj["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "reason": "x"}]}
     found = decode.pod(raw_of(obj))
-    assert (found.claims, found.extended_claim, found.waiting) == ({"d0": "c1", "d1": ""}, "", "")
+    assert (found.claims, found.extended_claim, found.waiting) == (("c1", ""), "", "")
 
 
 def test_a_toleration_without_operator_means_equal() -> None:

@@ -18,8 +18,8 @@ CORE = Path(dds_core.__file__).parent
 DECIDING = ("decide", "deadlines", "fold")
 """Where deciding and folding begin; whatever they import decides too."""
 
-NOT_RULES = ("__init__.py", "errors.py")
-"""What they import and cannot change a decision: the list of public names, and the errors' words."""
+NOT_RULES = ("__init__.py", "errors.py", "model.py", "events/")
+"""What they import and is no rule: the public names, the errors' words, and the forms, which have versions of their own."""
 
 
 def computed() -> str:
@@ -37,7 +37,7 @@ def sources() -> set[str]:
     queue = [_source([module]) for module in DECIDING]
     while queue:
         name = queue.pop()
-        if name not in found and name not in NOT_RULES:
+        if name not in found and not name.startswith(NOT_RULES):
             found.add(name)
             queue += imported(name)
     return found
