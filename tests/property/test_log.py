@@ -60,13 +60,3 @@ FOUND = {
 def test_what_once_did_not_verify(found: tuple[str, list[Move], list[Move]]) -> None:
     mode, before, after = found
     written(mode, 0, before, after)
-
-
-def test_the_order_of_a_pods_claims_is_in_the_log() -> None:
-    """The scheduler looks at the claims in pod order, so a failure is told on the first of them."""
-    run = Run("attach")
-    run.play([Move("submit", 0, 0, 7)])
-    pod = next(step.fact for step in run.steps if isinstance(step.fact, e.PodObserved))
-    told = e.decode("PodObserved", e.encode(pod))
-    assert isinstance(told, e.PodObserved)
-    assert list(told.changes.claims) == list(pod.changes.claims) == ["z", "y"]
