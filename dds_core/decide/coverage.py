@@ -276,9 +276,9 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
     """Called Online, and the node's slices do not (or not as a whole) show it: told in another order, or the driver is
     publishing anew. It is on its way to a claim like one that is being attached, and no reason to ask for another."""
     life = picture.devices.get(resource.uid)
-    if resource.state != "Online" or resource.deleting or resource.uid in picture.fences:
-        return False
     if life is not None and life.state in (USED, LEAVING):
+        return False
+    if resource.state != "Online" or resource.deleting or resource.uid in picture.fences:
         return False
     shown = (picture.pools[key[:2]] for key in picture.keys_of[resource.uuid]) if resource.uuid else ()
     return not any(pool.usable and pool.node == resource.node for pool in shown)

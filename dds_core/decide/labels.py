@@ -19,14 +19,11 @@ def label(work: Work, name: str, covers: list[Cover]) -> None:
     node, config = picture.node(name), picture.config
     if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
         return
-    waiting: dict[str, int] = {}
-    for one in covers:
-        for _, _, model in picture.pool_results(one.claim.allocation):
-            waiting[model.model] = waiting.get(model.model, 0) + 1
+    at_most = _at_most(picture, name)
     changes: dict[str, str | None] = {}
     reasons: list[str] = []
     for model in config.models:
-        why_not = reason_against(picture, node, model, waiting.get(model.model, 0))
+        why_not = reason_against(picture, node, model, at_most, covers)
         _compare(
             picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
         )
@@ -47,8 +44,9 @@ def _compare(
             reasons.append(why)
 
 
-def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> str:
-    """Why the scheduler should not choose the model from the pool on the node, "" when it may."""
+def reason_against(picture: Picture, node: Node, model: Model, at_most: int, covers: list[Cover]) -> str:
+    """Why the scheduler should not choose the model from the pool on the node, "" when it may. No model has more than
+    `at_most` devices there."""
     cooling = picture.cooling.get((node.name, model.model))
     if cooling is not None:
         return f"{model.model} is cooling down after {cooling.reason}"
@@ -56,7 +54,7 @@ def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> 
     if rival:
         return f"{model.model} may not share the node with {rival}"
     top = limits_of(picture, node.name, model.model)[1]
-    if _at_most(picture, node.name) < top:
+    if at_most < top:
         return ""
     cell = cell_of(picture, node.name, model)
     idle = sum(
@@ -65,8 +63,8 @@ def reason_against(picture: Picture, node: Node, model: Model, waiting: int) -> 
         and picture.resources.rows[uid].model == model.model
         for uid in picture.resources_at[node.name]
     )
-    taken = cell.size + cell.others
-    if taken >= top and idle <= waiting:
+    waiting = sum(m is model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
+    if cell.size + cell.others >= top and idle <= waiting:
         return f"the node has its {top} of {model.model}"
     return ""
 

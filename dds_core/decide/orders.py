@@ -111,6 +111,8 @@ def cell_of(picture: Picture, node: str, model: Model) -> Cell:
 
 def order(work: Work, node: str, covers: list[Cover]) -> None:
     """Raise the requests of the node for the claims that nothing covers yet, oldest first, whole claims only."""
+    if not any(covered.missing for covered in covers):
+        return
     picture = work.picture
     cells: dict[str, Cell] = {}
     blocked: set[str] = set()
