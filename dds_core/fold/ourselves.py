@@ -34,6 +34,7 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
 
 
 def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
+    picture.dirty.everything = picture.taint_rules != event.taint_rules or picture.dirty.everything
     picture.taint_rules = event.taint_rules
 
 

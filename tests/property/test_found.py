@@ -154,3 +154,15 @@ def test_a_claim_held_back_by_the_cap_is_ordered_for_as_soon_as_there_is_room() 
     run.move(Move("write"))
     ordered = [one.node for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
     assert ordered == ["node0", "node1"]
+
+
+def test_what_the_api_serves_is_taken_in_at_once() -> None:
+    """A policy that forbids detaching without a fence holds until the API serves DeviceTaintRules, and not longer."""
+    run = Run("detach")
+    run.play([Move("submit"), Move("schedule"), Move("finish"), Move("write"), Move("operate"), Move("attach")])
+    run.feed(e.PolicyChanged(policy={"mode": "detach", "detach_without_fence": "never", "no_removal_seconds": 5}))
+    run.play([Move("attach"), Move("wait", 3)])
+    marked = [one for step in run.steps for one in step.decisions if isinstance(one, e.VictimMarked)]
+    assert marked == []
+    run.move(Move("capabilities", 1))
+    assert any(isinstance(one, e.VictimMarked) for one in run.steps[-1].decisions)
