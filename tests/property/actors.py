@@ -32,7 +32,7 @@ from tests.property.cluster import (
     RESCHEDULE,
     Cluster,
     Move,
-    _allocated,
+    give,
     plug,
     pods_of,
     pool_result,
@@ -121,7 +121,7 @@ def _find_node(cluster: Cluster, pod: Pod, claims: list[Claim], wanted: list[Cla
             plan.append((one, results))
         if all(len(results) == sum(r.count for r in one.requests) for one, results in plan):
             for one, results in plan:
-                _allocated(cluster, one, results, node.name)
+                give(cluster, one, results, node.name)
             cluster.update(pod, nominated=node.name, waiting="")
             return
 

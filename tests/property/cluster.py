@@ -289,7 +289,7 @@ def pool_result(model: Model, place: int, number: int, fabric: int = 0) -> Resul
     return Result(f"r{place}", model.driver, pool, name, (READY,), (RESCHEDULE, FAILED))
 
 
-def _allocated(cluster: Cluster, claim: Claim, results: tuple[Result, ...], node: str) -> None:
+def give(cluster: Cluster, claim: Claim, results: tuple[Result, ...], node: str) -> None:
     consumers = tuple(Consumer(pod.uid, pod.name) for pod in pods_of(cluster, claim)[:1])
     allocation = Allocation(results, node, timestamp=cluster.now // SECOND * SECOND)
     cluster.update(claim, allocation=allocation, consumers=consumers, conditions=())
@@ -305,7 +305,7 @@ def _allocate_pool(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
     count = sum(one.count for one in claim.requests)
     other = MODELS[(b + 1) % len(MODELS)] if b % 5 == 4 else model
     results = tuple(pool_result(model if i == 0 else other, i, (c + i) % 4) for i in range(count))
-    _allocated(cluster, claim, results, (*NODES, "")[(b // 3 + c // 4) % 3])
+    give(cluster, claim, results, (*NODES, "")[(b // 3 + c // 4) % 3])
 
 
 def _allocate_local(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
@@ -317,7 +317,7 @@ def _allocate_local(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
         result = Result("r0", one.driver, one.pool, name, admin=c == 7 and b == 7)
         if shared:
             result = replace(result, share=f"share-{claim.uid}", consumed={"memory": f"{10 * (1 + b % 3)}Gi"})
-        _allocated(cluster, claim, (result,), one.node)
+        give(cluster, claim, (result,), one.node)
 
 
 def _allocate_odd(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
@@ -332,7 +332,7 @@ def _allocate_odd(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
         (pool_result(A100, 0, 0), pool_result(A100, 1, 0)),
         (pool_result(A100, 0, 0), pool_result(MI300, 1, 0)),
     )[b % 5]
-    _allocated(cluster, claim, results, node)
+    give(cluster, claim, results, node)
 
 
 def _condition(cluster: Cluster, claim: Claim, b: int, c: int) -> None:

@@ -28,7 +28,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from tests.property.cluster import A100, H100, MI300, NODES, SECOND, START, Cluster, furnished, pool_result
+from tests.property.cluster import A100, H100, MI300, NODES, START, furnished, pool_result
 
 
 class Size(NamedTuple):
@@ -124,6 +124,3 @@ def _told(known: dict[Any, Observed], state: Observed) -> list[e.Event]:
     fact = difference(known.get((type(state), state.uid)), state)
     known[type(state), state.uid] = state
     return [fact] if fact is not None else []
-
-
-__all__ = ["SECOND", "Chain", "Cluster", "Size", "chains", "facts", "interleaved"]

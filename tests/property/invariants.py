@@ -10,12 +10,11 @@ from dds_core import events as e
 from dds_core.deadlines import deadlines
 from dds_core.engine import Engine, Step
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
-from dds_core.model import Device, FabricResource, Slice
+from dds_core.model import Device
 from dds_core.picture import Picture
 from dds_core.pools import model_of_pool
-from dds_core.rows import ClaimLife
 from dds_core.snapshot import dump, load
-from dds_core.table import Index, Table
+from dds_core.table import Index
 
 INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked")
 """The tables that hold what we decided. In mode observe nothing is added to them."""
@@ -215,17 +214,3 @@ def _reserved_before_signal(picture: Picture, step: Step, decision: e.HandOver) 
         assert life.state == "Attached", f"{signal.claim} is told to give way while {life.state}"
         rows = [row for row in picture.reservations.rows.values() if row.claim == signal.claim]
         assert rows or signal.claim in dropped, f"{signal.claim} is told to give way and nothing is reserved for it"
-
-
-__all__ = [
-    "INTENTS",
-    "ClaimLife",
-    "FabricResource",
-    "Slice",
-    "Table",
-    "check",
-    "check_rebuilt",
-    "indexes",
-    "intents",
-    "trace",
-]

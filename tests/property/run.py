@@ -17,7 +17,7 @@ from dds_core.picture import Picture
 from dds_core.snapshot import dump
 from tests.property import invariants
 from tests.property.actors import ACTORS, act, carry_out
-from tests.property.cluster import PREFIX, SECOND, START, VERBS, Kind, Move, furnished
+from tests.property.cluster import SECOND, START, VERBS, Kind, Move, furnished
 
 TICKS = (0.1, 1.0, 5.0, 31.0, 61.0, 130.0, 601.0, 3601.0)
 
@@ -211,5 +211,3 @@ ENGINE: dict[str, Callable[[Run, int, int, int], None]] = {
     "capabilities": lambda run, a, b, c: run.feed(e.Capabilities(taint_rules="v1beta2" if a % 2 else "")),
     "rejected": _rejected,
 }
-
-__all__ = ["ENGINE", "POLICIES", "PREFIX", "Run", "differences"]

@@ -23,7 +23,7 @@ QUICK = settings(
     suppress_health_check=_PATIENT,
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
 )
-SOAK = settings(max_examples=3000, database=None, deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+SOAK = settings(max_examples=500, database=None, deadline=None, suppress_health_check=_PATIENT, print_blob=True)
 
 _small = st.integers(0, 7)
 modes = st.sampled_from(("observe", "attach", "detach"))
