@@ -23,21 +23,9 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from tests.property.cluster import (
-    FAILED,
-    MODELS,
-    NVIDIA,
-    PREFIX,
-    READY,
-    RESCHEDULE,
-    Cluster,
-    Move,
-    give,
-    plug,
-    pods_of,
-    pool_result,
-    unplug,
-)
+from tests.property.cluster import FAILED, MODELS, NVIDIA, PREFIX, READY, RESCHEDULE, Cluster, Move
+from tests.property.places import plug, unplug
+from tests.property.verbs import give, pods_of, pool_result
 
 JOBS = 5
 

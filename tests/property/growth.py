@@ -28,7 +28,9 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from tests.property.cluster import A100, H100, MI300, NODES, START, furnished, pool_result
+from tests.property.cluster import A100, H100, MI300, NODES, START
+from tests.property.places import furnished
+from tests.property.verbs import pool_result
 
 
 class Size(NamedTuple):

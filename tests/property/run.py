@@ -17,7 +17,9 @@ from dds_core.picture import Picture
 from dds_core.snapshot import dump
 from tests.property import invariants
 from tests.property.actors import ACTORS, act, carry_out
-from tests.property.cluster import SECOND, START, VERBS, Kind, Move, furnished
+from tests.property.cluster import SECOND, START, Kind, Move
+from tests.property.places import furnished
+from tests.property.verbs import VERBS, do
 
 TICKS = (0.1, 1.0, 5.0, 31.0, 61.0, 130.0, 601.0, 3601.0)
 
@@ -73,7 +75,7 @@ class Run:
         self.now += SECOND // 10
         self.cluster.now = self.now
         if move.verb in VERBS:
-            self.cluster.do(move)
+            do(self.cluster, move)
         elif move.verb in ACTORS:
             act(self.cluster, move)
         else:

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from tests.property.actors import ACTORS
-from tests.property.cluster import VERBS, Move
+from tests.property.cluster import Move
 from tests.property.run import ENGINE, POLICIES
+from tests.property.verbs import VERBS
 
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
 

@@ -23,10 +23,12 @@ from dds_core.model import Claim, Observed, Pod
 from dds_core.picture import Picture
 from dds_core.snapshot import dump, load
 from tests.property import invariants
-from tests.property.cluster import START, Cluster, Kind, Move, furnished
+from tests.property.cluster import START, Cluster, Kind, Move
 from tests.property.growth import Size, chains, facts, interleaved
+from tests.property.places import furnished
 from tests.property.run import POLICIES, Run, differences
 from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, objects, policies
+from tests.property.verbs import do
 
 numbers = st.integers(0, 2**32)
 sizes = st.lists(st.builds(Size, *[st.integers(0, 3)] * 4), min_size=1, max_size=4)
@@ -50,7 +52,7 @@ def told_twice(mode: str, policy: int, moves: list[Move]) -> None:
     facts: list[e.Event] = [*differences({}, cluster.objects), e.Synced()]
     for place, move in enumerate([None, *moves]):
         if move is not None:
-            cluster.do(move)
+            do(cluster, move)
             facts = differences(known, cluster.objects)
         known = dict(cluster.objects)
         for fact in facts:
@@ -120,7 +122,7 @@ def history(moves: list[Move]) -> list[e.Event]:
     facts: list[e.Event] = differences({}, cluster.objects)
     for move in moves:
         known = dict(cluster.objects)
-        cluster.do(move)
+        do(cluster, move)
         facts += differences(known, cluster.objects)
     return facts
 
@@ -138,7 +140,7 @@ def test_a_start_knows_what_a_history_amounts_to(mode: str, policy: int, moves: 
     """Listing what there is in the end is the same as having been told all of it before the first decision."""
     cluster = furnished()
     for move in moves:
-        cluster.do(move)
+        do(cluster, move)
     now, decided = listed(mode, policy, differences({}, cluster.objects))
     then, decided_then = listed(mode, policy, history(moves))
     for picture in (now, then):
@@ -263,7 +265,7 @@ def _something_missed(run: Run, missed: list[Move]) -> None:
     cluster: Cluster = run.cluster
     known = dict(cluster.objects)
     for move in missed:
-        cluster.do(move)
+        do(cluster, move)
     for fact in differences(known, cluster.objects):
         engine.feed(fact, run.now)
     engine.feed(e.Synced(), run.now)
