@@ -1,10 +1,13 @@
-"""Reading a log file as an `EventSource`, line by line. It never repairs and never skips: what is not as it should be
-ends the read."""
+"""Reading a log file as an `EventSource`, line by line. It never repairs: what is read and not as it should be ends
+the read. A read of one stream or of some types passes over the other lines undecoded."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import IO, TypeVar
+
+import msgspec
 
 from dds_adapters.jsonl.files import opened
 from dds_core.errors import BrokenChain, CorruptFile, DdsError, NotALogFile, TruncatedFile
@@ -109,13 +112,21 @@ class JsonlLog:
         wanted = None if types is None else frozenset(types)
         with opened(self.path) as lines:
             lines.readline()
-            for event in self._decoded(lines, decode, max(after, self.heading.after), last):
+            asked = _asked(stream, types)
+            for event in self._decoded(lines, decode, max(after, self.heading.after), last, asked):
                 if (stream is None or event.stream == stream) and (wanted is None or event.type in wanted):
                     yield event
 
-    def _decoded(self, lines: IO[bytes], decode: Callable[[bytes], _E], after: int, last: int) -> Iterator[_E]:
+    def _decoded(
+        self,
+        lines: IO[bytes],
+        decode: Callable[[bytes], _E],
+        after: int,
+        last: int,
+        asked: Callable[[bytes], object] | None,
+    ) -> Iterator[_E]:
         """The events of positions after `after`, up to `last`; a read to the end of the file checks its
-        closing line too."""
+        closing line too. A whole line that `asked` finds nothing in is not decoded."""
         position, event = self.heading.after, None
         for line in lines:
             if line.startswith(CLOSING):
@@ -126,6 +137,9 @@ class JsonlLog:
                 continue
             if position > last and last < self.heading.until:
                 return
+            if asked is not None and not asked(line) and line.endswith(_WHOLE):
+                event = None
+                continue
             event = self._decode(decode, line, position)
             if event.position != position:
                 raise BrokenChain(self.name, position, f"position {event.position} stands here")
@@ -159,3 +173,20 @@ class JsonlLog:
 
     def _corrupt(self, number: int, error: Exception) -> CorruptFile:
         return CorruptFile(f"line {number} is damaged ({error})", where=self.path, fix="get the file again")
+
+
+_WHOLE = b"}\n"
+
+
+def _asked(stream: str | None, types: Collection[str] | None) -> Callable[[bytes], object] | None:
+    """What finds the stream and one of the types in a line; inside its data a quotation mark is escaped, so nothing there
+    is taken for them. None when everything is asked for."""
+    if stream is None and types is None:
+        return None
+    wanted = []
+    if stream is not None:
+        wanted.append(b'"stream":' + re.escape(msgspec.json.encode(stream)))
+    if types is not None:
+        names = b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(types))
+        wanted.append(b'"type":(?:' + names + b")")
+    return re.compile(b".*?".join(wanted)).search
