@@ -6,8 +6,7 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
-from dds_core.deadlines import Agenda, Deadline, deadlines
-from dds_core.decide import decide
+from dds_core.agenda import Agenda, Deadline, deadlines
 from dds_core.engine import Engine, Step, new_event
 from dds_core.events import difference
 from dds_core.fingerprint import FINGERPRINT
@@ -46,6 +45,7 @@ from dds_core.replay import (
     re_decide,
     verify,
 )
+from dds_core.rules import decide
 from dds_core.snapshot import PROJECTION, dump, load
 
 __all__ = [

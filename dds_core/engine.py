@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dds_core.deadlines import Agenda
-from dds_core.decide import Caused, settle
+from dds_core.agenda import Agenda
 from dds_core.events import SCHEMA_VERSION, DeadlinePassed, Decision, Event, Transition, encode
 from dds_core.fold import apply
 from dds_core.log.envelope import Group, NewEvent
 from dds_core.picture import Picture
+from dds_core.rules import Caused, settle
 
 
 class Step(NamedTuple):

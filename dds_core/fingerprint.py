@@ -3,21 +3,10 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "to-be-computed"
+FINGERPRINT = "9ca972d2e62137e5d87777be5d547bec4c15719ae0988ea7195acc8fcbda8baa"
 
 RULES = (
-    "deadlines.py",
-    "decide/__init__.py",
-    "decide/claims.py",
-    "decide/coverage.py",
-    "decide/detach.py",
-    "decide/devices.py",
-    "decide/failures.py",
-    "decide/handover.py",
-    "decide/labels.py",
-    "decide/nodes.py",
-    "decide/orders.py",
-    "decide/work.py",
+    "agenda.py",
     "fold/__init__.py",
     "fold/common.py",
     "fold/intents.py",
@@ -33,6 +22,17 @@ RULES = (
     "pools.py",
     "quantity.py",
     "rows.py",
+    "rules/__init__.py",
+    "rules/claims.py",
+    "rules/coverage.py",
+    "rules/detach.py",
+    "rules/devices.py",
+    "rules/failures.py",
+    "rules/handover.py",
+    "rules/labels.py",
+    "rules/nodes.py",
+    "rules/orders.py",
+    "rules/work.py",
     "table.py",
     "tables.py",
 )

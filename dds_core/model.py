@@ -166,7 +166,8 @@ class Claim(Record, frozen=True):
 class Pod(Record, frozen=True):
     """A pod that refers to claims.
 
-    `claims` names the claim of each entry of spec.resourceClaims, in pod order ("" while a template's claim is not made yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
+    `claims` names the claim of each entry of spec.resourceClaims, in pod order ("" while a template's claim is not made
+    yet); `extended_claim` is status.extendedResourceClaimStatus.resourceClaimName. `waiting` is the reason of
     PodScheduled=False, "" when there is none.
     """
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dds_core.deadlines import Agenda, Deadline
-from dds_core.decide import Caused, settle
+from dds_core.agenda import Agenda, Deadline
 from dds_core.engine import Engine, Step, new_event
 from dds_core.errors import DdsError, IllegalTransition, MalformedEvent, UnknownEvent
 from dds_core.events import (
@@ -35,6 +34,7 @@ from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent, NewEvent, eve
 from dds_core.log.upcast import Upcasts
 from dds_core.picture import Picture
 from dds_core.policy import Policy
+from dds_core.rules import Caused, settle
 from dds_core.snapshot import PROJECTION, dump, load
 
 UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from dds_core import events as e
-from dds_core.decide.orders import OWNER, OWNER_LABEL
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -23,6 +22,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
+from dds_core.rules.orders import OWNER, OWNER_LABEL
 from tests.property.cluster import FAILED, MODELS, NVIDIA, PREFIX, READY, RESCHEDULE, Cluster, Move
 from tests.property.places import plug, unplug
 from tests.property.verbs import give, pods_of, pool_result

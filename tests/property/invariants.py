@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from dds_core import events as e
-from dds_core.deadlines import deadlines
+from dds_core.agenda import deadlines
 from dds_core.engine import Engine, Step
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.model import Device

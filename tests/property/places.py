@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core.decide.orders import OWNER, OWNER_LABEL
 from dds_core.model import (
     Config,
     Device,
@@ -19,6 +18,7 @@ from dds_core.model import (
     Taint,
     TaintRule,
 )
+from dds_core.rules.orders import OWNER, OWNER_LABEL
 from tests.property.cluster import (
     AMD,
     FAILED,

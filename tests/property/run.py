@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dds_core import events as e
-from dds_core.decide import decide
 from dds_core.engine import Engine, Step
 from dds_core.fold import apply
-from dds_core.model import FabricResource, Observed
+from dds_core.model import AttachRequest, FabricResource, Observed
 from dds_core.picture import Picture
+from dds_core.rules import decide
 from dds_core.snapshot import dump
 from tests.property import invariants
-from tests.property.actors import ACTORS, act, carry_out
+from tests.property.actors import ACTORS, JOBS, act, carry_out
 from tests.property.cluster import SECOND, START, Kind, Move
 from tests.property.places import furnished
 from tests.property.verbs import VERBS, do
@@ -180,6 +180,17 @@ def _refuse(run: Run, a: int, b: int, c: int) -> None:
         run.feed(e.WriteRefused(decision="", action=action, target=target, code=422, reason="Invalid"))
 
 
+def _work(run: Run, a: int, b: int, c: int) -> None:
+    """Everybody does all that they have to do, once or a few times over: so deep states are reached in few moves."""
+    for _ in range(1 + a % 4):
+        for verb, times in (("write", len(run.outbox)), ("operate", len(run.cluster.all(AttachRequest)))):
+            for turn in range(times):
+                run.move(Move(verb, turn if verb == "operate" else 0, 1))
+        for verb, times in (("attach", 2 * len(run.cluster.all(FabricResource))), ("schedule", JOBS)):
+            for turn in range(times):
+                run.move(Move(verb, turn, b))
+
+
 def _lose(run: Run, a: int, b: int, c: int) -> None:
     """A decision is never carried out, as when the process ends."""
     if run.outbox:
@@ -203,6 +214,7 @@ def _rejected(run: Run, a: int, b: int, c: int) -> None:
 ENGINE: dict[str, Callable[[Run, int, int, int], None]] = {
     "wait": lambda run, a, b, c: run.wait(TICKS[a % len(TICKS)]),
     "write": _write,
+    "work": _work,
     "refuse": _refuse,
     "lose": _lose,
     "policy": _policy,

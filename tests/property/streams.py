@@ -52,4 +52,5 @@ def objects(most: int) -> st.SearchStrategy[list[Move]]:
 def cooperation(most: int) -> st.SearchStrategy[list[Move]]:
     """Mostly everybody doing their work, and now and then something else."""
     work = ["submit", "schedule", "schedule", "schedule", "operate", "operate", "attach", "attach", "attach", "write"]
-    return _moves([*(work * 4), *(["write", "wait"] * 6), *(["finish"] * 3), *ACTORS, *ENGINE, *VERBS], most)
+    often = ["submit", "work", "finish", "wait"] * 15
+    return _moves([*often, *(work * 2), *(["write", "wait"] * 3), *ACTORS, *ENGINE, *VERBS], most)

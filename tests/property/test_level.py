@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_core import events as e
-from dds_core.decide import settle
 from dds_core.engine import Engine
 from dds_core.model import Claim, Observed, Pod
 from dds_core.picture import Picture
+from dds_core.rules import settle
 from dds_core.snapshot import dump, load
 from tests.property import invariants
 from tests.property.cluster import START, Cluster, Kind, Move

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from dds_core.decide.orders import OWNER, OWNER_LABEL, request_name
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -22,6 +21,7 @@ from dds_core.model import (
     Slice,
     Toleration,
 )
+from dds_core.rules.orders import OWNER, OWNER_LABEL, request_name
 from tests.property import places
 from tests.property.cluster import (
     A100,

@@ -15,7 +15,7 @@ import dds_core
 from dds_core.fingerprint import RULES
 
 CORE = Path(dds_core.__file__).parent
-DECIDING = ("decide", "deadlines", "fold")
+DECIDING = ("rules", "agenda", "fold")
 """Where deciding and folding begin; whatever they import decides too."""
 
 NOT_RULES = ("__init__.py", "errors.py", "model.py", "events/")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dds_core.decide.coverage import cover
-from dds_core.decide.devices import BEING_ATTACHED
-from dds_core.decide.failures import fail_overdue
-from dds_core.decide.handover import steer
-from dds_core.decide.orders import limits_of, usable
-from dds_core.decide.work import Work
 from dds_core.events import ClaimMoved
 from dds_core.lifecycle import ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
 from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim, Pod
 from dds_core.picture import Picture
 from dds_core.rows import ClaimLife
+from dds_core.rules.coverage import cover
+from dds_core.rules.devices import BEING_ATTACHED
+from dds_core.rules.failures import fail_overdue
+from dds_core.rules.handover import steer
+from dds_core.rules.orders import limits_of, usable
+from dds_core.rules.work import Work
 
 _LONGEST_CHAIN = 8
 

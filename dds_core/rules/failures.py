@@ -3,14 +3,14 @@ read back, so that the scheduler does not choose the same again."""
 
 from __future__ import annotations
 
-from dds_core.decide.handover import reschedule_entry
-from dds_core.decide.work import Work
 from dds_core.events import Alerted, ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.lifecycle import ATTACHED, claim_target
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
+from dds_core.rules.handover import reschedule_entry
+from dds_core.rules.work import Work
 
 
 def scheduler_of(picture: Picture, claim: Claim) -> str:

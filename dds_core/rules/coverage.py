@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from dds_core.decide.devices import BEING_ATTACHED
 from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
 from dds_core.model import Claim, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.picture import Picture
 from dds_core.pools import model_of_device
 from dds_core.quantity import amount
+from dds_core.rules.devices import BEING_ATTACHED
 
 _BLOCKING = ("NoSchedule", "NoExecute")
 

@@ -7,8 +7,6 @@ claims of a group (a pod with its claims, and the other pods of shared claims) a
 
 from __future__ import annotations
 
-from dds_core.decide.coverage import Cover
-from dds_core.decide.work import Work
 from dds_core.events import (
     Alerted,
     Entry,
@@ -25,6 +23,8 @@ from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result, Taint
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
+from dds_core.rules.coverage import Cover
+from dds_core.rules.work import Work
 
 
 def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:

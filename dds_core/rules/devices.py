@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dds_core.decide.work import Work
 from dds_core.events import DeviceMoved, UsedStamped
 from dds_core.lifecycle import GONE, IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.picture import Picture
+from dds_core.rules.work import Work
 
 BEING_ATTACHED = ("", "Attaching")
 BEING_DETACHED = ("Detaching", "Deleting")

@@ -7,16 +7,16 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dds_core.decide.coverage import Cover, size_wanted
-from dds_core.decide.devices import BEING_DETACHED
-from dds_core.decide.failures import fail
-from dds_core.decide.handover import open_for
-from dds_core.decide.work import Work
 from dds_core.events import AttachOrdered
 from dds_core.model import AttachRequest, Claim, Model
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.pools import reaches
+from dds_core.rules.coverage import Cover, size_wanted
+from dds_core.rules.devices import BEING_DETACHED
+from dds_core.rules.failures import fail
+from dds_core.rules.handover import open_for
+from dds_core.rules.work import Work
 
 OWNER_LABEL = "app.kubernetes.io/managed-by"
 OWNER = "dds"

@@ -3,13 +3,13 @@ nodes of a fabric only."""
 
 from __future__ import annotations
 
-from dds_core.decide.coverage import Cover
-from dds_core.decide.orders import cell_of, conflicting_model, limits_of
-from dds_core.decide.work import Work
 from dds_core.events import NodeLabelled
 from dds_core.lifecycle import IDLE
 from dds_core.model import Model, Node
 from dds_core.picture import Picture
+from dds_core.rules.coverage import Cover
+from dds_core.rules.orders import cell_of, conflicting_model, limits_of
+from dds_core.rules.work import Work
 
 READY = "-ready"
 

@@ -7,10 +7,6 @@ nothing is attaching, and by exactly the marked number.
 
 from __future__ import annotations
 
-from dds_core.decide.coverage import Cover
-from dds_core.decide.devices import BEING_ATTACHED, BEING_DETACHED
-from dds_core.decide.orders import Cell, cell_of, limits_of, published_free
-from dds_core.decide.work import Work
 from dds_core.events import (
     Alerted,
     AttachOrdered,
@@ -26,6 +22,10 @@ from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import Fence
+from dds_core.rules.coverage import Cover
+from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
+from dds_core.rules.work import Work
 
 
 def detach(work: Work, node: str, covers: list[Cover]) -> None:

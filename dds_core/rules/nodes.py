@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dds_core.decide.coverage import Cover, cover
-from dds_core.decide.detach import detach, rebalance
-from dds_core.decide.failures import end_cool_downs, fail, tell_failures
-from dds_core.decide.handover import drop_overdue, hand_over, promises_of, reserve
-from dds_core.decide.labels import label
-from dds_core.decide.orders import order, prewarm
-from dds_core.decide.work import Work
 from dds_core.events import ClaimMoved, Promise
 from dds_core.lifecycle import ATTACHED, PENDING, claim_target
 from dds_core.policy import MICROSECONDS
+from dds_core.rules.coverage import Cover, cover
+from dds_core.rules.detach import detach, rebalance
+from dds_core.rules.failures import end_cool_downs, fail, tell_failures
+from dds_core.rules.handover import drop_overdue, hand_over, promises_of, reserve
+from dds_core.rules.labels import label
+from dds_core.rules.orders import order, prewarm
+from dds_core.rules.work import Work
 
 
 def step(work: Work, node: str) -> None:

@@ -14,17 +14,19 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dds_core.decide.detach import fence_due, idle_due
-from dds_core.decide.failures import budget_due
-from dds_core.decide.handover import reservation_due
 from dds_core.fold import HOUR
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
+from dds_core.rules.detach import fence_due, idle_due
+from dds_core.rules.failures import budget_due
+from dds_core.rules.handover import reservation_due
 from dds_core.tables import Dirty
 
 
 class Deadline(NamedTuple):
+    """An instant that the picture waits for: `kind` says why, `of` for which claim, device, cell, or the fleet."""
+
     due: int
     kind: str
     of: str

@@ -6,12 +6,12 @@ once so that the next rule sees it; `decide` takes all of it back, `settle` keep
 
 from __future__ import annotations
 
-from dds_core.decide import claims, detach, devices, nodes
-from dds_core.decide.orders import held_back
-from dds_core.decide.work import Work
 from dds_core.errors import Unsettled
 from dds_core.events import Event
 from dds_core.picture import Picture
+from dds_core.rules import claims, detach, devices, nodes
+from dds_core.rules.orders import held_back
+from dds_core.rules.work import Work
 
 _ROUNDS = 200
 
