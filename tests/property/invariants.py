@@ -70,6 +70,7 @@ def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams
         elif isinstance(decision, e.HandOver) and decision.mode != "observe":
             _reserved_before_signal(picture, step, decision)
     assert not picture.dirty, "something is left to look at"
+    assert not [d for d in step.decisions if isinstance(d, e.Alerted) and d.reason == RULE_ERROR], step.decisions
 
 
 def check_rebuilt(engine: Engine) -> None:

@@ -49,8 +49,18 @@ def objects(most: int) -> st.SearchStrategy[list[Move]]:
     return _moves([*VERBS, *(verb for verb in _OFTEN if verb in VERBS)], most)
 
 
+_RUNNING = [Move("submit"), Move("submit", 1), Move("work", 3, 1), Move("work", 3, 1)]
+_IDLE = [*_RUNNING, Move("finish"), Move("finish"), Move("finish")]
+_MARKED = [*_IDLE, Move("wait", 6), Move("work")]
+_FENCED = [*_MARKED, Move("wait", 3)]
+_LOWERED = [*_FENCED, Move("write", 0, 1), Move("write", 0, 1)]
+OPENINGS: tuple[list[Move], ...] = ([], _RUNNING, _IDLE, _MARKED, _FENCED, _LOWERED)
+"""How a stream may begin: with nothing, jobs that run, devices that idle, are marked, are fenced, are given up."""
+
+
 def cooperation(most: int) -> st.SearchStrategy[list[Move]]:
-    """Mostly everybody doing their work, and now and then something else."""
+    """Mostly everybody doing their work, and now and then something else, from any of the openings on."""
     work = ["submit", "schedule", "schedule", "schedule", "operate", "operate", "attach", "attach", "attach", "write"]
     often = ["submit", "work", "finish", "wait"] * 15
-    return _moves([*often, *(work * 2), *(["write", "wait"] * 3), *ACTORS, *ENGINE, *VERBS], most)
+    moves = _moves([*often, *(work * 2), *(["write", "wait"] * 3), *ACTORS, *ENGINE, *VERBS], most)
+    return st.builds(lambda opening, rest: [*opening, *rest], st.sampled_from(OPENINGS), moves)

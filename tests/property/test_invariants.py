@@ -22,13 +22,13 @@ def test_no_stream_breaks_an_invariant(mode: str, policy: int, moves: list[Move]
 
 
 @QUICK
-@given(mode=st.sampled_from(("attach", "detach")), policy=policies, moves=cooperation(60))
+@given(mode=st.sampled_from(("attach", "detach")), policy=policies, moves=cooperation(30))
 def test_no_stream_of_a_cluster_that_obeys_breaks_an_invariant(mode: str, policy: int, moves: list[Move]) -> None:
     play(mode, policy, moves)
 
 
 @pytest.mark.soak
 @SOAK
-@given(mode=modes, policy=policies, moves=st.one_of(chaos(120), cooperation(200)))
+@given(mode=modes, policy=policies, moves=st.one_of(chaos(120), cooperation(80)))
 def test_no_long_stream_breaks_an_invariant(mode: str, policy: int, moves: list[Move]) -> None:
     play(mode, policy, moves, thorough=True)

@@ -92,7 +92,7 @@ class Settled(Run):
 
 
 @QUICK
-@given(mode=modes, policy=policies, moves=st.one_of(chaos(30), cooperation(40)))
+@given(mode=modes, policy=policies, moves=st.one_of(chaos(30), cooperation(20)))
 def test_a_level_pass_finds_nothing_more_to_do(mode: str, policy: int, moves: list[Move]) -> None:
     Settled(mode, policy).play(moves)
 
@@ -288,7 +288,7 @@ def _touched(known: dict[Any, Observed], cluster: Cluster) -> bool:
 
 
 @QUICK
-@given(mode=modes, policy=policies, before=cooperation(50), missed=objects(6))
+@given(mode=modes, policy=policies, before=cooperation(25), missed=objects(6))
 def test_a_restart_is_not_special(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
     cut(mode, policy, before, missed)
 
@@ -307,7 +307,7 @@ def test_lists_and_repetitions_of_long_histories(mode: str, policy: int, moves: 
 
 @pytest.mark.soak
 @SOAK
-@given(mode=modes, policy=policies, moves=st.one_of(chaos(100), cooperation(150)))
+@given(mode=modes, policy=policies, moves=st.one_of(chaos(100), cooperation(60)))
 def test_level_passes_over_long_streams(mode: str, policy: int, moves: list[Move]) -> None:
     Settled(mode, policy).play(moves)
 
@@ -321,6 +321,6 @@ def test_many_orders_and_gaps(sizes: list[Size], bound: int, number: int, missed
 
 @pytest.mark.soak
 @SOAK
-@given(mode=modes, policy=policies, before=st.one_of(chaos(80), cooperation(150)), missed=objects(10))
+@given(mode=modes, policy=policies, before=st.one_of(chaos(80), cooperation(60)), missed=objects(10))
 def test_many_restarts(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
     cut(mode, policy, before, missed)

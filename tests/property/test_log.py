@@ -34,14 +34,14 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
 
 
 @QUICK
-@given(mode=modes, policy=policies, before=st.one_of(chaos(30), cooperation(40)), after=cooperation(20))
+@given(mode=modes, policy=policies, before=st.one_of(chaos(30), cooperation(20)), after=cooperation(12))
 def test_what_was_written_verifies(mode: str, policy: int, before: list[Move], after: list[Move]) -> None:
     written(mode, policy, before, after)
 
 
 @pytest.mark.soak
 @SOAK
-@given(mode=modes, policy=policies, before=st.one_of(chaos(100), cooperation(150)), after=chaos(50))
+@given(mode=modes, policy=policies, before=st.one_of(chaos(100), cooperation(60)), after=chaos(50))
 def test_whatever_was_written_verifies(mode: str, policy: int, before: list[Move], after: list[Move]) -> None:
     written(mode, policy, before, after)
 
