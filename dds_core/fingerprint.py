@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "9ca972d2e62137e5d87777be5d547bec4c15719ae0988ea7195acc8fcbda8baa"
+FINGERPRINT = "07de155837e6c4f02af3670697f05e87bcda7c6b40348a84b43a4bdb34ca55c5"
 
 RULES = (
     "agenda.py",

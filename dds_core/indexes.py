@@ -84,6 +84,7 @@ class Indexes(Tables):
         self.config = NO_CONFIG
         self.mode: Mode = "observe"
         self.live = False
+        self.alerts_of: Index[str, tuple[str, str]] = Index()
         self.rejections_of: Index[str, tuple[str, str, str]] = Index()
 
         for kind, table in self._tables.items():
@@ -96,6 +97,7 @@ class Indexes(Tables):
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
+        self.shown.watch(self._shown_changed)
         self.rejections.watch(self._rejection_changed)
         self.lives.watch(self._life_changed)
         self.devices.watch(self._device_changed)
@@ -154,6 +156,11 @@ class Indexes(Tables):
                 named[(kind, getattr(new, "namespace", ""), getattr(new, "name", ""))] = uid
 
         return changed
+
+    def _shown_changed(self, key: tuple[str, str], old: bytes | None, new: bytes | None) -> None:
+        if key[0] == "Alerted":
+            of = key[1].rpartition(":")[0]
+            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
 
     def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
         (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)

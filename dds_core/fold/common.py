@@ -26,12 +26,15 @@ def forget_claim(picture: Picture, uid: str) -> None:
         picture.shown.drop((name, uid))
     for kind in ("budget", "reservation"):
         picture.passed.drop((kind, uid))
-    forget_rejections(picture, uid)
+    forget_words(picture, uid)
 
 
-def forget_rejections(picture: Picture, uid: str) -> None:
-    for key in list(picture.rejections_of[uid]):
+def forget_words(picture: Picture, of: str) -> None:
+    """What was told of something that is gone: if it comes again, it is told again."""
+    for key in list(picture.rejections_of[of]):
         picture.rejections.drop(key)
+    for alert in list(picture.alerts_of[of]):
+        picture.shown.drop(alert)
 
 
 def detach_void(picture: Picture, request: str) -> None:

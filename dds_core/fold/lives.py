@@ -12,7 +12,7 @@ from dds_core.fold.common import (
     Fold,
     drop_reservation,
     forget_claim,
-    forget_rejections,
+    forget_words,
 )
 from dds_core.lifecycle import claim_edge_exists, device_target
 from dds_core.model import Claim
@@ -176,7 +176,7 @@ def _forget_device(picture: Picture, uid: str) -> None:
         picture.passed.drop((kind, uid))
     for name in _FORGET_WITH_DEVICE:
         picture.shown.drop((name, uid))
-    forget_rejections(picture, uid)
+    forget_words(picture, uid)
 
 
 def _measure(picture: Picture, took: int) -> None:

@@ -12,10 +12,13 @@ from dds_core.fold.common import (
     Fold,
     detach_void,
     forget_claim,
+    forget_words,
     order_met,
 )
 from dds_core.model import AttachRequest, Slice
 from dds_core.picture import Picture
+
+_OF_CELL = ("AttachOrdered", "DetachOrdered", "CoolDown", "CoolDownOver")
 
 
 def _observed(picture: Picture, event: Any, at: int) -> None:
@@ -80,6 +83,16 @@ def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
             picture.labelled.drop(key)
         for cell in [cell for cell in picture.orders.rows if cell[0] == node.name]:
             picture.orders.drop(cell)
+        _forget_shown(picture, node.name)
+
+
+def _forget_shown(picture: Picture, node: str) -> None:
+    forget_words(picture, node)
+    for key in (node, f"{node}:ready"):
+        picture.shown.drop(("NodeLabelled", key))
+    for model in picture.models:
+        for name in _OF_CELL:
+            picture.shown.drop((name, f"{node}/{model}"))
 
 
 def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:

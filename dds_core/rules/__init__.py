@@ -6,12 +6,17 @@ once so that the next rule sees it; `decide` takes all of it back, `settle` keep
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dds_core.errors import Unsettled
 from dds_core.events import Event
 from dds_core.picture import Picture
 from dds_core.rules import claims, detach, devices, nodes
 from dds_core.rules.orders import held_back
 from dds_core.rules.work import Work
+
+RULE_ERROR = "RuleError"
+"""Reason of the alert that an error in a rule becomes."""
 
 _ROUNDS = 200
 
@@ -57,13 +62,13 @@ def _round(work: Work) -> None:
         uids, dirty.devices = dirty.devices, set()
         touched.devices |= uids
         for uid in sorted(uids):
-            devices.step(work, uid)
-            detach.check_departures(work, uid)
+            _guarded(work, devices.step, uid)
+            _guarded(work, detach.check_departures, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids
         for uid in sorted(uids):
-            claims.step(work, uid)
+            _guarded(work, claims.step, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, 0
@@ -72,4 +77,15 @@ def _round(work: Work) -> None:
         names, dirty.nodes = dirty.nodes, set()
         touched.nodes |= names
         for name in sorted(names):
-            nodes.step(work, name)
+            _guarded(work, nodes.step, name)
+
+
+def _guarded(work: Work, step: Callable[[Work, str], None], subject: str) -> None:
+    """An error in a rule stops what is decided for its one object, and is told; all else goes on. What the step had emitted
+    stands: each event is folded whole, and what is left is decided when the object changes or at the next level pass."""
+    try:
+        step(work, subject)
+    except Exception as error:
+        rule = f"{step.__module__.removeprefix('dds_core.')}.{step.__name__}"
+        text = f"{rule} failed for {subject} with {type(error).__name__}; nothing else is affected; report this with the log"
+        work.alert(subject, RULE_ERROR, text)

@@ -8,7 +8,6 @@ nothing is attaching, and by exactly the marked number.
 from __future__ import annotations
 
 from dds_core.events import (
-    Alerted,
     AttachOrdered,
     ClaimsListWanted,
     DetachOrdered,
@@ -260,22 +259,16 @@ def check_departures(work: Work, uid: str) -> None:
     fence = picture.fences.get(uid)
     others = [o for o in picture.resources_of_request[resource.request] if (f := picture.fences.get(o)) and f.ordered]
     if fence is None and others:
-        _alert(
-            work, uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
+        work.alert(
+            uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
         )
     key = fence.key if fence is not None else life.key or _key_of(picture, resource)
     if key is not None and picture.holders[key]:
-        _alert(
-            work,
+        work.alert(
             uid,
             "DetachedInUse",
             f"{resource.name} ({resource.uuid}) leaves {resource.node} while a claim holds {key[2]}",
         )
-
-
-def _alert(work: Work, uid: str, reason: str, text: str) -> None:
-    if ("Alerted", f"{uid}:{reason}") not in work.picture.shown:
-        work.want(Alerted(of=uid, reason=reason, text=text, mode=work.picture.mode))
 
 
 # --- a pool that is empty ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ read back, so that the scheduler does not choose the same again."""
 
 from __future__ import annotations
 
-from dds_core.events import Alerted, ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
+from dds_core.events import ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.lifecycle import ATTACHED, claim_target
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
@@ -32,9 +32,8 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
         return
     if not picture.node_of(claim):
-        _alert(
-            work,
-            claim,
+        work.alert(
+            claim.uid,
             "NoNode",
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
@@ -145,9 +144,3 @@ def end_cool_downs(work: Work, node: str) -> None:
     for cell in sorted(work.picture.cooling_at[node]):
         if work.at >= work.picture.cooling.rows[cell].until:
             work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))
-
-
-def _alert(work: Work, claim: Claim, reason: str, text: str) -> None:
-    decision = Alerted(of=claim.uid, reason=reason, text=text, mode=work.picture.mode)
-    if ("Alerted", f"{claim.uid}:{reason}") not in work.picture.shown:
-        work.want(decision)

@@ -8,7 +8,6 @@ claims of a group (a pod with its claims, and the other pods of shared claims) a
 from __future__ import annotations
 
 from dds_core.events import (
-    Alerted,
     Entry,
     HandOver,
     NodeLabelled,
@@ -171,8 +170,7 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
     for _, result, _ in work.picture.pool_results(claim.allocation):
         if RESCHEDULE not in result.failure:
             text = f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
-            if ("Alerted", f"{claim.uid}:NoWayToHandOver") not in work.picture.shown:
-                work.want(Alerted(of=claim.uid, reason="NoWayToHandOver", text=text, mode=work.picture.mode))
+            work.alert(claim.uid, "NoWayToHandOver", text)
             return None
         entries.append(reschedule_entry(result))
     return Signal(claim.uid, tuple(entries))

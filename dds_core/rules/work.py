@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from dds_core.events import Decision, Event, encode
+from dds_core.events import Alerted, Decision, Event, encode
 from dds_core.fold import apply, shown_key
 from dds_core.picture import Picture
 from dds_core.tables import Dirty
@@ -50,3 +50,9 @@ class Work:
                 return False
         self.emit(decision)
         return True
+
+    def alert(self, of: str, reason: str, text: str) -> None:
+        """Tell a person, once for each thing and reason."""
+        alert = Alerted(of=of, reason=reason, text=text, mode=self.picture.mode)
+        if shown_key(alert) not in self.picture.shown:
+            self.want(alert)

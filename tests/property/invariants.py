@@ -13,6 +13,7 @@ from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.model import Device
 from dds_core.picture import Picture
 from dds_core.pools import model_of_pool
+from dds_core.rules import RULE_ERROR
 from dds_core.snapshot import dump, load
 from dds_core.table import Index
 

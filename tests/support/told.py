@@ -13,6 +13,7 @@ from dds_core import events as e
 from dds_core.engine import Engine, Step
 from dds_core.model import Claim, Observed, Pod
 from dds_core.picture import Picture
+from dds_core.rules import RULE_ERROR
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -31,20 +32,27 @@ class Told:
         self.engine = Engine()
         self.now = START
         self.steps: list[Step] = []
+        self.rules_may_fail = False
 
     # --- telling -----------------------------------------------------------------------------------------------------
 
     def feed(self, fact: e.Event) -> Step:
         """One fact, a tenth of a second from now."""
         self.tick(0.1)
-        self.steps.append(self.engine.feed(fact, self.now))
-        return self.steps[-1]
+        return self._taken(self.engine.feed(fact, self.now))
+
+    def _taken(self, step: Step) -> Step:
+        """No test is content with a rule that fails, unless it looks for that."""
+        self.steps.append(step)
+        faults = [d.text for d in step.decisions if isinstance(d, e.Alerted) and d.reason == RULE_ERROR]
+        assert self.rules_may_fail or not faults, faults
+        return step
 
     def tick(self, seconds: float) -> None:
         """Let time pass: every deadline that becomes due comes back at its instant."""
         until = self.now + round(seconds * SECOND)
         while (deadline := self.engine.due(until)) is not None:
-            self.steps.append(self.engine.feed(deadline, deadline.due))
+            self._taken(self.engine.feed(deadline, deadline.due))
         self.now = until
 
     def observe(self, thing: Observed) -> None:

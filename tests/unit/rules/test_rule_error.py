@@ -1,0 +1,43 @@
+"""An error in a rule, which no test has found yet, stops the one object that it is about and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from dds_core import MemoryLog, verify
+from dds_core import events as e
+from dds_core.rules import RULE_ERROR, claims
+from dds_core.rules.work import Work
+from tests.support.world import A100, World
+
+
+def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("attach")
+    world.rules_may_fail = True
+    world.node("node0")
+    world.pool(A100, 4)
+    healthy = claims.step
+
+    def faulty(work: Work, uid: str) -> None:
+        if uid == world.uid("broken"):
+            raise ZeroDivisionError("a fault of ours")
+        healthy(work, uid)
+
+    monkeypatch.setattr(claims, "step", faulty)
+    for name in ("broken", "fine"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    alerts = [alert for alert in world.events(e.Alerted) if alert.reason == RULE_ERROR]
+    assert [alert.of for alert in alerts] == [world.uid("broken")]
+    assert "ZeroDivisionError" in alerts[0].text and "a fault of ours" not in alerts[0].text
+    assert world.state("fine") == "Attaching"
+    assert world.only(e.AttachOrdered).claims == (world.uid("fine"),)
+
+    log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0)
+    epoch = log.take_epoch(0)
+    log.append([step.group(n) for n, step in enumerate(world.steps)], epoch=epoch, recorded_at=0)
+    assert verify(log.read()).ok
+
+    monkeypatch.undo()
+    world.unreserve("broken")
+    assert world.state("broken") == "Attaching", "it goes on where it stopped"
