@@ -66,8 +66,9 @@ class Engine:
     def feed(self, fact: Event, at: int) -> Step:
         """Take in a fact that happened at `at` (microseconds; never before the last one: time does not run back here).
 
-        Raises Unsettled or IllegalTransition for an error in the rules; the picture is then void and is to be rebuilt from
-        the log, which holds nothing of this fact.
+        An error in a rule becomes an `Alerted` about the one object that it was deciding for. Whatever is raised (the policy
+        of a `PolicyChanged` that is not valid, a transition from outside that is none) leaves the fact out of the log; the
+        picture is then to be rebuilt from there.
         """
         at = max(at, self.picture.now)
         apply(self.picture, fact, at)

@@ -181,7 +181,3 @@ class PolicyError(InputError):
 
 class IllegalTransition(DdsError):
     """A transition that its lifecycle table does not have; nothing was changed."""
-
-
-class Unsettled(DdsError):
-    """The rules keep undoing each other (a programming error); the fact was not taken in."""

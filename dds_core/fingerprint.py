@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "07de155837e6c4f02af3670697f05e87bcda7c6b40348a84b43a4bdb34ca55c5"
+FINGERPRINT = "3a608ddf2022a761a4efcd498c6fa8758ca44111892fa329f3ef012f3f5dc884"
 
 RULES = (
     "agenda.py",

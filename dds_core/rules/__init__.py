@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dds_core.errors import Unsettled
 from dds_core.events import Event
 from dds_core.picture import Picture
 from dds_core.rules import claims, detach, devices, nodes
@@ -18,7 +17,8 @@ from dds_core.rules.work import Work
 RULE_ERROR = "RuleError"
 """Reason of the alert that an error in a rule becomes."""
 
-_ROUNDS = 200
+_STEPS = 50
+"""Steps of one rule for one object in one group; a handful is what it takes."""
 
 Caused = tuple[Event, int]
 """An event and the index in its group of the event that caused it; the fact has index 0."""
@@ -33,20 +33,15 @@ def decide(picture: Picture, at: int) -> list[Caused]:
 def settle(picture: Picture, at: int) -> Work:
     """As `decide`, and what follows is folded. Before `Synced` nothing follows: the picture is not whole yet.
 
-    Raises Unsettled when the rules keep undoing each other, which is an error in them.
+    Always ends: an object whose rules keep undoing each other is left alone, as one whose rule fails.
     """
     work = Work(picture, at)
     if not picture.synced:
         work.touched.add(picture.dirty.take())
         return work
-    for _ in range(_ROUNDS):
-        if not picture.dirty:
-            return work
+    while picture.dirty:
         _round(work)
-    raise Unsettled(
-        f"the rules do not settle after {_ROUNDS} rounds; last: {type(work.emitted[-1][0]).__name__}",
-        fix="report this with the log",
-    )
+    return work
 
 
 def _round(work: Work) -> None:
@@ -83,9 +78,15 @@ def _round(work: Work) -> None:
 def _guarded(work: Work, step: Callable[[Work, str], None], subject: str) -> None:
     """An error in a rule stops what is decided for its one object, and is told; all else goes on. What the step had emitted
     stands: each event is folded whole, and what is left is decided when the object changes or at the next level pass."""
-    try:
-        step(work, subject)
-    except Exception as error:
-        rule = f"{step.__module__.removeprefix('dds_core.')}.{step.__name__}"
-        text = f"{rule} failed for {subject} with {type(error).__name__}; nothing else is affected; report this with the log"
-        work.alert(subject, RULE_ERROR, text)
+    taken = work.steps[step, subject] = work.steps.get((step, subject), 0) + 1
+    if taken > _STEPS:
+        fault = f"does not settle after {_STEPS} steps"
+    else:
+        try:
+            step(work, subject)
+            return
+        except Exception as error:
+            fault = f"failed with {type(error).__name__}"
+    rule = f"{step.__module__.removeprefix('dds_core.')}.{step.__name__}"
+    text = f"{rule} {fault} for {subject}; nothing else is affected; report this with the log"
+    work.alert(subject, RULE_ERROR, text)

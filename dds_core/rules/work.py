@@ -22,6 +22,7 @@ class Work:
         self.at = at
         self.emitted: list[tuple[Event, int]] = []
         self.touched = Dirty()
+        self.steps: dict[tuple[object, str], int] = {}
         self._newest: dict[str, int] = {}
 
     def emit(self, event: Event) -> None:

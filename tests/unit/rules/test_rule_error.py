@@ -6,7 +6,7 @@ import pytest
 
 from dds_core import MemoryLog, verify
 from dds_core import events as e
-from dds_core.rules import RULE_ERROR, claims
+from dds_core.rules import RULE_ERROR, claims, nodes
 from dds_core.rules.work import Work
 from tests.support.world import A100, World
 
@@ -41,3 +41,24 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
     monkeypatch.undo()
     world.unreserve("broken")
     assert world.state("broken") == "Attaching", "it goes on where it stopped"
+
+
+def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("attach")
+    world.rules_may_fail = True
+    healthy = nodes.step
+
+    def restless(work: Work, name: str) -> None:
+        if name == "node1":
+            work.picture.dirty.nodes.add(name)
+        healthy(work, name)
+
+    monkeypatch.setattr(nodes, "step", restless)
+    world.node("node0")
+    world.node("node1")
+    world.pool(A100, 4)
+    world.claim("fine")
+    world.allocate("fine", "node0")
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == ("node1", RULE_ERROR) and "does not settle" in alert.text
+    assert world.state("fine") == "Attaching"
