@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "3a608ddf2022a761a4efcd498c6fa8758ca44111892fa329f3ef012f3f5dc884"
+FINGERPRINT = "f712480e014e1c806524606b2b3cbbb1f8380b0b7590e2bf71aefa24212b4961"
 
 RULES = (
     "agenda.py",

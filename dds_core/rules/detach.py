@@ -82,7 +82,20 @@ def _broken(picture: Picture, resource: FabricResource, fence: Fence, wanted: se
         return "its name on the node has changed"
     if _could_be_taken(picture, resource, fence.key):
         return "a pod nominated to the node could take it"
+    if not fence.ordered and _is_kept(picture, resource):
+        return "the node's minimum keeps it"
     return ""
+
+
+def _is_kept(picture: Picture, resource: FabricResource) -> bool:
+    """Whether the node would have less than its minimum without those that are marked: it, or what is there, has changed."""
+    model = picture.model(resource.model)
+    if model is None:
+        return False
+    cell = cell_of(picture, resource.node, model)
+    here = (picture.resources.rows[uid] for uid in picture.resources_at[resource.node] if uid in picture.fences)
+    going = sum(one.model == resource.model and not picture.fences.rows[one.uid].ordered for one in here)
+    return cell.size + cell.others - going < limits_of(picture, resource.node, model.model)[0]
 
 
 def _key_of(picture: Picture, resource: FabricResource) -> DeviceKey | None:

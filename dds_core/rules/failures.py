@@ -3,7 +3,7 @@ read back, so that the scheduler does not choose the same again."""
 
 from __future__ import annotations
 
-from dds_core.events import ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
+from dds_core.events import ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal, decode
 from dds_core.lifecycle import ATTACHED, claim_target
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
@@ -48,6 +48,8 @@ def fail(
     """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
     cool the cell down."""
     picture = work.picture
+    if not (picture.live or observed) and _was_shown(picture, claim, life):
+        return
     node = picture.node_of(claim) or life.node
     models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
     model = model or (models[0] if models else "")
@@ -80,6 +82,13 @@ def fail(
     if node and model and (node, model) not in picture.cooling:
         until = work.at + picture.policy.cool_down_seconds * MICROSECONDS
         work.want(CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason), f"{node}/{model}")
+
+
+def _was_shown(picture: Picture, claim: Claim, life: ClaimLife) -> bool:
+    """In observe a failure is not folded: an attempt that would have failed would not have failed again in another way."""
+    shown = picture.shown.get(("ClaimFailed", claim.uid))
+    before = decode("ClaimFailed", shown) if shown is not None else None
+    return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
 
 
 def tell_failures(work: Work, node: str) -> None:

@@ -166,3 +166,20 @@ def test_what_the_api_serves_is_taken_in_at_once() -> None:
     assert marked == []
     run.move(Move("capabilities", 1))
     assert any(isinstance(one, e.VictimMarked) for one in run.steps[-1].decisions)
+
+
+def test_a_victim_is_kept_when_the_minimum_needs_it_by_now() -> None:
+    """It was marked while an order for one more was standing; the restart found that order void."""
+    run = Run("detach", 3)
+    run.play([Move("submit"), Move("submit", 1), Move("work", 3, 1), Move("finish"), Move("finish"), Move("wait", 6)])
+    run.play([Move("restart"), Move("work"), Move("synced"), Move("wait", 3), Move("work")])
+    lowered = [one for step in run.steps for one in step.decisions if isinstance(one, e.DetachOrdered)]
+    assert all(one.size >= 1 for one in lowered)
+
+
+def test_in_observe_an_attempt_fails_once() -> None:
+    run = Run("observe", 7)
+    run.play([Move("submit", 0, 0, 7), Move("work"), Move("wait", 6)])
+    failed = [one.claim for step in run.steps for one in step.decisions if isinstance(one, e.ClaimFailed)]
+    assert failed
+    assert len(failed) == len(set(failed))
