@@ -28,7 +28,7 @@ def db_upgrade(url: str | None) -> None:
 
     URL is a database URL or the path of a SQLite file, which is made if it is not there; by default DDS_LOG.
     """
-    where = required_log(url)
+    where = required_log(url, "a URL")
     before, after = upgrade(where)
     said = f"is at {after} already" if before == after else f"was brought from {before or 'nothing'} to {after}"
     show(f"{without_password(where)} {said}")
@@ -38,12 +38,12 @@ def db_upgrade(url: str | None) -> None:
 @_url
 def db_current(url: str | None) -> None:
     """Tell which revision of the schema the database has."""
-    show(current(required_log(url)) or "none")
+    show(current(required_log(url, "a URL")) or "none")
 
 
 @db.command("check")
 @_url
 def db_check(url: str | None) -> None:
     """Tell whether this version of dds can use the database."""
-    where = required_log(url)
+    where = required_log(url, "a URL")
     show(f"{without_password(where)} is at {check(where)}, which this version of dds uses")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_core.errors import InputError, PolicyError
 from dds_core.policy import Policy, read_policy
 from dds_core.timeline.clock import day, micros, rfc3339
@@ -27,14 +28,9 @@ _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
 _TIME_FORMS = "write 2026-11-21T02:11:05.761Z, or 02:11:05.761 for the day of the source"
 
 
-def as_url(text: str) -> str:
-    """A database URL; a plain path is one of a SQLite file."""
-    return text if "://" in text else f"sqlite:///{text}"
-
-
 def without_password(text: str) -> str:
-    """A URL as it may be shown."""
-    return re.sub(r"(?<=://)([^:/@]*):[^@]*@", r"\1:***@", text)
+    """A URL or path as it may be shown."""
+    return shown(text) if is_url(text) else text
 
 
 def instant(text: str, span: tuple[int, int]) -> int:
@@ -136,8 +132,8 @@ def default_log() -> str | None:
     return os.environ.get(LOG_VARIABLE) or None
 
 
-def required_log(url: str | None) -> str:
-    """The URL of --log or DDS_LOG; raises InputError when there is none."""
+def required_log(url: str | None, how: str = "--log URL") -> str:
+    """The URL of the log that was named, by `how` or DDS_LOG; raises InputError when there is none."""
     if not url:
-        raise InputError("no log was named", fix=f"give --log URL or set {LOG_VARIABLE}")
+        raise InputError("no log was named", fix=f"give {how} or set {LOG_VARIABLE}")
     return as_url(url)

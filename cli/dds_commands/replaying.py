@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import click
 
+from dds_adapters.sql.urls import as_url
 from dds_commands.differences import show_differences
 from dds_commands.parameters import (
     NAME_VARIABLE,
-    as_url,
     default_log,
     format_option,
     instant,

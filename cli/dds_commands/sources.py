@@ -15,7 +15,8 @@ from dds_adapters.jsonl import JsonlLog, is_log_file
 from dds_adapters.kubernetes.recording import NotARecording, read_recording
 from dds_adapters.kubernetes.replay import replay_recording
 from dds_adapters.sql import Database, SqlLog
-from dds_commands.parameters import LOG_VARIABLE, as_url, without_password
+from dds_adapters.sql.urls import as_url, is_url
+from dds_commands.parameters import LOG_VARIABLE, without_password
 from dds_commands.screen import progress
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
@@ -198,7 +199,7 @@ class Opened:
         return self._stack.enter_context(Database(url))
 
     def _one(self, text: str, name: str | None, policy: Policy | None, *, is_log: bool) -> Recording | Log:
-        if "://" in text or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
+        if is_url(text) or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
             return Log(self.log(as_url(text), name), without_password(text))
         if is_log_file(text):
             return Log(JsonlLog(text), text)

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
+from dds_adapters.sql import urls
 from dds_adapters.sql.failures import told_as_ours
 from dds_core.errors import DatabaseMissing, InputError
 
@@ -40,7 +40,7 @@ def engine_for(
     Raises `InputError` for another kind of URL and `DatabaseMissing` when the SQLite file is not there and not to
     be made.
     """
-    parsed = _parsed(url)
+    parsed = urls.parsed(url)
     if parsed.get_backend_name() == "sqlite":
         return _sqlite_engine(parsed, create, synchronous, lock_seconds)
     return _postgres_engine(parsed, lock_seconds)
@@ -48,7 +48,7 @@ def engine_for(
 
 def where_of(engine: Engine) -> str:
     """The database as errors name it, without the password."""
-    return engine.url.render_as_string(hide_password=True)
+    return urls.shown(engine.url)
 
 
 @contextmanager
@@ -71,26 +71,9 @@ def writing(engine: Engine) -> Iterator[Connection]:
             yield connection
 
 
-def _parsed(url: str) -> URL:
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise InputError(f"{url!r} is no database URL", fix=_URL_FORMS) from None
-    if parsed.drivername == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg")
-    if parsed.drivername not in ("sqlite", "sqlite+pysqlite", "postgresql+psycopg"):
-        raise InputError(f"databases of kind {parsed.drivername} are not known", fix=_URL_FORMS)
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
-        raise InputError("a SQLite log needs a file", fix=_URL_FORMS)
-    return parsed
-
-
-_URL_FORMS = "use sqlite:///path/to/log.sqlite3 or postgresql://user@host/database"
-
-
 def _sqlite_engine(url: URL, create: bool, synchronous: Synchronous, lock_seconds: float) -> Engine:
     path = os.path.abspath(url.database or "")
-    where = url.render_as_string()
+    where = urls.shown(url)
     if not create and not os.path.isfile(path):
         raise DatabaseMissing(
             "there is no such file", where=where, fix="check the path, or run `dds db upgrade` to make it"
@@ -130,7 +113,7 @@ def _postgres_engine(url: URL, lock_seconds: float) -> Engine:
     try:
         engine = create_engine(url, connect_args={k: v for k, v in _NETWORK.items() if k not in url.query})
     except ModuleNotFoundError:
-        where = url.render_as_string(hide_password=True)
+        where = urls.shown(url)
         raise InputError(
             "the driver for PostgreSQL is not installed", where=where, fix="pip install 'dds-core[postgres]'"
         ) from None

@@ -230,7 +230,7 @@ def in_process(program: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("nonsense", "'nonsense' is no database URL"),
+        ("nonsense", "what was given is no database URL"),
         ("mysql://root@localhost/a", "databases of kind mysql are not known"),
         ("sqlite://", "a SQLite log needs a file"),
         ("sqlite:///:memory:", "a SQLite log needs a file"),

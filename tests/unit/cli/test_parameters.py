@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_commands.parameters import as_url, instant, policy_from, without_password
+from dds_commands.parameters import instant, policy_from, without_password
 from dds_core.errors import InputError, PolicyError
 
 DAY = 1_795_219_200_000_000  # 2026-11-21T00:00Z
@@ -47,10 +47,7 @@ def test_an_instant_before_everything_is_refused() -> None:
         instant("00:59:59", SPAN)
 
 
-def test_a_path_is_a_sqlite_url_and_no_password_is_shown() -> None:
-    assert as_url("a/log.db") == "sqlite:///a/log.db"
-    assert as_url("/a/log.db") == "sqlite:////a/log.db"
-    assert as_url("postgresql://u@h/d") == "postgresql://u@h/d"
+def test_no_password_is_shown() -> None:
     assert without_password("postgresql://u:s3:cret@h/d") == "postgresql://u:***@h/d"
     assert without_password("log.db") == "log.db"
 

@@ -1,0 +1,70 @@
+"""Database URLs: how they are read, and how they may be shown. Nothing is connected here.
+
+A URL may hold a secret in more places than one: the password, its query, or, written wrongly, anywhere. So what cannot
+be read is never repeated, and what is shown has no query.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from dds_core.errors import InputError
+
+_FORMS = "use sqlite:///path/to/log.sqlite3 or postgresql://user@host/database"
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+_MEANT_FOR_A_SERVER = re.compile(r"\s*postgres[\w+]*:|.*\b(?:password|dbname)\s*=", re.IGNORECASE | re.DOTALL)
+"""Such as `postgresql:user@host`, or the `host=… password=…` of libpq."""
+
+
+def parsed(url: str) -> URL:
+    """The URL of a database that we know, with the driver that we use; raises `InputError`."""
+    try:
+        found = make_url(url)
+    except (ArgumentError, ValueError):
+        raise InputError("what was given is no database URL", fix=_FORMS) from None
+    if found.drivername not in _DRIVERS:
+        raise InputError(f"databases of kind {found.drivername} are not known", fix=_FORMS)
+    found = found.set(drivername=_DRIVERS[found.drivername])
+    if found.get_backend_name() != "sqlite":
+        if "@" in (found.host or ""):
+            raise InputError("the database URL has more than one @", fix="in a user or password write @ as %40")
+        return found
+    if found.host or found.username or found.port:
+        raise InputError("a SQLite URL names no host", fix="write three slashes: sqlite:///path/to/log.sqlite3")
+    if found.database in (None, "", ":memory:"):
+        raise InputError("a SQLite log needs a file", fix=_FORMS)
+    return found
+
+
+def shown(url: str | URL) -> str:
+    """A URL as it may be shown: without password and without query. Raises `InputError` for text that is none."""
+    found = parsed(url) if isinstance(url, str) else url
+    if found.get_backend_name() == "sqlite":
+        return f"sqlite:///{found.database}"
+    return found.set(drivername=found.get_backend_name(), query={}).render_as_string(hide_password=True)
+
+
+def as_url(text: str) -> str:
+    """A URL as it is, the path of a SQLite file, whatever characters it has, as a URL.
+
+    Raises `InputError` for what was meant for a server: it is no path, and no file is made of it.
+    """
+    if is_url(text):
+        return text
+    return URL.create("sqlite", database=text).render_as_string(hide_password=False)
+
+
+def is_url(text: str) -> bool:
+    """Whether it is a URL and not a path. Raises `InputError` for what was meant for a server and is neither."""
+    if "://" not in text and _MEANT_FOR_A_SERVER.match(text):
+        raise InputError("what was given is no database URL", fix=_FORMS)
+    return "://" in text
