@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "f712480e014e1c806524606b2b3cbbb1f8380b0b7590e2bf71aefa24212b4961"
+FINGERPRINT = "633ea14f91c1cf8b642ab9945750b78c9300af23d96ed30df5f0403dae6bce82"
 
 RULES = (
     "agenda.py",

@@ -62,7 +62,7 @@ def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set
     if broken:
         _unmark(work, resource, fence, broken)
         return
-    if not fence.wanted and work.at >= fence_due(picture, fence):
+    if not fence.wanted and work.has_come(fence_due(picture, fence)):
         work.want(ClaimsListWanted(resource=resource.uid, mode=picture.mode, fenced=fence.since), resource.uid)
 
 
@@ -170,7 +170,9 @@ def idle_due(picture: Picture, uid: str) -> int:
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
     picture = work.picture
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
-    idle = [r for r in owned if r.uid not in wanted and _is_idle(picture, r) and work.at >= idle_due(picture, r.uid)]
+    idle = [
+        r for r in owned if r.uid not in wanted and _is_idle(picture, r) and work.has_come(idle_due(picture, r.uid))
+    ]
     idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(picture, cell.node, cell.model.model)[0]
     marked = sum(_is_marked(picture, r.uid) for r in owned)
@@ -207,7 +209,10 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
 
 
 def may_mark(picture: Picture, at: int) -> bool:
-    """Detaches per hour are capped, and without a DeviceTaintRule the policy may forbid them."""
+    """Nothing goes while a view is stale; detaches per hour are capped, and without a DeviceTaintRule the policy may forbid
+    them."""
+    if picture.stale:
+        return False
     if not picture.taint_rules and picture.policy.detach_without_fence == "never":
         return False
     recent = sum(marked > at - HOUR for marked in picture.marks.rows.values())
@@ -231,7 +236,7 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
     picture = work.picture
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
     victims = [r for r in owned if r.uid in picture.fences and not r.deleting]
-    if not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
+    if picture.stale or not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
         return
     if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return

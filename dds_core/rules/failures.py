@@ -37,7 +37,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
             "NoNode",
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
-    if life.state != ATTACHED and work.at >= budget_due(picture, claim, life):
+    if life.state != ATTACHED and work.has_come(budget_due(picture, claim, life)):
         seconds = (budget_due(picture, claim, life) - life.began) // MICROSECONDS
         fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s")
 
@@ -151,5 +151,5 @@ def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> 
 
 def end_cool_downs(work: Work, node: str) -> None:
     for cell in sorted(work.picture.cooling_at[node]):
-        if work.at >= work.picture.cooling.rows[cell].until:
+        if work.has_come(work.picture.cooling.rows[cell].until):
             work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))

@@ -57,7 +57,7 @@ def drop_overdue(work: Work, node: str) -> None:
     picture = work.picture
     for key in sorted(picture.reservations_at[node]):
         row = picture.reservations.rows[key]
-        if row.signalled and work.at >= reservation_due(picture, key):
+        if row.signalled and work.has_come(reservation_due(picture, key)):
             work.want(
                 ReservationDropped(claim=row.claim, mode=picture.mode, reason="not taken in time after the hand-over")
             )

@@ -50,7 +50,7 @@ def _advance(work: Work, covered: Cover, node: str) -> None:
         _move(work, covered, "ordered", _asked_cause(work, covered, node))
     for model, uid in covered.erring:
         since = work.picture.erring.get(uid)
-        if since is not None and work.at >= since + work.picture.policy.error_grace_seconds * MICROSECONDS:
+        if since is not None and work.has_come(since + work.picture.policy.error_grace_seconds * MICROSECONDS):
             resource = work.picture.resources.rows[uid]
             life = work.picture.lives.rows[covered.claim.uid]
             fail(work, covered.claim, life, "AttachFailed", resource.error, model, observed=True)

@@ -52,6 +52,11 @@ class Work:
         self.emit(decision)
         return True
 
+    def has_come(self, due: int) -> bool:
+        """Whether an instant has come. While a view is stale none has: what would keep the step from being taken may not be
+        seen."""
+        return self.at >= due and not self.picture.stale
+
     def alert(self, of: str, reason: str, text: str) -> None:
         """Tell a person, once for each thing and reason."""
         alert = Alerted(of=of, reason=reason, text=text, mode=self.picture.mode)

@@ -1,0 +1,56 @@
+"""While a view is stale nothing that rests on time passed is decided, whatever else is told meanwhile."""
+
+from dds_core import events as e
+from dds_core.model import AttachRequest, FabricResource
+from tests.support.world import A100, World
+
+OURS = {"app.kubernetes.io/managed-by": "dds"}
+
+
+def idle_device(**policy: object) -> World:
+    world = World("detach", scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=5, **policy)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.request("own", "node0", labels=OURS, state="Running", acted_size=1)
+    world.online("res", "node0", request="own")
+    return world
+
+
+def test_no_victim_is_chosen_on_a_stale_view() -> None:
+    world = idle_device()
+    world.feed(e.Stale("resourceclaims", 90))
+    world.tick(100)
+    world.node("node0", unschedulable=True)
+    assert world.events(e.VictimMarked) == []
+    world.feed(e.Synced())
+    assert world.only(e.VictimMarked).resource == "res"
+
+
+def test_no_size_is_lowered_on_a_stale_view_though_the_fence_was_confirmed() -> None:
+    world = idle_device()
+    world.tick(61)
+    world.carry_out()
+    world.tick(5)
+    request = world.get(AttachRequest, "own")
+    world.update(request, state="Updating")
+    world.carry_out()
+    world.feed(e.Stale("resourceclaims", 90))
+    world.update(request, state="Running")
+    assert world.get(FabricResource, "res").marked
+    assert world.events(e.DetachOrdered) == []
+    world.feed(e.Synced())
+    assert world.only(e.DetachOrdered).victims == ("res",)
+
+
+def test_no_claim_is_failed_on_a_stale_view() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.feed(e.Stale("resourceslices", 90))
+    world.tick(1000)
+    world.pod("train", nominated="node0")
+    assert world.events(e.ClaimFailed) == []
+    world.feed(e.Synced())
+    assert world.only(e.ClaimFailed).reason == "AttachTimeout"
