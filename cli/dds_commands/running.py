@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -32,6 +33,7 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
+        _ready_for_output()
         try:
             code = super().main(args, "dds", complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
@@ -51,9 +53,22 @@ class Commands(click.Group):
             sys.exit(INTERRUPTED)
         except DdsError as error:
             sys.exit(_said(str(error), VERIFICATION if isinstance(error, VerificationFailed) else INPUT))
+        except OSError as error:
+            _drop_output()
+            where = error.filename if error.filename is not None else "the output"
+            fix = "check room and permissions there, then repeat the command"
+            sys.exit(_said(f"{where}: {error.strerror or error}; {fix}", INPUT))
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Where help is shown. Click would end with 1 when the reader of a pipe is gone; nobody did anything wrong
+        there."""
+        try:
+            return super().make_context(*args, **extra)
+        except BrokenPipeError:
+            raise _ReaderGone from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Click would end with 1 when the reader of a pipe is gone; nobody did anything wrong there."""
+        """As in `make_context`."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -67,6 +82,14 @@ class _ReaderGone(Exception):
 def _said(message: str, code: int) -> int:
     click.echo(f"dds: {' '.join(message.split())}", err=True)
     return code
+
+
+def _ready_for_output() -> None:
+    """Output that was closed from the start is dropped; a character that it cannot show is written as its code."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _drop_output() -> None:

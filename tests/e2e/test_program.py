@@ -73,6 +73,44 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     assert (running.wait(30), said) == (0, b"")
 
 
+@pytest.mark.parametrize("args", [("--help",), ("replay", "--help"), ("--version",)])
+def test_help_to_a_reader_that_went_away_ends_quietly(args: tuple[str, ...]) -> None:
+    there, gone = os.pipe()
+    os.close(there)
+    done = subprocess.run(
+        [str(PROGRAM), *args], stdout=gone, stderr=subprocess.PIPE, env=environment(), timeout=60, check=False
+    )
+    os.close(gone)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "args", [("--help",), ("diagram",), ("claims", FIRST_ATTACH), ("timeline", "default/train-1", FIRST_ATTACH)]
+)
+def test_output_that_cannot_be_written_is_told_in_one_line(args: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [str(PROGRAM), *args], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "dds: the output: No space left on device; check room and permissions there, then repeat the command"
+    ]
+
+
+def test_closed_output_is_no_error() -> None:
+    done = subprocess.run(
+        f'"{PROGRAM}" replay "{FIRST_ATTACH}" >&-', shell=True, capture_output=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_what_a_terminal_cannot_show_is_written_as_its_code() -> None:
+    told = program("timeline", "default/train-1", FIRST_ATTACH, env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (told.returncode, told.stderr) == (0, "")
+    assert r"New \u2192 Pending" in told.stdout
+
+
 def test_ctrl_c_ends_it_quietly(log: str) -> None:
     running = subprocess.Popen(
         [str(PROGRAM), "log", "tail", "-n", "1", "--follow", "--log", log],
