@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "633ea14f91c1cf8b642ab9945750b78c9300af23d96ed30df5f0403dae6bce82"
+FINGERPRINT = "ba96315fd5b4e39ce5797e404ddd4bb0316a8dd7a3273f0ccffd8d32f46dce39"
 
 RULES = (
     "agenda.py",

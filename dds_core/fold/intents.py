@@ -41,6 +41,8 @@ def _detach_ordered(picture: Picture, event: e.DetachOrdered, at: int) -> None:
 
 def _reserved(picture: Picture, event: e.Reserved, at: int) -> None:
     key = f"pod:{event.pod}" if event.pod else event.claim
+    if event.pod:
+        picture.reservations.drop(event.claim)  # made before the pod was seen
     picture.reservations.put(key, Reservation(event.claim, event.node, event.attempt, event.promises, at, event.pod))
     picture.dirty.claims.add(event.claim)
 

@@ -27,10 +27,11 @@ from dds_core.rules.work import Work
 
 
 def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
-    """Promise the devices to the claim; True when they are (or, in observe, would be)."""
+    """Promise the devices to the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
+    that pod; True when they are promised (or, in observe, would be)."""
     picture, claim = work.picture, covered.claim
     promises = promises_of(covered)
-    pod = claim.owner if claim.extended else ""
+    pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
     standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
     if standing is not None and standing.promises == promises and standing.claim == claim.uid:
         return True

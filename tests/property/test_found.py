@@ -183,3 +183,15 @@ def test_in_observe_an_attempt_fails_once() -> None:
     failed = [one.claim for step in run.steps for one in step.decisions if isinstance(one, e.ClaimFailed)]
     assert failed
     assert len(failed) == len(set(failed))
+
+
+def test_nothing_is_reserved_for_a_pod_that_is_gone() -> None:
+    """An extended-resource claim outlives its pod for a moment; a promise to the pod would never be taken back."""
+    run = Run("attach")
+    opening = [Move("claim", 4), Move("pod", 0, 0, 1), Move("allocate from the pool"), Move("local device")]
+    run.play(opening)
+    assert list(run.picture.reservations) == ["pod:pod0"]
+    run.move(Move("pod gone"))
+    assert "pod:pod0" not in run.picture.reservations
+    run.move(Move("claim gone"))
+    assert not run.picture.reservations.rows
