@@ -20,6 +20,7 @@ from dds_core.events import (
     Checkpoint,
     DeadlinePassed,
     Event,
+    Fact,
     PolicyChanged,
     Started,
     Superseded,
@@ -269,7 +270,14 @@ class Verification:
             self._differ(group.position, _said(first), f"{type(fact).__name__} before it")
 
     def _check_form(self, row: Envelope, fact: Event) -> None:
-        """A fact is stored in its one canonical form, and a policy as it was given."""
+        """A group starts with a fact, in its own stream and caused by nothing, no earlier than the last; it is stored in its
+        one canonical form, and a policy as it was given."""
+        if not isinstance(fact, Fact):
+            self._differ(row.position, "a fact", f"{row.type} that no fact caused")
+        if (row.stream, row.from_state, row.to_state, row.causation_id) != (fact.subject, None, None, None):
+            self._differ(row.position, f"{row.type} in stream {fact.subject}", f"it in stream {row.stream}, as a step")
+        if row.occurred_at < self._picture.now:
+            self._differ(row.position, f"an instant from {self._picture.now} on", f"{row.type} at {row.occurred_at}")
         if row.schema_version == SCHEMA_VERSION and row.data != encode(fact):
             self._differ(row.position, f"{row.type} in its canonical form", _told(row))
         if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():

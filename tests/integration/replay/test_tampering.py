@@ -67,6 +67,33 @@ def refused(position: int, *args: str) -> str:
 # --- the chain made anew: the rules tell ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"stream": "another"},
+        {"from_state": "Pending"},
+        {"to_state": "Bound"},
+        {"causation_id": "x"},
+        {"occurred_at": 1},
+    ],
+    ids=lambda columns: "".join(columns),
+)
+def test_a_changed_column_of_a_fact_is_found_at_its_position(rows: list[Envelope], columns: dict[str, Any]) -> None:
+    facts = [row for row in rows if row.causation_id is None]
+    position = facts[len(facts) // 2].position
+    edited = [replace(row, **columns) if row.position == position else row for row in rows]
+    assert verify(resealed(edited), fingerprint=CODE).differences[0].position == position
+
+
+def test_a_decision_that_no_fact_caused_is_found(rows: list[Envelope]) -> None:
+    last = rows[-1]
+    decided = first_of(rows, "AttachOrdered")
+    at = last.position + 1
+    forged = replace(decided, position=at, group=last.group + 1, causation_id=None, occurred_at=last.occurred_at)
+    report = verify(resealed([*rows, forged]), fingerprint=CODE)
+    assert [(d.position, d.expected) for d in report.differences] == [(at, "a fact")]
+
+
 @pytest.mark.parametrize("name", ["first_attach", "attach_failure", "two_claims", "coexistence"])
 def test_any_changed_value_of_anything_decided_is_found_at_its_position(name: str) -> None:
     rows = list(log_of(replayed(name)).read())
