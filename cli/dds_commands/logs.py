@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import click
 
 from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
-from dds_adapters.sql import follow
+from dds_adapters.sql import SqlLog, follow
 from dds_commands.parameters import (
     format_option,
     log_option,
@@ -22,7 +24,8 @@ from dds_commands.screen import counted, position_bar, show, show_jsonl, style
 from dds_commands.sources import Log, Opened
 from dds_commands.verifying import verify_rows
 from dds_core.errors import InputError, NotALogFile
-from dds_core.log import Anchor, Envelope, JoinedSource
+from dds_core.events import TYPES
+from dds_core.log import LOG_OPENED, Anchor, Envelope, Head, JoinedSource
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.timeline.clock import rfc3339
 
@@ -140,12 +143,36 @@ def log_tail(
     with Opened() as opened:
         source = opened.log(required_log(url), name)
         head = source.head()
-        after = max(head.archived, head.position - count)
-        wanted = types or None
+        wanted = [_known_type(one) for one in types] or None
+        after = _before_newest(source, head, count, wanted, stream)
         if following:
             _print_rows(follow(source, after, types=wanted, stream=stream), form)
         else:
             _print_rows(source.read(after, head.position, stream, wanted), form)
+
+
+def _known_type(text: str) -> str:
+    """The type as events have it, whatever the case. Raises InputError: a slip would look like "nothing happened"."""
+    known = {one.lower(): one for one in (*TYPES, LOG_OPENED)}
+    if text.lower() not in known:
+        near = difflib.get_close_matches(text.lower(), known, n=3, cutoff=0.4)
+        fix = f"did you mean {' or '.join(known[one] for one in near)}?" if near else "docs/events.md has all of them"
+        raise InputError(f"{text!r} is no type of event", fix=fix)
+    return known[text.lower()]
+
+
+def _before_newest(source: SqlLog, head: Head, count: int, types: list[str] | None, stream: str | None) -> int:
+    """The position before the newest `count` events of these types and this stream; looks ever further back."""
+    back = count
+    while back > 0:
+        after = max(head.archived, head.position - back)
+        found = deque((row.position for row in source.read_lean(after, head.position, stream, types)), maxlen=count)
+        if len(found) == count:
+            return found[0] - 1
+        if after == head.archived:
+            return after
+        back *= 8
+    return head.position
 
 
 def _print_rows(rows: Iterable[Envelope], form: str) -> None:

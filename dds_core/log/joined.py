@@ -22,14 +22,14 @@ class JoinedSource:
         if not sources:
             raise InputError("no source was given", fix="name at least one archive, export or database")
         self._parts = [(source, *source.span()) for source in sources]
-        for (before, _, end), (behind, first, last) in zip(self._parts, self._parts[1:], strict=False):
+        for (before, begin, end), (behind, first, last) in zip(self._parts, self._parts[1:], strict=False):
             if before.name != behind.name:
                 raise InputError(
                     f"log {behind.name} does not continue log {before.name}", fix="join parts of one log only"
                 )
-            if first > end + 1 or last < end:
+            if first < begin or first > end + 1 or last < end:
                 raise InputError(
-                    f"a part with positions {first} to {last} follows one that ends at {end}",
+                    f"a part with positions {first} to {last} follows one with {begin} to {end}",
                     where=f"log {behind.name}",
                     fix="give every archive once, oldest first, and then the log",
                 )

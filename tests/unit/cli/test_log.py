@@ -78,6 +78,20 @@ def test_the_tail_shows_the_newest_events(log: str) -> None:
     assert fine("log", "tail", "-n", "0", "--log", log) == ""
 
 
+def test_the_newest_of_a_type_are_found_however_far_back(log: str) -> None:
+    every = fine("log", "tail", "-n", "1000", "--type", "ClaimMoved", "--log", log).splitlines()
+    assert len(every) > 3
+    for count in (1, 3, len(every)):
+        newest = fine("log", "tail", "-n", str(count), "--type", "ClaimMoved", "--log", log).splitlines()
+        assert newest == every[-count:]
+    assert "LogOpened" in fine("log", "tail", "-n", "1", "--type", "logopened", "--log", log)
+    assert fine("log", "tail", "--stream", "nobody", "--log", log) == ""
+
+
+def test_a_type_that_does_not_exist_is_refused(log: str) -> None:
+    assert "did you mean Alerted" in refused("log", "tail", "--type", "Alert", "--log", log)
+
+
 def test_what_is_redacted_is_gone_and_the_chain_holds(log: str, tmp_path: Path) -> None:
     rows = [
         json.loads(line)

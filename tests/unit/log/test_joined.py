@@ -76,8 +76,8 @@ def test_the_log_may_grow_while_it_is_read_as_a_part() -> None:
 
 
 def test_parts_that_do_not_fit_are_refused() -> None:
-    sources, _ = parts()
-    for wrong in ([sources[0], sources[2]], [sources[1], sources[0]]):
+    sources, whole = parts()
+    for wrong in ([sources[0], sources[2]], [sources[1], sources[0]], [sources[2], whole]):
         with pytest.raises(InputError, match="a part with positions"):
             JoinedSource(wrong)
     other = MemoryLog("b/scaler", cluster="c", recorded_at=NOON)
