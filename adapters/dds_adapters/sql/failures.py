@@ -26,12 +26,14 @@ from dds_core.errors import (
 
 _RETRY = "try again later; the same call may be repeated without doubling"
 
+_READONLY = "check the permissions of file and folder; only to read it, copy it to a folder where you may write"
+
 _SQLITE: dict[str, tuple[type[DdsError], str, str]] = {
     "SQLITE_BUSY": (LogLocked, "another process holds the write lock", f"end that process or {_RETRY}"),
     "SQLITE_LOCKED": (LogLocked, "another connection holds the write lock", f"end it or {_RETRY}"),
     "SQLITE_FULL": (LogFull, "no room is left on the disk", "make room, then repeat the call"),
     "SQLITE_IOERR": (LogUnavailable, "the disk gives an error", "check the disk, its quota and the file's size limit"),
-    "SQLITE_READONLY": (LogUnavailable, "the database may not be written", "check the permissions of file and folder"),
+    "SQLITE_READONLY": (LogUnavailable, "the database may not be written", _READONLY),
     "SQLITE_NOTADB": (NotADatabase, "this is no SQLite database", "name the right file"),
     "SQLITE_CORRUPT": (NotADatabase, "the database is damaged", "restore it, or import an export into a new one"),
     "SQLITE_CANTOPEN": (DatabaseMissing, "the database cannot be opened", "check that path and permissions are right"),
