@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "ba96315fd5b4e39ce5797e404ddd4bb0316a8dd7a3273f0ccffd8d32f46dce39"
+FINGERPRINT = "35be9e3ff09570cadef90f9034cc54acce57fe919350e1a1002656ccb599e767"
 
 RULES = (
     "agenda.py",

@@ -65,10 +65,10 @@ class Indexes(Tables):
         self.resources_of_request: Index[str, str] = Index()
         self.taken_as: Index[DeviceKey, str] = Index()
         self.returning: Index[str, str] = Index()
-        self.reserved_uuid: Index[str, str] = Index()
+        self.reserved_for: Index[str, str] = Index()
         self.reservations_for: Index[str, str] = Index()
         self.reservations_at: Index[str, str] = Index()
-        self.ready_uuid: Index[str, str] = Index()
+        self.ready_for: Index[str, str] = Index()
         self.cooling_at: Index[str, Cell] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
@@ -340,7 +340,7 @@ class Indexes(Tables):
             if life.state in WAITING:
                 (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
             for promise in life.promises:
-                (self.ready_uuid.discard if gone else self.ready_uuid.add)(promise.uuid, uid)
+                (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
             if life.state == "Detaching":
                 for resource in life.devices:
                     (self.returning.discard if gone else self.returning.add)(resource, uid)
@@ -372,7 +372,7 @@ class Indexes(Tables):
         for row, gone in ((old, True), (new, False)):
             if row is not None:
                 for promise in row.promises:
-                    (self.reserved_uuid.discard if gone else self.reserved_uuid.add)(promise.uuid, key)
+                    (self.reserved_for.discard if gone else self.reserved_for.add)(promise.identity, key)
                 (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
                 (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
                 self.dirty.nodes.add(row.node)

@@ -92,9 +92,9 @@ class Picture(Indexes):
         uids = self.resources_of_uuid[uuid]
         return self.resources.get(min(uids)) if uids else None
 
-    def promised(self, uuid: str) -> frozenset[str] | set[str]:
+    def promised(self, identity: str) -> frozenset[str] | set[str]:
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
-        return self.reserved_uuid[uuid] if self.live else self.ready_uuid[uuid]
+        return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
     @contextmanager
     def trial(self) -> Iterator[None]:

@@ -15,6 +15,11 @@ class Promise(Record, frozen=True):
     pool: str
     device: str
 
+    @property
+    def identity(self) -> str:
+        """What the device is told apart by: its UUID, or its name where none is published."""
+        return self.uuid or f"{self.driver}/{self.pool}/{self.device}"
+
 
 class Entry(Record, frozen=True):
     """One status.devices entry that we own: the allocated device and the condition set on it."""

@@ -34,6 +34,11 @@ class Found:
     resource: FabricResource | None
     left: dict[str, Fraction] = field(default_factory=dict)
 
+    @property
+    def identity(self) -> str:
+        """As that of a `Promise`."""
+        return self.uuid or "/".join(self.key)
+
 
 @dataclass(slots=True)
 class Cover:
@@ -89,9 +94,9 @@ class Supply:
         if together is not None and _fits(together, result):
             _consume(together, result)
             return together
-        there = promised and any(found.uuid == promised for found in self.free)
+        there = promised and any(found.identity == promised for found in self.free)
         for place, found in enumerate(self.free):
-            mine = found.uuid == promised if there else not (found.uuid and self._picture.promised(found.uuid))
+            mine = found.identity == promised if there else not self._picture.promised(found.identity)
             if not mine or (found.device.shared and not _fits(found, result)):
                 continue
             if found.device.shared:
@@ -187,15 +192,15 @@ def _is_ready(claim: Claim, result: Result) -> bool:
 
 
 def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
-    """The UUID meant for each result of the claim; for an extended-resource claim by the pod that it serves."""
+    """The device meant for each result of the claim; for an extended-resource claim by the pod that it serves."""
     if not picture.live:
         life = picture.lives.get(claim.uid)
-        return {promise.result: promise.uuid for promise in life.promises} if life is not None else {}
+        return {promise.result: promise.identity for promise in life.promises} if life is not None else {}
     keys = [claim.uid, *([f"pod:{claim.owner}"] if claim.extended and claim.owner else [])]
     for key in keys:
         row = picture.reservations.get(key)
         if row is not None:
-            return {promise.result: promise.uuid for promise in row.promises}
+            return {promise.result: promise.identity for promise in row.promises}
     return {}
 
 

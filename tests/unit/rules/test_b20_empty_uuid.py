@@ -48,3 +48,20 @@ def test_b20_the_attribute_is_a_matter_of_the_driver() -> None:
     world.claim("train")
     world.allocate_local("train", "node0", "gpu-0")
     assert world.device("res") == "Used"
+
+
+def test_b20_a_device_without_uuid_is_promised_by_its_name_and_once() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.plug("node0", "gpu-0", "")
+    world.claim("first")
+    world.allocate("first", "node0")
+    world.carry_out(e.HandOver)
+    world.clear("first")
+    world.claim("second")
+    world.allocate("second", "node0")
+    assert [(p.claim, [one.device for one in p.promises]) for p in world.events(e.Reserved)] == [
+        (world.uid("first"), ["gpu-0"])
+    ]
+    assert world.events(e.AttachOrdered)[-1].claims == (world.uid("second"),)
