@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "35be9e3ff09570cadef90f9034cc54acce57fe919350e1a1002656ccb599e767"
+FINGERPRINT = "d9c3acea2b46ae46cd25305daf065e4d832f90169befa48d3be3b20f3ff53f7a"
 
 RULES = (
     "agenda.py",

@@ -58,14 +58,15 @@ def _labels(picture: Picture, unseen: Reissue) -> None:
 
 
 def _fences(picture: Picture, unseen: Reissue, at: int) -> None:
-    """A fence that was watched by a process that is gone starts anew; one whose mark never arrived is void."""
+    """A fence that was watched by a process that is gone starts anew; a mark that is not there is to be written again."""
     for uid, fence in list(picture.fences.rows.items()):
         resource = picture.resources.get(uid)
-        if resource is not None and resource.marked:
-            picture.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=False))
-            unseen.add(("ClaimsListWanted", uid))
-        else:
+        if resource is None:
             picture.fences.drop(uid)
+            continue
+        picture.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=False))
+        unseen.add(("ClaimsListWanted", uid))
+        if not resource.marked:
             unseen.add(("VictimMarked", uid))
     for uid in list(picture.unmarked):
         unseen.add(("VictimUnmarked", uid))

@@ -39,6 +39,8 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     wanted = {found.resource.uid for one in covers for _, found in one.ready if found.resource is not None}
     for uid in fenced:
         _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
+        if picture.reissue:
+            _mark_again(work, uid)
     if picture.mode == "attach":
         return
     for name in sorted(idle | {picture.resources.rows[uid].model for uid in fenced}):
@@ -159,6 +161,14 @@ def _unmark_again(work: Work, node: str) -> None:
             )
 
 
+def _mark_again(work: Work, uid: str) -> None:
+    """After a restart: a victim whose fence still holds and whose mark never arrived."""
+    picture = work.picture
+    resource, fence = picture.resources.rows[uid], picture.fences.get(uid)
+    if ("VictimMarked", uid) in picture.reissue and fence is not None and not resource.marked:
+        work.want(_marking(picture, resource, fence.key, "it was marked before the restart"), uid)
+
+
 # --- victims -----------------------------------------------------------------------------------------------------------
 
 
@@ -189,22 +199,23 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     life = picture.devices.get(resource.uid)
     if key is None or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, key):
         return False
-    return work.want(
-        VictimMarked(
-            resource=resource.uid,
-            mode=picture.mode,
-            name=resource.name,
-            node=resource.node,
-            model=resource.model,
-            uuid=resource.uuid,
-            driver=key[0],
-            pool=key[1],
-            device=key[2],
-            reason=reason,
-            idle_since=life.idle_since,
-            taint=bool(picture.taint_rules),
-        ),
-        resource.uid,
+    return work.want(_marking(picture, resource, key, reason), resource.uid)
+
+
+def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason: str) -> VictimMarked:
+    return VictimMarked(
+        resource=resource.uid,
+        mode=picture.mode,
+        name=resource.name,
+        node=resource.node,
+        model=resource.model,
+        uuid=resource.uuid,
+        driver=key[0],
+        pool=key[1],
+        device=key[2],
+        reason=reason,
+        idle_since=picture.devices.rows[resource.uid].idle_since,
+        taint=bool(picture.taint_rules),
     )
 
 
