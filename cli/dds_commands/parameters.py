@@ -6,7 +6,8 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -89,11 +90,27 @@ def policy_from(path: str | None) -> Policy | None:
 
 
 def _parsed(text: str, ending: str) -> Any:
+    """What the text says; a field that stands there twice is an error in each form, for nobody can say which counts."""
     if ending == ".toml":
         return tomllib.loads(text)
     if ending == ".json":
-        return json.loads(text)
-    return yaml.safe_load(text) or {}
+        return json.loads(text, object_pairs_hook=_once)
+    return yaml.load(text, _Once) or {}  # a safe loader
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]} is there twice")
+    return dict(pairs)
+
+
+class _Once(yaml.SafeLoader):
+    """YAML without tags, where a key may stand once in a mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        _once([(key.value, None) for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+        return super().construct_mapping(node, deep)
 
 
 def log_option(command: _F) -> _F:
