@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "d9c3acea2b46ae46cd25305daf065e4d832f90169befa48d3be3b20f3ff53f7a"
+FINGERPRINT = "7aec367229554bc810272e731e39c81747ac97efa6bfd4d067df56f77aff9f65"
 
 RULES = (
     "agenda.py",

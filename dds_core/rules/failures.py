@@ -9,6 +9,7 @@ from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
+from dds_core.rules.coverage import cover
 from dds_core.rules.handover import reschedule_entry
 from dds_core.rules.work import Work
 
@@ -39,7 +40,15 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
         )
     if life.state != ATTACHED and work.has_come(budget_due(picture, claim, life)):
         seconds = (budget_due(picture, claim, life) - life.began) // MICROSECONDS
-        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s")
+        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(picture, claim))
+
+
+def _late(picture: Picture, claim: Claim) -> str:
+    """The first model of the claim that has no device yet; the others are not to blame."""
+    node = picture.node_of(claim)
+    covers = cover(picture, node) if node else []
+    there = {place for one in covers if one.claim.uid == claim.uid for place, _ in one.ready}
+    return next((m.model for place, _, m in picture.pool_results(claim.allocation) if place not in there), "")
 
 
 def fail(

@@ -4,7 +4,7 @@ Here the pool label goes and is read back before the failure is told; while the 
 """
 
 from dds_core import events as e
-from tests.support.world import A100, World
+from tests.support.world import A100, H100, World
 
 
 def full_node() -> World:
@@ -47,3 +47,18 @@ def test_b23_a_label_that_nobody_removes_leaves_the_failure_untold() -> None:
     world = full_node()
     world.tick(3600)
     assert not world.events(e.FailureSignalled)
+
+
+def test_b23_the_model_that_did_not_come_cools_down_and_not_the_one_that_did() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.pool(H100, 4)
+    world.claim("train", 2)
+    world.allocate("train", "node0", (A100, 1), (H100, 1))
+    world.carry_out(e.AttachOrdered)
+    request = next(r.name for r in world.picture.requests.rows.values() if r.model == A100.model)
+    world.online("res", "node0", request=request)
+    world.tick(600)
+    assert world.only(e.ClaimFailed).model == H100.model
+    assert world.only(e.CoolDown).model == H100.model
