@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "7aec367229554bc810272e731e39c81747ac97efa6bfd4d067df56f77aff9f65"
+FINGERPRINT = "98904791b6857c8461407aae22112f16a6a289300fbe96402d9adfd0ee3798da"
 
 RULES = (
     "agenda.py",

@@ -51,6 +51,7 @@ class Indexes(Tables):
         self.claims_on: Index[str, str] = Index()
         self.claims_in_pool: Index[PoolKey, str] = Index()
         self.pods_naming: Index[tuple[str, str], str] = Index()
+        self.claims_for: Index[str, str] = Index()
         self.pods_nominated: Index[str, str] = Index()
         self.slices_of: Index[PoolKey, str] = Index()
         self.pools: dict[PoolKey, Pool] = {}
@@ -176,10 +177,12 @@ class Indexes(Tables):
                     del self.claim_named[name]
             else:
                 self.claim_named[name] = uid
+            change = Index.discard if gone else Index.add
+            for consumer in claim.consumers:
+                change(self.claims_for, consumer.uid, uid)
             allocation = claim.allocation
             if allocation is None:
                 continue
-            change = Index.discard if gone else Index.add
             change(self.claims_on, allocation.node, uid)
             dirty.nodes.add(allocation.node or self.node_of(claim))
             for result in allocation.results:
@@ -210,6 +213,8 @@ class Indexes(Tables):
             if pod.nominated:
                 change(self.pods_nominated, pod.nominated, uid)
                 self.dirty.nodes.add(pod.nominated)
+        for claim in self.claims_for[uid]:
+            self._touch_claim(claim)
 
     def _touch_claim(self, uid: str) -> None:
         self.dirty.claims.add(uid)

@@ -195,3 +195,11 @@ def test_nothing_is_reserved_for_a_pod_that_is_gone() -> None:
     assert "pod:pod0" not in run.picture.reservations
     run.move(Move("claim gone"))
     assert not run.picture.reservations.rows
+
+
+def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> None:
+    """Also a pod that does not name it."""
+    run = Run("observe")
+    run.play([Move("claim"), Move("pod", 0, 1, 1), Move("allocate from the pool"), Move("consumers")])
+    run.move(Move("bind"))
+    assert [life.state for life in run.picture.lives.rows.values()] == ["Bound"]
