@@ -228,6 +228,9 @@ def log_redact(
     else:
         with Opened() as opened:
             erased = opened.log(required_log(url), name).redact(positions=positions, stream=stream)
+    if not erased:
+        what = "nothing was erased: no event that was chosen is there with its data"
+        raise InputError(what, where=where, fix="look up positions and streams with 'dds log tail'")
     show(f"erased the data of {counted(erased, 'event')} in {where}")
 
 

@@ -148,3 +148,8 @@ def test_a_recording_is_no_log(log: str) -> None:
     assert "dds replay RECORDING --log URL" in refused("log", "import", FIRST_ATTACH, "--log", log)
     assert "use dds replay --verify" in refused("log", "verify", FIRST_ATTACH)
     assert "no log was named" in refused("log", "export", "x.jsonl")
+
+
+def test_erasing_what_is_not_there_is_no_success(log: str) -> None:
+    assert "nothing was erased" in refused("log", "redact", "--position", "99999", "--yes", "--log", log)
+    assert "nothing was erased" in refused("log", "redact", "--stream", "nobody", "--yes", "--log", log)
