@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "98904791b6857c8461407aae22112f16a6a289300fbe96402d9adfd0ee3798da"
+FINGERPRINT = "62883ac1be8c6b4eb48dce18ac4cf88699bbe16f5ac4072d6cc80bd01125250b"
 
 RULES = (
     "agenda.py",

@@ -33,6 +33,10 @@ class Picture(Indexes):
         """The uid of the object of that name, None when not known."""
         return self.uid_named.get((kind, namespace, name))
 
+    def rejected(self, uid: str) -> bool:
+        """Whether anything of the object was rejected; of some that is all that is known."""
+        return bool(self.rejections_of[uid])
+
     def node(self, name: str) -> Node | None:
         uid = self.node_named.get(name)
         return self.nodes.get(uid) if uid is not None else None

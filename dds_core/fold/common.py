@@ -29,10 +29,14 @@ def forget_claim(picture: Picture, uid: str) -> None:
     forget_words(picture, uid)
 
 
+def forget_rejections(picture: Picture, uid: str) -> None:
+    for key in list(picture.rejections_of[uid]):
+        picture.rejections.drop(key)
+
+
 def forget_words(picture: Picture, of: str) -> None:
     """What was told of something that is gone: if it comes again, it is told again."""
-    for key in list(picture.rejections_of[of]):
-        picture.rejections.drop(key)
+    forget_rejections(picture, of)
     for alert in list(picture.alerts_of[of]):
         picture.shown.drop(alert)
 

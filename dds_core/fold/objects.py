@@ -12,6 +12,7 @@ from dds_core.fold.common import (
     Fold,
     detach_void,
     forget_claim,
+    forget_rejections,
     forget_words,
     order_met,
 )
@@ -139,22 +140,36 @@ def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> No
     picture.erring.drop(event.uid)
 
 
+def _forgetting(fold: Fold) -> Fold:
+    """The fold of an object's end: what was rejected of it is forgotten, also when nothing else of it was ever taken in."""
+
+    def folded(picture: Picture, event: Any, at: int) -> None:
+        fold(picture, event, at)
+        forget_rejections(picture, event.uid)
+
+    return folded
+
+
 def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
     picture.rejections.put((event.uid, event.field, event.reason), True)
 
 
+_ENDS: dict[type[Event], Fold] = {
+    **{gone: _gone for _, gone in e.OBSERVED.values()},
+    e.ClaimGone: _claim_gone,
+    e.PodGone: _pod_gone,
+    e.NodeGone: _node_gone,
+    e.AttachRequestGone: _request_gone,
+    e.FabricResourceGone: _resource_gone,
+}
+
 FOLDS: dict[type[Event], Fold] = {
     **{observed: _observed for observed, _ in e.OBSERVED.values()},
-    **{gone: _gone for _, gone in e.OBSERVED.values()},
+    **{gone: _forgetting(fold) for gone, fold in _ENDS.items()},
     e.ClaimObserved: _claim_observed,
-    e.ClaimGone: _claim_gone,
     e.SliceObserved: _slice_observed,
-    e.PodGone: _pod_gone,
     e.NodeObserved: _node_observed,
-    e.NodeGone: _node_gone,
     e.AttachRequestObserved: _request_observed,
-    e.AttachRequestGone: _request_gone,
     e.FabricResourceObserved: _resource_observed,
-    e.FabricResourceGone: _resource_gone,
     e.Rejected: _rejected,
 }

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from dds_core import events as e
 from dds_core.events import Event
 from dds_core.fold.common import (
+    HOUR,
     SECOND,
     Fold,
     detach_void,
@@ -87,6 +88,7 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
 
 def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     picture.refusals.drop((event.action, event.target))
+    picture.passed.drop(("retry", f"{event.action}/{event.target}"))
     request = picture.requests.get(picture.request_named.get(event.target, ""))
     if request is not None and event.action in ("AttachOrdered", "DetachOrdered"):
         order_met(picture, request)
@@ -97,9 +99,18 @@ def _write_refused(picture: Picture, event: e.WriteRefused, at: int) -> None:
     key = (event.action, event.target)
     before = picture.refusals.get(key)
     count = before.count + 1 if before is not None else 1
+    _forget_old_refusals(picture, at)
     pause = min(30 * SECOND << min(count - 1, 10), 600 * SECOND)
     picture.refusals.put(key, Refusal(count, at + pause))
     _void(picture, event.action, event.target)
+
+
+def _forget_old_refusals(picture: Picture, at: int) -> None:
+    """What was refused so long ago and not tried again is wanted no more: its object may be gone."""
+    for key, refusal in list(picture.refusals.rows.items()):
+        if refusal.until <= at - HOUR:
+            picture.refusals.drop(key)
+            picture.passed.drop(("retry", "/".join(key)))
 
 
 def _superseded(picture: Picture, event: e.Superseded, at: int) -> None:

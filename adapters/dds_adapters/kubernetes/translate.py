@@ -41,6 +41,9 @@ class View(Protocol):
     def told(self, uid: str, field: str, reason: str) -> bool:
         """Whether a `Rejected` with these three was a fact already."""
 
+    def rejected(self, uid: str) -> bool:
+        """Whether any `Rejected` of this object was."""
+
 
 @runtime_checkable
 class NamedView(View, Protocol):
@@ -166,7 +169,8 @@ class Translator:
         who = _identity(raw)
         if not who.uid:
             return self._rejected(resource, who, (Fault("metadata.uid", "is missing"),))
-        return (_gone(resource.kind, who.uid),) if self._view.object(resource.kind, who.uid) is not None else ()
+        known = self._view.object(resource.kind, who.uid) is not None or self._view.rejected(who.uid)
+        return (_gone(resource.kind, who.uid),) if known else ()
 
     def _rejected(self, resource: Resource, who: _Identity, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
         """One fact for each fault not told before; what cannot be identified is told in the scaler's own stream."""

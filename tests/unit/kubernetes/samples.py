@@ -31,6 +31,9 @@ class DictView:
     def told(self, uid: str, field: str, reason: str) -> bool:
         return (uid, field, reason) in self.rejections
 
+    def rejected(self, uid: str) -> bool:
+        return any(of == uid for of, _, _ in self.rejections)
+
     def fold(self, event: Event) -> None:
         if isinstance(event, Rejected):
             self.rejections.append((event.uid, event.field, event.reason))
@@ -38,7 +41,8 @@ class DictView:
         kind, fact = KIND_OF[type(event)], cast(Any, event)
         key = (kind, fact.uid)
         if type(event).__name__.endswith("Gone"):
-            del self.objects[key]
+            self.objects.pop(key, None)
+            self.rejections = [one for one in self.rejections if one[0] != fact.uid]
             return
         new = merged(self.objects.get(key) or kind(uid=fact.uid), fact.changes)
         if isinstance(event, SliceObserved) and isinstance(new, Slice):

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from dds_adapters.kubernetes import RESOURCES, Translator, UnknownResource, UnknownWatchType, WatchFailed
+from dds_core.engine import Engine
 from dds_core.errors import DdsError
 from dds_core.events import (
     AttachRequestObserved,
@@ -185,6 +186,25 @@ def test_one_broken_object_stops_no_other() -> None:
     watched.sees("resourceclaims", put(sample("resourceclaims"), "spec", 5))
     good = put(sample("resourceclaims"), "metadata/uid", "u-2")
     assert [type(event) for event in watched.sees("resourceclaims", good)] == [ClaimObserved]
+
+
+def test_the_end_of_an_object_that_was_only_ever_rejected_is_told_once_and_forgets_it() -> None:
+    engine = Engine()
+    translator = Translator(engine.picture)
+    broken = raw_of(put(sample("resourceclaims"), "spec", 5))
+    for round in range(2):
+        told = [
+            type(event) for type_ in ("ADDED", "DELETED", "DELETED") for event in fed(engine, translator, type_, broken)
+        ]
+        assert told == [Rejected, ClaimGone], round
+        assert not engine.picture.rejections.rows
+
+
+def fed(engine: Engine, translator: Translator, type: str, raw: bytes) -> tuple[Event, ...]:
+    events = translator.translate("resourceclaims", type, raw)
+    for event in events:
+        engine.feed(event, 1)
+    return events
 
 
 def test_a_rejection_names_the_object() -> None:

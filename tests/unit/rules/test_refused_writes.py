@@ -117,3 +117,13 @@ def test_what_was_superseded_keeps_the_newer_intent() -> None:
     assert world.get(AttachRequest, request).size == 2
     assert not world.picture.orders.rows
     assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
+
+
+def test_what_was_refused_of_objects_long_gone_is_forgotten() -> None:
+    world = ordered()
+    for number in range(20):
+        refused(world, "UsedStamped", f"res-{number}", 404)
+        world.tick(3700)
+    refused(world, "UsedStamped", "last", 404)
+    assert len(world.picture.refusals) <= 2
+    assert sum(kind == "retry" for kind, _ in world.picture.passed.rows) <= 2
