@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "62883ac1be8c6b4eb48dce18ac4cf88699bbe16f5ac4072d6cc80bd01125250b"
+FINGERPRINT = "4598b8641ba9747926352d5549dec38c4f93cc1e7fdb283d6bc1574d97842285"
 
 RULES = (
     "agenda.py",

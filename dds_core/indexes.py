@@ -281,10 +281,12 @@ class Indexes(Tables):
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         for rule in (old, new):
-            if rule is not None:
-                self.dirty.nodes |= (
-                    self.pools_at.sets.keys() if not rule.pool else {rule.pool} & self.pools_at.sets.keys()
-                )
+            if rule is None:
+                continue
+            if not (rule.driver and rule.pool):
+                self.dirty.nodes |= self.pools_at.sets.keys()
+            elif (pool := self.pools.get((rule.driver, rule.pool))) is not None and pool.node:
+                self.dirty.nodes.add(pool.node)
 
     def _config_changed(self, uid: str, old: Config | None, new: Config | None) -> None:
         self.rebuild()

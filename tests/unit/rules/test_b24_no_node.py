@@ -43,3 +43,11 @@ def test_b24_without_one_the_claim_fails_in_time() -> None:
     assert world.state("train") == "Failed"
     assert world.only(e.FailureSignalled).claim == world.uid("train")
     assert world.get(Pod, "train").node == ""
+
+
+def test_b24_a_failure_that_could_not_be_told_is_told_again() -> None:
+    world = allocated_nowhere()
+    world.tick(541)
+    world.feed(e.WriteRefused("id", "FailureSignalled", world.uid("train"), 409, "Conflict"))
+    world.tick(31)
+    assert len(world.events(e.FailureSignalled)) == 2

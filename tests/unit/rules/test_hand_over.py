@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core import events as e
-from dds_core.model import Claim, Node, Pod, Taint, TaintRule
+from dds_core.model import Claim, Device, Node, Pod, Slice, Taint, TaintRule
 from tests.support.world import A100, H100, READY, RESCHEDULE, World
 from tests.unit.rules.pools import pool_results
 
@@ -255,3 +255,18 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed(steering: s
     world.allocate_local("train", "node1", "gpu-fixed")
     assert world.picture.counters.get(f"hand-over/{steering}") == 1
     assert world.picture.counters.get("landed/elsewhere") == 1
+
+
+def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    device = Device({**A100.attributes, "uuid": "GPU-x"})
+    world.observe(Slice("s", "s", A100.driver, "pool-x", 1, 1, node="node0", devices={"gpu-0": device}))
+    rule = TaintRule("rule", "sick", A100.driver, "pool-x", "gpu-0", Taint("sick", "", "NoSchedule"))
+    world.observe(rule)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.state("train") == "Attaching"
+    world.gone(rule)
+    assert world.state("train") == "Attached"
