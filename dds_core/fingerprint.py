@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "4598b8641ba9747926352d5549dec38c4f93cc1e7fdb283d6bc1574d97842285"
+FINGERPRINT = "bcc4f77ac1051258f651690f7c7b66e90110319750c253a01e9beb0c0ea0fc9e"
 
 RULES = (
     "agenda.py",

@@ -9,6 +9,8 @@ from typing import Any
 
 from dds_core.lifecycle import WAITING
 from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
     AttachRequest,
     Claim,
     Config,
@@ -85,6 +87,8 @@ class Indexes(Tables):
         self.config = NO_CONFIG
         self.mode: Mode = "observe"
         self.live = False
+        self.our_rules: Index[DeviceKey, str] = Index()
+        self.fenced: Index[DeviceKey, str] = Index()
         self.alerts_of: Index[str, tuple[str, str]] = Index()
         self.rejections_of: Index[str, tuple[str, str, str]] = Index()
 
@@ -280,6 +284,10 @@ class Indexes(Tables):
                 self.dirty.devices |= self.resources_of_uuid[uuid]
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
+        self.dirty.rules.add(uid)
+        for rule, change in ((old, Index.discard), (new, Index.add)):
+            if rule is not None and rule.labels.get(OWNER_LABEL) == OWNER:
+                change(self.our_rules, (rule.driver, rule.pool, rule.device), uid)
         for rule in (old, new):
             if rule is None:
                 continue
@@ -293,7 +301,7 @@ class Indexes(Tables):
 
     def rebuild(self) -> None:
         """Take in the ConfigMap and the policy: the mode (the kill switch only lowers it), and what every pool means."""
-        self.config = next(iter(self.configs.rows.values()), NO_CONFIG)
+        self.config = min(self.configs.rows.values(), key=lambda config: config.uid, default=NO_CONFIG)
         self.mode = lower(self.policy.mode, self.config.mode)
         self.live = self.mode != "observe"
         self.drivers = frozenset(model.driver for model in self.config.models)
@@ -394,6 +402,10 @@ class Indexes(Tables):
 
     def _fence_changed(self, resource: str, old: Fence | None, new: Fence | None) -> None:
         self.dirty.devices.add(resource)
+        for fence, change in ((old, Index.discard), (new, Index.add)):
+            if fence is not None:
+                change(self.fenced, fence.key, resource)
+                self.dirty.rules |= self.our_rules[fence.key]
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(old, Order):

@@ -21,6 +21,10 @@ RESCHEDULE = "FabricDeviceReschedule"
 FAILED_CONDITION = "FabricDeviceFailed"
 """Failure condition of a device that will not come."""
 
+OWNER_LABEL = "app.kubernetes.io/managed-by"
+OWNER = "dds"
+"""How objects that we make are labelled."""
+
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that needs its devices no more."""
 

@@ -81,6 +81,7 @@ class Snapshot(Record, frozen=True):
     timeouts: dict[str, Timeout] = {}
     labelled: tuple[tuple[Pair, str], ...] = ()
     unmarked: dict[str, int] = {}
+    lifted: dict[str, int] = {}
     marks: dict[str, int] = {}
     erring: dict[str, int] = {}
     shown: tuple[tuple[Pair, str], ...] = ()

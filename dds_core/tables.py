@@ -38,26 +38,27 @@ from dds_core.table import Journal, Table
 
 
 class Dirty:
-    """What has to be looked at again: claims and devices by uid, nodes by name, or everything. `freed` counts attaches that
-    ended or are not ordered any more: others may have waited for the room."""
+    """What has to be looked at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed` counts
+    attaches that ended or are not ordered any more: others may have waited for the room."""
 
-    __slots__ = ("claims", "devices", "everything", "freed", "nodes")
+    __slots__ = ("claims", "devices", "everything", "freed", "nodes", "rules")
 
     def __init__(self) -> None:
         self.claims: set[str] = set()
         self.devices: set[str] = set()
         self.nodes: set[str] = set()
+        self.rules: set[str] = set()
         self.everything = False
         self.freed = 0
 
     def __bool__(self) -> bool:
-        return bool(self.claims or self.devices or self.nodes or self.freed or self.everything)
+        return bool(self.claims or self.devices or self.nodes or self.rules or self.freed or self.everything)
 
     def take(self) -> Dirty:
         """A copy of what is dirty; this one is clean afterwards."""
         taken = Dirty()
         taken.claims, taken.devices, taken.nodes = self.claims, self.devices, self.nodes
-        taken.everything, taken.freed = self.everything, self.freed
+        taken.rules, taken.everything, taken.freed = self.rules, self.everything, self.freed
         self.clear()
         return taken
 
@@ -65,11 +66,13 @@ class Dirty:
         self.claims |= other.claims
         self.devices |= other.devices
         self.nodes |= other.nodes
+        self.rules |= other.rules
         self.everything = self.everything or other.everything
         self.freed += other.freed
 
     def clear(self) -> None:
-        self.claims, self.devices, self.nodes, self.everything, self.freed = set(), set(), set(), False, 0
+        self.claims, self.devices, self.nodes, self.rules = set(), set(), set(), set()
+        self.everything, self.freed = False, 0
 
 
 class Tables:
@@ -110,6 +113,7 @@ class Tables:
         self.timeouts: Table[str, Timeout] = Table(journal)
         self.labelled: Table[tuple[str, str], str] = Table(journal)
         self.unmarked: Table[str, int] = Table(journal)
+        self.lifted: Table[str, int] = Table(journal)
         self.marks: Table[str, int] = Table(journal)
         self.erring: Table[str, int] = Table(journal)
         self.shown: Table[tuple[str, str], bytes] = Table(journal)

@@ -190,11 +190,23 @@ class VictimMarked(OfDevice, frozen=True):
 
 
 class VictimUnmarked(OfDevice, frozen=True):
-    """Take the mark, and the taint where there is one, off a device that may not go after all."""
+    """Take the mark off a device that may not go after all."""
 
     name: str
     reason: str
-    taint: bool = False
+
+
+class TaintLifted(Decision, frozen=True):
+    """Delete our DeviceTaintRule `rule` (its uid): the device that it names is no victim, or no more. Names recur, so a rule
+    left behind would keep the scheduler from another device."""
+
+    rule: str
+    name: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.rule
 
 
 class ClaimsListWanted(OfDevice, frozen=True):

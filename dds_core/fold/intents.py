@@ -116,6 +116,10 @@ def _victim_unmarked(picture: Picture, event: e.VictimUnmarked, at: int) -> None
     touch_device(picture, event.resource)
 
 
+def _taint_lifted(picture: Picture, event: e.TaintLifted, at: int) -> None:
+    picture.lifted.put(event.rule, at)
+
+
 def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) -> None:
     fence = picture.fences.get(event.resource)
     if fence is not None:
@@ -139,6 +143,7 @@ FOLDS: dict[type[Event], Fold] = {
     e.NodeLabelled: _node_labelled,
     e.VictimMarked: _victim_marked,
     e.VictimUnmarked: _victim_unmarked,
+    e.TaintLifted: _taint_lifted,
     e.ClaimsListWanted: _claims_list_wanted,
     e.DetachOrdered: _detach_ordered,
     e.UsedStamped: nothing,

@@ -60,6 +60,12 @@ def _claim_gone(picture: Picture, event: e.ClaimGone, at: int) -> None:
         forget_claim(picture, event.uid)
 
 
+def _rule_gone(picture: Picture, event: e.TaintRuleGone, at: int) -> None:
+    _gone(picture, event, at)
+    picture.lifted.drop(event.uid)
+    picture.shown.drop(("TaintLifted", event.uid))
+
+
 def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
     picture.pods.drop(event.uid)
     picture.reservations.drop(f"pod:{event.uid}")
@@ -157,6 +163,7 @@ def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
 _ENDS: dict[type[Event], Fold] = {
     **{gone: _gone for _, gone in e.OBSERVED.values()},
     e.ClaimGone: _claim_gone,
+    e.TaintRuleGone: _rule_gone,
     e.PodGone: _pod_gone,
     e.NodeGone: _node_gone,
     e.AttachRequestGone: _request_gone,

@@ -142,6 +142,9 @@ def _void(picture: Picture, action: str, target: str) -> None:
             for key in [key for key in picture.labelled.rows if key[0] == target]:
                 picture.labelled.drop(key)
             picture.dirty.nodes.add(target)
+        case "TaintLifted":
+            picture.lifted.drop(target)
+            picture.dirty.rules.add(target)
         case "VictimMarked":
             picture.fences.drop(target)
             touch_device(picture, target)

@@ -70,3 +70,6 @@ def _fences(picture: Picture, unseen: Reissue, at: int) -> None:
             unseen.add(("VictimMarked", uid))
     for uid in list(picture.unmarked):
         unseen.add(("VictimUnmarked", uid))
+    for uid in list(picture.lifted):
+        picture.lifted.drop(uid)
+        unseen.add(("TaintLifted", uid))

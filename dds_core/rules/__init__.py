@@ -64,6 +64,10 @@ def _round(work: Work) -> None:
         touched.claims |= uids
         for uid in sorted(uids):
             _guarded(work, claims.step, uid)
+    elif dirty.rules:
+        uids, dirty.rules = dirty.rules, set()
+        for uid in sorted(uids):
+            _guarded(work, detach.lift, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, 0

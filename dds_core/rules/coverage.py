@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
-from dds_core.model import Claim, Device, DeviceKey, FabricResource, Model, Result
+from dds_core.model import OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.picture import Picture
 from dds_core.pools import model_of_device
 from dds_core.quantity import amount
@@ -268,7 +268,7 @@ def _ruled_out(picture: Picture, found: Found) -> bool:
     """A DeviceTaintRule of somebody else keeps the scheduler from the device; ours comes off when the mark does."""
     for rule in picture.rules.rows.values():
         matches = all(not a or a == b for a, b in zip((rule.driver, rule.pool, rule.device), found.key, strict=True))
-        if matches and rule.taint.effect in _BLOCKING and rule.labels.get("app.kubernetes.io/managed-by") != "dds":
+        if matches and rule.taint.effect in _BLOCKING and rule.labels.get(OWNER_LABEL) != OWNER:
             return True
     return False
 

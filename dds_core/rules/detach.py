@@ -11,6 +11,7 @@ from dds_core.events import (
     AttachOrdered,
     ClaimsListWanted,
     DetachOrdered,
+    TaintLifted,
     VictimMarked,
     VictimUnmarked,
 )
@@ -123,7 +124,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
     """Take the mark off; if the detach was ordered already, ask for the size back."""
     picture = work.picture
     work.want(
-        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why, taint=fence.tainted),
+        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why),
         resource.uid,
     )
     model = picture.model(resource.model)
@@ -146,6 +147,18 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
             )
 
 
+def lift(work: Work, uid: str) -> None:
+    """Delete a taint rule of ours whose device no fence stands around: its detach is done, was called off, or another device
+    has the name by now."""
+    picture = work.picture
+    rule = picture.rules.get(uid)
+    if rule is None or rule.deleting or uid in picture.lifted:
+        return
+    key = (rule.driver, rule.pool, rule.device)
+    if uid in picture.our_rules[key] and not picture.fenced[key]:
+        work.want(TaintLifted(rule=uid, name=rule.name, mode=picture.mode), uid)
+
+
 def _unmark_again(work: Work, node: str) -> None:
     """After a restart: a mark that we asked to take off and that is still there."""
     picture = work.picture
@@ -154,9 +167,7 @@ def _unmark_again(work: Work, node: str) -> None:
         if ("VictimUnmarked", uid) in picture.reissue and resource.marked:
             why = "the mark was to come off before the restart"
             work.want(
-                VictimUnmarked(
-                    resource=uid, mode=picture.mode, name=resource.name, reason=why, taint=bool(picture.taint_rules)
-                ),
+                VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why),
                 uid,
             )
 

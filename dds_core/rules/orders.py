@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dds_core.events import AttachOrdered
-from dds_core.model import AttachRequest, Claim, Model
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, Model
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.pools import reaches
@@ -18,8 +18,6 @@ from dds_core.rules.failures import fail
 from dds_core.rules.handover import open_for
 from dds_core.rules.work import Work
 
-OWNER_LABEL = "app.kubernetes.io/managed-by"
-OWNER = "dds"
 _SLUG = re.compile(r"[^a-z0-9]+")
 
 

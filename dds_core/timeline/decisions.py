@@ -82,6 +82,7 @@ _PHRASES: dict[type[Decision], Callable[[Any, Known], str]] = {
     e.NodeLabelled: _labels,
     e.VictimMarked: _mark,
     e.VictimUnmarked: lambda d, known: f"take the mark off {d.name}: {d.reason}",
+    e.TaintLifted: lambda d, known: f"delete taint rule {d.name}, so that the scheduler may choose its device again",
     e.ClaimsListWanted: lambda d, known: f"list all claims, to be sure that nobody holds {known.name(d.resource)}",
     e.DetachOrdered: _lower,
     e.UsedStamped: lambda d, known: f"note on {d.name} when it was last used",

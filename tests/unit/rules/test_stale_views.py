@@ -1,5 +1,7 @@
 """While a view is stale nothing that rests on time passed is decided, whatever else is told meanwhile."""
 
+from typing import Any
+
 from dds_core import events as e
 from dds_core.model import AttachRequest, FabricResource
 from tests.support.world import A100, World
@@ -7,7 +9,7 @@ from tests.support.world import A100, World
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
 
-def idle_device(**policy: object) -> World:
+def idle_device(**policy: Any) -> World:
     world = World("detach", scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=5, **policy)
     world.node("node0")
     world.pool(A100, 4)
