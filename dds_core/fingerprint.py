@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "bcc4f77ac1051258f651690f7c7b66e90110319750c253a01e9beb0c0ea0fc9e"
+FINGERPRINT = "3a58dfc6808ae9f39d0e511412715901968bb2998f1f9823cbff25092d512bd1"
 
 RULES = (
     "agenda.py",

@@ -90,15 +90,16 @@ def _broken(picture: Picture, resource: FabricResource, fence: Fence, wanted: se
     return ""
 
 
-def _is_kept(picture: Picture, resource: FabricResource) -> bool:
-    """Whether the node would have less than its minimum without those that are marked: it, or what is there, has changed."""
+def _is_kept(picture: Picture, resource: FabricResource, more: int = 0) -> bool:
+    """Whether the node would have less than its minimum without those that are marked, and so many more: it, or what is
+    there, may have changed since."""
     model = picture.model(resource.model)
     if model is None:
         return False
     cell = cell_of(picture, resource.node, model)
     here = (picture.resources.rows[uid] for uid in picture.resources_at[resource.node] if uid in picture.fences)
     going = sum(one.model == resource.model and not picture.fences.rows[one.uid].ordered for one in here)
-    return cell.size + cell.others - going < limits_of(picture, resource.node, model.model)[0]
+    return cell.size + cell.others - going - more < limits_of(picture, resource.node, model.model)[0]
 
 
 def _key_of(picture: Picture, resource: FabricResource) -> DeviceKey | None:
@@ -209,6 +210,8 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     key = _key_of(picture, resource)
     life = picture.devices.get(resource.uid)
     if key is None or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, key):
+        return False
+    if _is_kept(picture, resource, more=1):
         return False
     return work.want(_marking(picture, resource, key, reason), resource.uid)
 

@@ -203,3 +203,11 @@ def test_a_claim_is_looked_at_when_the_pod_that_it_is_reserved_for_changes() -> 
     run.play([Move("claim"), Move("pod", 0, 1, 1), Move("allocate from the pool"), Move("consumers")])
     run.move(Move("bind"))
     assert [life.state for life in run.picture.lives.rows.values()] == ["Bound"]
+
+
+def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_again_and_again() -> None:
+    run = Run("detach", 3)
+    run.play([Move("submit"), Move("work", 3, 1), Move("finish"), Move("finish"), Move("pool"), Move("submit", 1)])
+    run.play([Move("cordon"), Move("schedule"), Move("wait", 6), Move("work", 3), Move("wait", 6)])
+    marked = [one.resource for step in run.steps for one in step.decisions if isinstance(one, e.VictimMarked)]
+    assert len(marked) == len(set(marked))

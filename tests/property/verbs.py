@@ -291,7 +291,6 @@ VERBS: dict[str, Verb] = {
         lambda cluster, one, b, c: cluster.update(one, error="" if b > 4 else f"fabric says no {b}")
     ),
     "mark": _resources(lambda cluster, one, b, c: cluster.update(one, marked=not one.marked)),
-    "move resource": _resources(lambda cluster, one, b, c: cluster.update(one, node=NODES[b % 2])),
     "delete resource": _resources(lambda cluster, one, b, c: cluster.update(one, deleting=True)),
     "resource gone": _resources(lambda cluster, one, b, c: cluster.drop(one)),
 }
