@@ -3,7 +3,7 @@
 Each deadline is (due, kind, of). It comes back as a `DeadlinePassed` fact, once; a deadline that moves is another one. The
 `Agenda` keeps them in order and is told what changed, so that finding the next one costs nothing.
 
-Kinds: budget (a claim's attach takes too long), reservation (a handed-over device was not taken), idle (a device idled long
+Kinds: budget (a claim's attach takes too long), reservation (a promised device was not taken), idle (a device idled long
 enough), fence (a victim's fence has settled), grace (an attach error is definite), cooling (a cool-down ends), retry (a
 refused write may be tried again), detaches (the hourly cap has room again), prewarm, level (a pass over the whole fleet).
 """
@@ -44,9 +44,9 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     )
     if waits and claim is not None and life is not None and picture.pool_results(life.allocation):
         yield Deadline(budget_due(picture, claim, life), "budget", uid)
-    signalled = [key for key in picture.reservations_for[uid] if picture.reservations.rows[key].signalled]
-    if signalled:
-        yield Deadline(min(reservation_due(picture, key) for key in signalled), "reservation", uid)
+    kept = picture.reservations_for[uid]
+    if kept:
+        yield Deadline(min(reservation_due(picture, key) for key in kept), "reservation", uid)
 
 
 def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:

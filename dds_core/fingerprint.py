@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "3a58dfc6808ae9f39d0e511412715901968bb2998f1f9823cbff25092d512bd1"
+FINGERPRINT = "406a9a7754279f4741722aceb979ff743ef297f5f3fa37c7fcdc1ffd355d3367"
 
 RULES = (
     "agenda.py",

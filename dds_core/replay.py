@@ -274,6 +274,8 @@ class Verification:
         one canonical form, and a policy as it was given."""
         if not isinstance(fact, Fact):
             self._differ(row.position, "a fact", f"{row.type} that no fact caused")
+        elif row.correlation_id != row.event_id:
+            self._differ(row.position, f"{row.type} correlated with itself", f"it correlated with {row.correlation_id}")
         if (row.stream, row.from_state, row.to_state, row.causation_id) != (fact.subject, None, None, None):
             self._differ(row.position, f"{row.type} in stream {fact.subject}", f"it in stream {row.stream}, as a step")
         if row.occurred_at < self._picture.now:
@@ -300,6 +302,8 @@ class Verification:
 
 
 def _same(row: Envelope, new: NewEvent, head: Envelope) -> bool:
+    if row.correlation_id != head.correlation_id:
+        return False
     cause = event_id(head.log, head.epoch, head.group, new.cause or 0)
     return (
         row.type == new.type

@@ -110,10 +110,11 @@ class Fence(Record, frozen=True):
 
 
 class Refusal(Record, frozen=True):
-    """A write that was refused for good: not decided again before `until`."""
+    """A write that was refused for good: not decided again before `until`. `node` is where an order was for."""
 
     count: int
     until: int
+    node: str = ""
 
 
 class Timeout(Record, frozen=True):

@@ -74,7 +74,14 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
             touch_device(picture, event.of)
         case "cooling":
             picture.dirty.nodes.add(event.of.partition("/")[0])
-        case "retry" | "detaches" | "prewarm":
+        case "retry":
+            action, _, target = event.of.partition("/")
+            refusal = picture.refusals.get((action, target))
+            if refusal is not None and refusal.node:
+                picture.dirty.nodes.add(refusal.node)
+            else:
+                _touch_target(picture, target)
+        case "detaches" | "prewarm":
             picture.dirty.everything = True
         case "reservation":
             picture.dirty.claims.add(event.of)
@@ -84,6 +91,28 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
             life = picture.lives.get(event.of)
             if life is not None and life.node:
                 picture.dirty.nodes.add(life.node)
+
+
+def _touch_target(picture: Picture, target: str) -> None:
+    """What a refused write was about may be decided again: a claim, pod, device, rule, node, cell or request."""
+    dirty = picture.dirty
+    claim, pod = picture.claims.get(target), picture.pods.get(target)
+    request = picture.requests.get(picture.request_named.get(target, ""))
+    if claim is not None:
+        dirty.claims.add(target)
+        dirty.nodes.add(picture.node_of(claim))
+    elif pod is not None:
+        dirty.claims |= {one.uid for one in picture.claims_of(pod)}
+    elif target in picture.resources:
+        touch_device(picture, target)
+    elif target in picture.rules:
+        dirty.rules.add(target)
+    elif request is not None:
+        dirty.nodes.add(request.node)
+    elif (name := target.partition("/")[0]) in picture.node_named:
+        dirty.nodes.add(name)
+    else:
+        dirty.everything = True
 
 
 def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
@@ -99,9 +128,11 @@ def _write_refused(picture: Picture, event: e.WriteRefused, at: int) -> None:
     key = (event.action, event.target)
     before = picture.refusals.get(key)
     count = before.count + 1 if before is not None else 1
+    ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == event.target)
+    node = next(ordered, before.node if before is not None else "")
     _forget_old_refusals(picture, at)
     pause = min(30 * SECOND << min(count - 1, 10), 600 * SECOND)
-    picture.refusals.put(key, Refusal(count, at + pause))
+    picture.refusals.put(key, Refusal(count, at + pause, node))
     _void(picture, event.action, event.target)
 
 

@@ -54,19 +54,27 @@ def promises_of(covered: Cover) -> tuple[Promise, ...]:
 
 
 def drop_overdue(work: Work, node: str) -> None:
-    """A device handed over and not taken in time is free for others again."""
+    """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
+    again."""
     picture = work.picture
     for key in sorted(picture.reservations_at[node]):
         row = picture.reservations.rows[key]
-        if row.signalled and work.has_come(reservation_due(picture, key)):
-            work.want(
-                ReservationDropped(claim=row.claim, mode=picture.mode, reason="not taken in time after the hand-over")
+        if work.has_come(reservation_due(picture, key)):
+            reason = (
+                "not taken in time after the hand-over" if row.signalled else "kept longer than its scheduler waits"
             )
+            work.want(ReservationDropped(claim=row.claim, mode=picture.mode, reason=reason))
 
 
 def reservation_due(picture: Picture, key: str) -> int:
+    """The instant from which a promise binds nobody any more."""
     row = picture.reservations.rows[key]
-    return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
+    if row.signalled:
+        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
+    claim = picture.claims.get(row.claim)
+    pods = picture.pods_of(claim) if claim is not None else []
+    knobs = picture.policy.scheduler_of(pods[0].scheduler if pods else "")
+    return row.since + knobs.binding_timeout_seconds * MICROSECONDS
 
 
 def hand_over(work: Work, claim: Claim, node: str) -> None:

@@ -327,3 +327,9 @@ def test_a_row_changed_in_the_database_is_found(
         connection.executescript(statement)
     connection.close()
     refused(position or first_of(rows, "ClaimMoved").position, str(path))
+
+
+def test_an_event_correlated_with_another_group_is_found(rows: list[Envelope]) -> None:
+    at = next(n for n, row in enumerate(rows) if row.type == "ClaimMoved")
+    edited = resealed([*rows[:at], replace(rows[at], correlation_id=rows[1].correlation_id), *rows[at + 1 :]])
+    assert [d.position for d in judged(edited).differences] == [rows[at].position]

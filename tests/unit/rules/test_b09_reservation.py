@@ -6,6 +6,7 @@ Here a device is promised to one claim, in the log before any signal, and the pr
 from dds_core import events as e
 from dds_core.engine import Engine
 from dds_core.fold import apply
+from dds_core.model import Node
 from dds_core.picture import Picture
 from tests.support.world import A100, World
 
@@ -71,3 +72,21 @@ def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
     assert world.only(e.ReservationDropped).claim == world.uid("first")
     assert world.reserved("second") == ["GPU-res"]
     assert world.state("second") == "Attached"
+
+
+def test_b09_a_promise_that_was_never_signalled_ends_with_its_schedulers_patience() -> None:
+    """The node is closed before the signal, the claim is cleared and its pod waits on: the device is not kept for ever."""
+    world = World("attach", scheduler={"binding_timeout_seconds": 300}, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.update(world.get(Node, "node0"), unschedulable=True)
+    world.online("res", "node0")
+    assert world.reserved("train") == ["GPU-res"] and not world.events(e.HandOver)
+    world.unreserve("train")
+    world.clear("train")
+    world.tick(299)
+    assert world.reserved("train") == ["GPU-res"]
+    world.tick(2)
+    assert world.reserved("train") == []

@@ -6,6 +6,7 @@ import pytest
 
 from dds_core import events as e
 from dds_core.model import AttachRequest, Node
+from dds_core.rules import nodes
 from tests.support.world import A100, World
 
 
@@ -127,3 +128,18 @@ def test_what_was_refused_of_objects_long_gone_is_forgotten() -> None:
     refused(world, "UsedStamped", "last", 404)
     assert len(world.picture.refusals) <= 2
     assert sum(kind == "retry" for kind, _ in world.picture.passed.rows) <= 2
+
+
+def test_what_may_be_tried_again_is_looked_at_and_nothing_else() -> None:
+    world = ordered()
+    for number in range(1, 6):
+        world.node(f"node{number}")
+    refused(world, "AttachOrdered", world.only(e.AttachOrdered).request)
+    before = len(world.steps)
+    looked: list[str] = []
+    healthy = nodes.step
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nodes, "step", lambda work, name: (looked.append(name), healthy(work, name))[1])
+        world.tick(30)
+    assert isinstance(world.steps[before].fact, e.DeadlinePassed) and world.steps[before].fact.kind == "retry"
+    assert set(looked) == {"node0"}
