@@ -11,6 +11,8 @@ from typing import Any
 
 from dds_core import events as e
 from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
     AttachRequest,
     Claim,
     ClaimRequest,
@@ -22,7 +24,6 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from dds_core.rules.orders import OWNER, OWNER_LABEL
 from tests.property.cluster import FAILED, MODELS, NVIDIA, PREFIX, READY, RESCHEDULE, Cluster, Move
 from tests.property.places import plug, unplug
 from tests.property.verbs import give, pods_of, pool_result

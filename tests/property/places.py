@@ -8,6 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
     Config,
     Device,
     DeviceClass,
@@ -18,7 +20,6 @@ from dds_core.model import (
     Taint,
     TaintRule,
 )
-from dds_core.rules.orders import OWNER, OWNER_LABEL
 from tests.property.cluster import (
     AMD,
     FAILED,

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
     Allocation,
     AttachRequest,
     Claim,
@@ -21,7 +23,7 @@ from dds_core.model import (
     Slice,
     Toleration,
 )
-from dds_core.rules.orders import OWNER, OWNER_LABEL, request_name
+from dds_core.rules.orders import request_name
 from tests.property import places
 from tests.property.cluster import (
     A100,

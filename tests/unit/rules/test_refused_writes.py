@@ -7,6 +7,7 @@ import pytest
 from dds_core import events as e
 from dds_core.model import AttachRequest, Node
 from dds_core.rules import nodes
+from dds_core.rules.work import Work
 from tests.support.world import A100, World
 
 
@@ -138,8 +139,14 @@ def test_what_may_be_tried_again_is_looked_at_and_nothing_else() -> None:
     before = len(world.steps)
     looked: list[str] = []
     healthy = nodes.step
+
+    def watched(work: Work, name: str) -> None:
+        looked.append(name)
+        healthy(work, name)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nodes, "step", lambda work, name: (looked.append(name), healthy(work, name))[1])
+        patch.setattr(nodes, "step", watched)
         world.tick(30)
-    assert isinstance(world.steps[before].fact, e.DeadlinePassed) and world.steps[before].fact.kind == "retry"
+    fact = world.steps[before].fact
+    assert isinstance(fact, e.DeadlinePassed) and fact.kind == "retry"
     assert set(looked) == {"node0"}
