@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "406a9a7754279f4741722aceb979ff743ef297f5f3fa37c7fcdc1ffd355d3367"
+FINGERPRINT = "7c37d1dac251483cf9c284c4d768ee11a57952794aca4368d24b796a8ececa7c"
 
 RULES = (
     "agenda.py",

@@ -257,10 +257,11 @@ def _is_marked(picture: Picture, uid: str) -> bool:
 
 
 def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
-    """Lower the size by exactly the marked victims, when nothing else could go in their place."""
+    """Lower the size by exactly the marked victims, when nothing else could go in their place. One that somebody takes off
+    already is none: its place is filled again, and a lower size would cost another."""
     picture = work.picture
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
-    victims = [r for r in owned if r.uid in picture.fences and not r.deleting]
+    victims = [r for r in owned if r.uid in picture.fences and _is_marked(picture, r.uid)]
     if picture.stale or not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
         return
     if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):

@@ -211,3 +211,11 @@ def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_aga
     run.play([Move("cordon"), Move("schedule"), Move("wait", 6), Move("work", 3), Move("wait", 6)])
     marked = [one.resource for step in run.steps for one in step.decisions if isinstance(one, e.VictimMarked)]
     assert len(marked) == len(set(marked))
+
+
+def test_a_victim_that_somebody_takes_off_already_lowers_no_size() -> None:
+    """The operator has filled its place: with a lower size the new device would go from under the claim that has it."""
+    run = Run("detach")
+    run.play([Move("submit"), Move("work", 3, 1), Move("finish"), Move("wait", 6), Move("submit"), Move("wait", 3)])
+    run.play([Move("resource state", 0, 5), Move("work", 1)])
+    assert not [one for step in run.steps for one in step.decisions if isinstance(one, e.DetachOrdered)]
