@@ -23,8 +23,8 @@ def given(tmp_path: Path, data: bytes, name: str = "rec.jsonl") -> Path:
 
 def test_plain_and_gzipped_read_the_same(tmp_path: Path) -> None:
     assert list(read_recording(given(tmp_path, LINE * 2))) == [EVENT, EVENT]
-    assert list(read_recording(given(tmp_path, gzip.compress(LINE * 2), "rec.jsonl.gz"))) == [EVENT, EVENT]
-    assert list(read_recording(str(given(tmp_path, gzip.compress(LINE), "misnamed.jsonl")))) == [EVENT]
+    assert list(read_recording(given(tmp_path, gzip.compress(LINE * 2, mtime=0), "rec.jsonl.gz"))) == [EVENT, EVENT]
+    assert list(read_recording(str(given(tmp_path, gzip.compress(LINE, mtime=0), "misnamed.jsonl")))) == [EVENT]
     assert list(read_recording(given(tmp_path, LINE.rstrip(b"\n")))) == [EVENT]
 
 
@@ -55,7 +55,7 @@ def test_it_is_read_line_by_line(tmp_path: Path) -> None:
         b"SQLite format 3\x00" + bytes(4000),
         b"\xff\xfe\x00",
         b"[" * 100_000,
-        gzip.compress(b"hello\n"),
+        gzip.compress(b"hello\n", mtime=0),
     ],
 )
 def test_another_kind_of_file(tmp_path: Path, data: bytes) -> None:
@@ -64,7 +64,7 @@ def test_another_kind_of_file(tmp_path: Path, data: bytes) -> None:
     assert "rec.jsonl: the first line is not a recorded watch event; give JSON lines with" in str(e.value)
 
 
-@pytest.mark.parametrize("data", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("data", [b"", gzip.compress(b"", mtime=0)])
 def test_an_empty_file(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(NotARecording, match=r"rec\.jsonl: the file is empty; give a recording"):
         list(read_recording(given(tmp_path, data)))
@@ -92,12 +92,12 @@ def test_a_gzipped_file_cut_or_damaged_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path) -> None:
-    bomb = gzip.compress(b"[" * 40_000_000, compresslevel=1)
+    bomb = gzip.compress(b"[" * 40_000_000, compresslevel=1, mtime=0)
     with pytest.raises(NotARecording):
         list(read_recording(given(tmp_path, bomb)))
     long = LINE[:-3] + b" " * 20_000_000 + b"}\n"
     with pytest.raises(CorruptFile, match="line 2: is damaged"):
-        list(read_recording(given(tmp_path, gzip.compress(LINE + long, compresslevel=1))))
+        list(read_recording(given(tmp_path, gzip.compress(LINE + long, compresslevel=1, mtime=0))))
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
