@@ -259,9 +259,9 @@ def cut(mode: str, policy: int, before: list[Move], missed: list[Move]) -> None:
 
 
 def _nothing_missed(run: Run) -> None:
-    """A restart that finds the cluster as it was decides nothing new: only what has no outcome yet, marked so, and
-    taints of ours that an earlier process left. A mark that never arrived is void. What was ordered and is not wanted any more is not ordered again, and room may follow from that;
-    what was ordered before the mode was lowered is only shown."""
+    """A restart that finds the cluster as it was decides nothing new: only what has no outcome yet, marked so, and taints of
+    ours that an earlier process left. A mark that never arrived is void. What was ordered and is not wanted any more is not
+    ordered again, and room may follow from that; what was ordered before the mode was lowered is only shown."""
     engine = restarted(run)
     step = engine.feed(e.Synced(), run.now)
     moved = [one for one in step.transitions if not (isinstance(one, e.DeviceMoved) and one.trigger == "unmarked")]
