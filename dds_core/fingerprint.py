@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "7c37d1dac251483cf9c284c4d768ee11a57952794aca4368d24b796a8ececa7c"
+FINGERPRINT = "42939c6a7c5c6adbf86e21bca4b9562abdfc163f7400916c00f026b88aff63d3"
 
 RULES = (
     "agenda.py",
@@ -30,6 +30,7 @@ RULES = (
     "rules/failures.py",
     "rules/handover.py",
     "rules/labels.py",
+    "rules/moves.py",
     "rules/nodes.py",
     "rules/orders.py",
     "rules/work.py",

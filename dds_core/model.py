@@ -166,6 +166,11 @@ class Claim(Record, frozen=True):
     consumers: tuple[Consumer, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
+    @property
+    def true_conditions(self) -> set[tuple[str, str, str, str]]:
+        """(driver, pool, device, type) of each condition that is True: all that the scheduler reads of them."""
+        return {(c.driver, c.pool, c.device, c.type) for c in self.conditions if c.status == "True"}
+
 
 class Pod(Record, frozen=True):
     """A pod that refers to claims.

@@ -6,7 +6,7 @@ so that the rules look at nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dds_core.indexes import Indexes
@@ -79,6 +79,11 @@ class Picture(Indexes):
             and self.model_of_pool((r.driver, r.pool)) is None
         ]
 
+    def scheduler_of(self, claim: Claim) -> str:
+        """The schedulerName of the claim's pods, "" without any."""
+        pods = self.pods_of(claim)
+        return pods[0].scheduler if pods else ""
+
     def claims_of(self, pod: Pod) -> list[Claim]:
         """The claims of a pod, in pod order, the extended-resource claim last; those not made yet are left out."""
         names = [name for name in pod.claims if name]
@@ -119,8 +124,3 @@ class Picture(Indexes):
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
         self.dirty.rules |= self.rules.rows.keys()
         self.dirty.nodes |= self.failed_at.sets.keys()  # also those that no node was found for
-
-
-def sorted_claims(claims: Iterable[Claim]) -> list[Claim]:
-    """Claims in the order in which they are served: age, then name."""
-    return sorted(claims, key=lambda c: (c.created, c.namespace, c.name, c.uid))

@@ -6,7 +6,7 @@ counted, ordered and given back.
 
 from __future__ import annotations
 
-from dds_core.events import Promise, Signal
+from dds_core.events import Promise
 from dds_core.model import Allocation, DeviceKey, Record
 
 Cell = tuple[str, str]
@@ -106,7 +106,6 @@ class Fence(Record, frozen=True):
     wanted: bool = False
     confirmed: int = 0
     ordered: bool = False
-    tainted: bool = False
 
 
 class Refusal(Record, frozen=True):
@@ -129,20 +128,3 @@ class Rate(Record, frozen=True):
 
     service: float = 0.0
     count: int = 0
-
-
-__all__ = [
-    "Cell",
-    "ClaimLife",
-    "Cooling",
-    "DeviceLife",
-    "Failure",
-    "Fence",
-    "HandOverRow",
-    "Order",
-    "Rate",
-    "Refusal",
-    "Reservation",
-    "Signal",
-    "Timeout",
-]

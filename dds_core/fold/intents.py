@@ -99,7 +99,7 @@ def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
     resource = picture.resources.get(event.resource)
     picture.fences.put(
         event.resource,
-        Fence(at, (event.driver, event.pool, event.device), resource.request if resource else "", tainted=event.taint),
+        Fence(at, (event.driver, event.pool, event.device), resource.request if resource else ""),
     )
     picture.unmarked.drop(event.resource)
     for uid, marked in list(picture.marks.rows.items()):

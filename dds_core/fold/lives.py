@@ -119,7 +119,7 @@ def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: i
     told = [claim, *(one for pod in pods for one in picture.claims_of(pod))]
     if any(c.status == "True" for one in told for c in one.conditions):
         return
-    scheduler = pods[0].scheduler if pods else ""
+    scheduler = picture.scheduler_of(claim)
     waited = at - life.began
     before = picture.timeouts.get(scheduler) or Timeout(0)
     agree = before.last > 0 and abs(waited - before.last) <= max(2 * SECOND, before.last // 20)

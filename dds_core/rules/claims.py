@@ -11,6 +11,7 @@ from dds_core.rules.coverage import cover
 from dds_core.rules.devices import BEING_ATTACHED
 from dds_core.rules.failures import fail_overdue
 from dds_core.rules.handover import steer
+from dds_core.rules.moves import move
 from dds_core.rules.orders import limits_of, usable
 from dds_core.rules.work import Work
 
@@ -103,12 +104,12 @@ def _resources_of(picture: Picture, allocation: Allocation) -> tuple[str, ...]:
 def _unallocated(picture: Picture, claim: Claim | None, life: ClaimLife, uid: str) -> ClaimMoved | None:
     if life.state == DETACHING:
         why = settled_because(picture, uid, life)
-        return _move(uid, "settled", life, cause=why) if why else None
+        return move(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
     waiting = claim is not None and any(is_pending(pod) for pod in picture.pods_of(claim))
     if life.state != BOUND and waiting:
-        return _move(uid, "cleared", life, cause="a pod still waits for it") if life.allocation is not None else None
+        return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(picture, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
 
 
@@ -122,19 +123,8 @@ def _release(picture: Picture, uid: str, life: ClaimLife | None, cause: str) -> 
         return None
     devices = _devices_left_by(picture, uid, life)
     ordered = bool(devices) or _order_stands(picture, life)
-    target = claim_target("released", life.state, ordered=ordered)
-    if target is None:
-        return None
-    return ClaimMoved(
-        claim=uid,
-        trigger="released",
-        source=life.state,
-        target=target,
-        cycle=life.cycle,
-        attempt=life.attempt,
-        cause=cause,
-        devices=devices if target == DETACHING else (),
-    )
+    stays = claim_target("released", life.state, ordered=ordered) == DETACHING
+    return move(uid, life, "released", cause, devices=devices if stays else (), ordered=ordered)
 
 
 def _devices_left_by(picture: Picture, uid: str, life: ClaimLife) -> tuple[str, ...]:
@@ -226,22 +216,22 @@ def _condition_move(picture: Picture, claim: Claim, allocation: Allocation, life
     if life.state in WAITING:
         told = told_by_conditions(picture, claim)
         if told is not None and claim_target(told[0], life.state) is not None:
-            return _move(claim.uid, told[0], life, cause=told[1])
+            return move(claim.uid, life, told[0], told[1])
         consumers = {c.uid for c in claim.consumers}
         for pod in picture.pods_of(claim):
             if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
-                return _move(claim.uid, "pod_bound", life, cause=f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
+                return move(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
     if bool(claim.consumers) != life.reserved:
         trigger = "reserved" if claim.consumers else "reservation_lost"
         cause = f"reserved for {claim.consumers[0].name}" if claim.consumers else "no pod is reserved any more"
-        return _move(claim.uid, trigger, life, cause=cause)
+        return move(claim.uid, life, trigger, cause)
     return None
 
 
 def told_by_conditions(picture: Picture, claim: Claim) -> tuple[str, str] | None:
     """(trigger, cause) that the conditions on our own results amount to, None when they say nothing."""
     waits = picture.pool_results(claim.allocation)
-    true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
+    true = claim.true_conditions
     if not true:
         return None
     for _, result, _ in waits:
@@ -254,18 +244,3 @@ def told_by_conditions(picture: Picture, claim: Claim) -> tuple[str, str] | None
     if waits and all((*result.key, name) in true for _, result, _ in waits for name in result.binding):
         return "signalled", f"condition {waits[0][1].binding[0]} on {waits[0][1].device}"
     return None
-
-
-def _move(uid: str, trigger: str, life: ClaimLife, *, cause: str = "") -> ClaimMoved | None:
-    target = claim_target(trigger, life.state)
-    if target is None:
-        return None
-    return ClaimMoved(
-        claim=uid,
-        trigger=trigger,
-        source=life.state,
-        target=target,
-        cycle=life.cycle,
-        attempt=life.attempt,
-        cause=cause,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dds_core.events import DeviceMoved, UsedStamped
-from dds_core.lifecycle import GONE, IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
+from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.picture import Picture
 from dds_core.rules.work import Work
@@ -83,6 +83,3 @@ def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None 
     if target is None:
         return None
     return DeviceMoved(resource=uid, trigger=trigger, source=state, target=target, cause=cause, key=key)
-
-
-__all__ = ["BEING_ATTACHED", "BEING_DETACHED", "GONE", "held_key", "is_marked", "next_move", "step"]

@@ -3,25 +3,21 @@ read back, so that the scheduler does not choose the same again."""
 
 from __future__ import annotations
 
-from dds_core.events import ClaimFailed, ClaimMoved, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal, decode
-from dds_core.lifecycle import ATTACHED, claim_target
+from dds_core.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal, decode
+from dds_core.lifecycle import ATTACHED
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import ClaimLife
 from dds_core.rules.coverage import cover
 from dds_core.rules.handover import reschedule_entry
+from dds_core.rules.moves import move
 from dds_core.rules.work import Work
-
-
-def scheduler_of(picture: Picture, claim: Claim) -> str:
-    pods = picture.pods_of(claim)
-    return pods[0].scheduler if pods else ""
 
 
 def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
     """The instant at which this attempt has taken too long."""
-    scheduler = scheduler_of(picture, claim)
+    scheduler = picture.scheduler_of(claim)
     timeout = picture.timeouts.get(scheduler)
     learned = timeout.learned if timeout is not None and timeout.learned else None
     return life.began + picture.policy.attach_budget(scheduler, learned)
@@ -38,8 +34,9 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
             "NoNode",
             f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
         )
-    if life.state != ATTACHED and work.has_come(budget_due(picture, claim, life)):
-        seconds = (budget_due(picture, claim, life) - life.began) // MICROSECONDS
+    due = budget_due(picture, claim, life)
+    if life.state != ATTACHED and work.has_come(due):
+        seconds = (due - life.began) // MICROSECONDS
         fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(picture, claim))
 
 
@@ -74,20 +71,9 @@ def fail(
     )
     if not work.want(decision):
         return
-    target = claim_target("failed", life.state)
-    if (picture.live or observed) and target is not None:
-        work.emit(
-            ClaimMoved(
-                claim=claim.uid,
-                trigger="failed",
-                source=life.state,
-                target=target,
-                cycle=life.cycle,
-                attempt=life.attempt,
-                cause=f"{reason}: {message}",
-                devices=life.devices,
-            )
-        )
+    failed = move(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
+    if (picture.live or observed) and failed is not None:
+        work.emit(failed)
     if node and model and (node, model) not in picture.cooling:
         until = work.at + picture.policy.cool_down_seconds * MICROSECONDS
         work.want(CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason), f"{node}/{model}")
@@ -130,7 +116,7 @@ def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Ent
     """What we told of the claim's other devices already: an apply replaces all that its manager applied before."""
     if claim.uid not in picture.hand_overs:
         return ()
-    true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
+    true = claim.true_conditions
     return tuple(
         reschedule_entry(result)
         for _, result, _ in picture.pool_results(claim.allocation)
@@ -148,7 +134,7 @@ def withdrawn(picture: Picture, node: str, model: str) -> bool:
 
 def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> Entry | None:
     """The failure on the first own result that is not ready: the scheduler looks no further."""
-    true = {(c.driver, c.pool, c.device, c.type) for c in claim.conditions if c.status == "True"}
+    true = claim.true_conditions
     for _, result, _ in picture.pool_results(claim.allocation):
         if all((*result.key, name) in true for name in result.binding):
             continue

@@ -72,8 +72,7 @@ def reservation_due(picture: Picture, key: str) -> int:
     if row.signalled:
         return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
     claim = picture.claims.get(row.claim)
-    pods = picture.pods_of(claim) if claim is not None else []
-    knobs = picture.policy.scheduler_of(pods[0].scheduler if pods else "")
+    knobs = picture.policy.scheduler_of(picture.scheduler_of(claim) if claim is not None else "")
     return row.since + knobs.binding_timeout_seconds * MICROSECONDS
 
 
@@ -117,7 +116,7 @@ def told(picture: Picture, claim: Claim) -> bool:
         for _, result, _ in picture.pool_results(claim.allocation)
         for name in (*result.binding, *result.failure)
     }
-    return any(c.status == "True" and (c.driver, c.pool, c.device, c.type) in read for c in claim.conditions)
+    return not read.isdisjoint(claim.true_conditions)
 
 
 def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
@@ -231,7 +230,5 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
 
 
 def _given_way(picture: Picture, claim: Claim) -> bool:
-    keys = {result.key for _, result, _ in picture.pool_results(claim.allocation)}
-    return any(
-        c.type == RESCHEDULE and c.status == "True" and (c.driver, c.pool, c.device) in keys for c in claim.conditions
-    )
+    signals = {(*result.key, RESCHEDULE) for _, result, _ in picture.pool_results(claim.allocation)}
+    return not signals.isdisjoint(claim.true_conditions)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dds_core.events import ClaimMoved, Promise
-from dds_core.lifecycle import ATTACHED, PENDING, claim_target
+from dds_core.events import Promise
+from dds_core.lifecycle import PENDING
 from dds_core.policy import MICROSECONDS
 from dds_core.rules.coverage import Cover, cover
 from dds_core.rules.detach import detach, rebalance
 from dds_core.rules.failures import end_cool_downs, fail, tell_failures
 from dds_core.rules.handover import drop_overdue, hand_over, promises_of, reserve
 from dds_core.rules.labels import label
+from dds_core.rules.moves import move
 from dds_core.rules.orders import order, prewarm
 from dds_core.rules.work import Work
 
@@ -65,20 +66,7 @@ def _asked_cause(work: Work, covered: Cover, node: str) -> str:
 
 
 def _move(work: Work, covered: Cover, trigger: str, cause: str, promises: tuple[Promise, ...] = ()) -> None:
-    life = work.picture.lives.rows[covered.claim.uid]
-    target = claim_target(trigger, life.state)
-    if target is None or (life.state == ATTACHED and target == ATTACHED):
-        return
-    work.emit(
-        ClaimMoved(
-            claim=covered.claim.uid,
-            trigger=trigger,
-            source=life.state,
-            target=target,
-            cycle=life.cycle,
-            attempt=life.attempt,
-            cause=cause,
-            devices=covered.resources,
-            promises=promises,
-        )
-    )
+    uid = covered.claim.uid
+    step = move(uid, work.picture.lives.rows[uid], trigger, cause, devices=covered.resources, promises=promises)
+    if step is not None:
+        work.emit(step)
