@@ -1,0 +1,366 @@
+"""The hardware: machines, the fabrics that reach them, the devices in each fabric's pool, and what it takes to move one.
+
+It knows no API object. The operator orders, the vendor's driver looks at what a machine has, the publisher at what is
+free, the kubelet says which device is at work. It must never know why a device is wanted.
+"""
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from dds_adapters.lab.actors.fabric_faults import Fault, Faults
+from dds_adapters.lab.actors.ledger import Entry, Ledger, Operation, Outcome
+from dds_adapters.lab.latency import Fixed, Latency, Uniform
+from dds_adapters.lab.time import Time
+
+LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
+BROKEN = "the device is in a critical state"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A physical device. `serial` is what its vendor calls it (a GPU UUID), `resource` what the fabric calls it."""
+
+    serial: str
+    resource: str
+    model: str
+    fabric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A server that is cabled to one fabric (none: it has only what is built in), and the node that runs on it."""
+
+    uuid: str
+    node: str
+    fabric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A device in a machine. The minor number is the lowest that was free when it came; `fixed` ones are built in."""
+
+    device: Device
+    minor: int
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """How many devices of a model a fabric has to begin with."""
+
+    fabric: str
+    model: str
+    count: int
+
+
+@dataclass(frozen=True)
+class FabricSettings:
+    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any number;
+    further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
+
+    pools: tuple[Pool, ...] = ()
+    attach: Latency = field(default=Uniform(1.0, 6.0))
+    detach: Latency = field(default=Uniform(0.4, 0.6))
+    refusal: Latency = field(default=Fixed(0.01))
+    in_flight: int = 0
+    in_flight_per_machine: int = 0
+    timeout: float = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the one who ordered is told: the device, or the fabric's words for why not."""
+
+    device: Device | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Order:
+    number: int
+    operation: Operation
+    node: str
+    model: str
+    resource: str
+    done: Callable[[Answer], None]
+    taken: list[Device] = field(default_factory=list)
+    fault: Fault | None = None
+
+
+class Fabric:
+    """Every fabric of the lab, in one. `ledger` has every order and what became of it."""
+
+    def __init__(self, time: Time, settings: FabricSettings, name: str = "fabric") -> None:
+        self.ledger = Ledger()
+        self.faults = Faults(time.random(f"{name}/faults"))
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random(name)
+        self._serials: Random = time.random(f"{name}/serials")
+        self._free: dict[tuple[str, str], deque[Device]] = {}
+        self._running: dict[tuple[str, str], int] = {}
+        self._machines: dict[str, Machine] = {}
+        self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
+        self._where: dict[str, str] = {}  # serial → node
+        self._broken: dict[str, str] = {}  # serial → words
+        self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
+        self._waiting: deque[_Order] = deque()
+        self._busy: dict[str, int] = {}  # node → orders that run
+        self._orders = 0
+        self._pool_listeners: list[Callable[[str, str], None]] = []
+        self._machine_listeners: list[Callable[[str], None]] = []
+        for pool in settings.pools:
+            self.resize(pool.fabric, pool.model, pool.count)
+
+    # -- what there is
+
+    def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
+        """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it."""
+        machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}.machines.lab")), node, fabric)
+        self._machines[node] = machine
+        self._attached.setdefault(node, {})
+        for model in fixed:
+            self._plug(node, self._made(fabric, model), fixed=True)
+        return machine
+
+    def machine(self, node: str) -> Machine | None:
+        return self._machines.get(node)
+
+    def machines(self) -> tuple[Machine, ...]:
+        return tuple(self._machines.values())
+
+    def free(self, fabric: str, model: str) -> int:
+        """How many devices could be attached now: not those that are on their way in, and not yet those on their way out."""
+        return len(self._free.get((fabric, model), ()))
+
+    def running(self, fabric: str, model: str) -> int:
+        """How many attaches of the model are under way."""
+        return self._running.get((fabric, model), 0)
+
+    def pools(self) -> tuple[tuple[str, str], ...]:
+        """The (fabric, model) pairs that there ever were, in order of appearance."""
+        return tuple(self._free)
+
+    def attached(self, node: str) -> tuple[Attached, ...]:
+        """What is in the node's machine, by minor number; without what has dropped out."""
+        found = self._attached.get(node, {}).values()
+        return tuple(sorted((one for one in found if one.device.serial not in self._broken), key=lambda one: one.minor))
+
+    def where(self, serial: str) -> str:
+        """The node whose machine the device is in, "" when it is in none."""
+        return self._where.get(serial, "")
+
+    def health(self, node: str, resource: str) -> str:
+        """What a check of one device finds: nothing, or words."""
+        found = self._attached.get(node, {}).get(resource)
+        if found is None:
+            return f"the resource {resource} is not attached to {node}"
+        return self._broken.get(found.device.serial, "")
+
+    def on_pool(self, call: Callable[[str, str], None]) -> Callable[[], None]:
+        """Be called with (fabric, model) whenever what is free changes. What is returned ends that."""
+        self._pool_listeners.append(call)
+        return lambda: self._pool_listeners.remove(call)
+
+    def on_machine(self, call: Callable[[str], None]) -> Callable[[], None]:
+        """Be called with the node whenever what is in its machine, or its health, changes. What is returned ends that."""
+        self._machine_listeners.append(call)
+        return lambda: self._machine_listeners.remove(call)
+
+    # -- who computes on what
+
+    def occupy(self, serial: str, user: str) -> None:
+        self._users.setdefault(serial, {})[user] = None
+
+    def vacate(self, serial: str, user: str) -> None:
+        users = self._users.get(serial, {})
+        users.pop(user, None)
+        if not users:
+            self._users.pop(serial, None)
+
+    def users(self, serial: str) -> tuple[str, ...]:
+        """Who computes on the device now."""
+        return tuple(self._users.get(serial, ()))
+
+    # -- what happens to it
+
+    def resize(self, fabric: str, model: str, by: int) -> int:
+        """Add devices to a pool, or take free ones away; returns by how many it really changed."""
+        free = self._free.setdefault((fabric, model), deque())
+        moved = max(by, -len(free))
+        for _ in range(moved):
+            free.append(self._made(fabric, model))
+        for _ in range(-moved):
+            free.pop()
+        if moved:
+            self._pool_changed(fabric, model)
+        return moved
+
+    def drop(self, serial: str, words: str = BROKEN) -> None:
+        """The device falls off its bus: no driver sees it any more, and a check says so."""
+        self._broken[serial] = words
+        self._machine_changed(self.where(serial))
+
+    def restore(self, serial: str) -> None:
+        if self._broken.pop(serial, None) is not None:
+            self._machine_changed(self.where(serial))
+
+    # -- orders
+
+    def attach(self, node: str, model: str, done: Callable[[Answer], None]) -> int:
+        """Order one device of a model into a node's machine. `done` comes later and once, or never if nobody answers."""
+        return self._order("attach", node, model, "", done)
+
+    def detach(self, node: str, resource: str, done: Callable[[Answer], None]) -> int:
+        """Order a device, by the fabric's name for it, back into the pool."""
+        found = self._attached.get(node, {}).get(resource)
+        return self._order("detach", node, found.device.model if found else "", resource, done)
+
+    def _order(self, operation: Operation, node: str, model: str, resource: str, done: Callable[[Answer], None]) -> int:
+        self._orders += 1
+        order = _Order(self._orders, operation, node, model, resource, done)
+        self._write(order, "ordered", self._attached.get(node, {}).get(resource))
+        self._waiting.append(order)
+        self._start()
+        return order.number
+
+    def _start(self) -> None:
+        """Begin the orders that may run, the oldest first."""
+        kept: deque[_Order] = deque()
+        while self._waiting:
+            order = self._waiting.popleft()
+            if self._may_run(order.node):
+                self._run(order)
+            else:
+                kept.append(order)
+        self._waiting = kept
+
+    def _may_run(self, node: str) -> bool:
+        all_of_them, per_machine = self._settings.in_flight, self._settings.in_flight_per_machine
+        if all_of_them and sum(self._busy.values()) >= all_of_them:
+            return False
+        return not per_machine or self._busy.get(node, 0) < per_machine
+
+    def _run(self, order: _Order) -> None:
+        self._busy[order.node] = self._busy.get(order.node, 0) + 1
+        order.fault = self.faults.take(order.operation, order.node, order.model)
+        refused = self._refusal(order)
+        if refused:
+            wait = self._settings.refusal.draw(self._random)
+            self._time.after(wait, lambda: self._fail(order, refused))
+        elif order.fault is not None and order.fault.kind == "hang":
+            self._time.after(self._settings.timeout, lambda: self._fail(order, LOST))
+        elif order.operation == "attach":
+            self._reserve(order)
+            self._time.after(self._settings.attach.draw(self._random), lambda: self._attach(order))
+        else:
+            self._time.after(self._settings.detach.draw(self._random), lambda: self._detach(order))
+
+    def _refusal(self, order: _Order) -> str:
+        """Why the fabric says no at once, "" when it does not."""
+        machine = self._machines.get(order.node)
+        if machine is None or not machine.fabric:
+            return f"CDI manager: no machine of a fabric is known for {order.node}"
+        if order.fault is not None and order.fault.kind == "refuse":
+            return order.fault.words
+        if order.operation == "attach" and not self.free(machine.fabric, order.model):
+            return f"CDI manager: no free resource of model {order.model} in fabric {machine.fabric}"
+        found = self._attached.get(order.node, {}).get(order.resource)
+        if order.operation == "detach" and (found is None or found.fixed):
+            return f"CDI manager: the resource {order.resource} cannot be removed from {order.node}"
+        return ""
+
+    def _reserve(self, order: _Order) -> None:
+        """Take from the pool what is going to come, which is not always what was asked for."""
+        fabric = self._machines[order.node].fabric
+        kind = order.fault.kind if order.fault is not None else ""
+        model = self._other_model(fabric, order.model) if kind == "wrong_device" else order.model
+        for _ in range(2 if kind == "second_device" else 1):
+            free = self._free[(fabric, model)]
+            if free:
+                order.taken.append(free.popleft())
+        self._count(order, fabric, 1)
+        self._pool_changed(fabric, model)
+
+    def _other_model(self, fabric: str, model: str) -> str:
+        others = [name for place, name in self._free if place == fabric and name != model and self.free(place, name)]
+        return others[0] if others else model
+
+    def _count(self, order: _Order, fabric: str, by: int) -> None:
+        key = (fabric, order.model)
+        self._running[key] = self._running.get(key, 0) + by
+
+    def _attach(self, order: _Order) -> None:
+        self._count(order, self._machines[order.node].fabric, -1)
+        words = self._unheard(order)
+        for device in order.taken:
+            self._write(order, "done", self._plug(order.node, device), words)
+        self._answer(order, Answer(error=words) if words else Answer(order.taken[0]))
+
+    def _detach(self, order: _Order) -> None:
+        found = self._attached[order.node].pop(order.resource, None)
+        if found is None:
+            self._fail(order, f"CDI manager: the resource {order.resource} is not attached to {order.node} any more")
+            return
+        device = found.device
+        del self._where[device.serial]
+        broken = device.serial in self._broken
+        if not broken:
+            self._free.setdefault((device.fabric, device.model), deque()).append(device)
+        words = self._unheard(order)
+        self._write(order, "done", found, words)
+        self._machine_changed(order.node)
+        if not broken:
+            self._pool_changed(device.fabric, device.model)
+        self._answer(order, Answer(error=words) if words else Answer(device))
+
+    def _unheard(self, order: _Order) -> str:
+        """The error that is heard instead of the good answer, if the answer is lost on its way."""
+        return order.fault.words if order.fault is not None and order.fault.kind == "lose_answer" else ""
+
+    def _fail(self, order: _Order, words: str) -> None:
+        self._write(order, "failed", self._attached.get(order.node, {}).get(order.resource), words)
+        self._answer(order, Answer(error=words))
+
+    def _answer(self, order: _Order, answer: Answer) -> None:
+        self._busy[order.node] -= 1
+        if not self._busy[order.node]:
+            del self._busy[order.node]
+        order.done(answer)
+        self._start()
+
+    # -- parts
+
+    def _made(self, fabric: str, model: str) -> Device:
+        resource = str(uuid.UUID(int=self._serials.getrandbits(128), version=4))
+        return Device(f"GPU-{resource}", resource, model, fabric)
+
+    def _plug(self, node: str, device: Device, fixed: bool = False) -> Attached:
+        there = self._attached[node]
+        taken = {one.minor for one in there.values()}
+        minor = next(number for number in range(len(taken) + 1) if number not in taken)
+        plugged = Attached(device, minor, fixed)
+        there[device.resource] = plugged
+        self._where[device.serial] = node
+        self._machine_changed(node)
+        return plugged
+
+    def _write(self, order: _Order, outcome: Outcome, what: Attached | None, words: str = "") -> None:
+        serial = what.device.serial if what else ""
+        resource = what.device.resource if what else order.resource
+        model = what.device.model if what else order.model
+        entry = Entry(
+            self._time.now(), order.number, order.operation, outcome, order.node, model, serial, resource, words
+        )
+        self.ledger.write(entry)
+
+    def _pool_changed(self, fabric: str, model: str) -> None:
+        for call in tuple(self._pool_listeners):
+            call(fabric, model)
+
+    def _machine_changed(self, node: str) -> None:
+        for call in tuple(self._machine_listeners):
+            call(node)
