@@ -1,7 +1,7 @@
 """What an object may hold: one immutable node per position.
 
-Built from the facts of built-in kinds (`schema_data`) or from a CustomResourceDefinition (`rules.structural`). Decoding,
-strategic patches, field ownership and validation all walk the same nodes. This module must never know a kind.
+Built from the packed facts of built-in kinds (`packed`) or from a CustomResourceDefinition (`rules.structural`). Decoding
+(`decoding`), strategic patches, field ownership and validation all walk the same nodes. This module must never know a kind.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from typing import Any, Final
 MISSING: Final = object()
 """Stands where a node has no default: None is a value."""
 
-_NO_FIELDS: Mapping[str, "Node"] = MappingProxyType({})
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +24,13 @@ class Node:
     """
 
     type: str
-    fields: Mapping[str, "Node"] = _NO_FIELDS
+    fields: Mapping[str, "Node"] = field(default_factory=lambda: EMPTY)
     items: "Node | None" = None
+    """Of a list, or the values of a map (for custom resources also beside `fields`)."""
     list_type: str = "atomic"
     list_keys: tuple[str, ...] = ()
     atomic: bool = False
+    """The object or map is one value to field ownership."""
     patch_key: str = ""
     patch_strategy: str = ""
     required: tuple[str, ...] = ()
@@ -37,6 +39,12 @@ class Node:
     preserve_unknown: bool = False
     embedded: bool = False
     description: str = ""
-    checks: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Of custom resources: enum, minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf, minLength, maxLength,
-    pattern, format, minItems, maxItems, uniqueItems, minProperties, maxProperties, by their OpenAPI names."""
+    name: str = ""
+    """Of objects of built-in kinds: the Go type, without its package, for messages."""
+    bits: int = 64
+    zeros: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    """Fields that a real server always writes, with the value that stands for nothing."""
+    falsy: frozenset[str] = frozenset()
+    """Optional fields that a real server leaves out when they are "", 0 or false."""
+    checks: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    """Of custom resources: enum, minimum, maximum, minLength, pattern, format, minItems … by their OpenAPI names."""
