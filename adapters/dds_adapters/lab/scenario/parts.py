@@ -1,0 +1,159 @@
+"""The knobs of the parts that live in the cluster: scheduler, operator and fabric, vendor's driver, publisher, scaler, kubelet.
+
+Forms, bounds and defaults as people write them; `lab.setup` turns them into the actors' own settings. A part that is
+`false` is not started, so that another one (yours) can take its place.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from dds_adapters.lab.scenario.forms import (
+    Delay,
+    DnsName,
+    Duration,
+    Offset,
+    Period,
+    Text,
+    Written,
+    between,
+    fixed,
+)
+
+_PartT = TypeVar("_PartT")
+
+
+def _absent(written: Any) -> Any:
+    """`false` says that the part is not there."""
+    if written is False:
+        return None
+    return {} if written is True or written is None else written
+
+
+Part = Annotated[_PartT | None, BeforeValidator(_absent)]
+"""A part with its knobs, or `false`."""
+
+
+class Profile(Written):
+    """A scheduler profile: what pods name as schedulerName."""
+
+    binding_timeout: Period = Field(
+        default=600.0,
+        description="bindingTimeout of the plugin DynamicResources: how long a pod waits for its devices.",
+    )
+
+
+class Scheduler(Written):
+    """The scheduler."""
+
+    profiles: dict[DnsName, Profile] = Field(
+        default={"default-scheduler": Profile()}, description="By schedulerName.", min_length=1
+    )
+    clock: Offset = Field(default=0.0, description="Its host's clock is so far ahead (+) or behind (-).")
+
+
+class Fabrics(Written):
+    """The hardware behind the operator: how long moving a device takes."""
+
+    attach: Delay = Field(default=between(1.0, 6.0), description="Time that an attach takes.")
+    detach: Delay = Field(default=between(0.4, 0.6), description="Time that a detach takes.")
+    refusal: Delay = Field(default=fixed(0.01), description="Time until the fabric says no.")
+    in_flight: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=0, description="Orders at once; 0: any number. Further ones wait."
+    )
+    in_flight_per_machine: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="Orders at once on one machine; 0: any number."
+    )
+    timeout: Period = Field(default=180.0, description="How long the operator waits for an answer that does not come.")
+
+
+class Operator(Written):
+    """The composable-resource operator."""
+
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=16, description="Resources that it works on at once. The real one has 1."
+    )
+    poll: Period = Field(default=30.0, description="It looks again after so long.")
+    sync: bool = Field(
+        default=True, description="Whether devices that were attached by hand are removed after ten minutes."
+    )
+    webhook: bool = Field(default=True, description="Whether its validating webhook is there.")
+    deletes_with_node: bool = Field(
+        default=True, description="Whether requests and resources go when their node goes (a stand-in's may stay)."
+    )
+
+
+class Vendor(Written):
+    """The vendor's DRA driver on each node."""
+
+    restart: Delay = Field(
+        default=fixed(0.01), description="Time that its plugin needs to start and to list its devices again."
+    )
+    names_move: bool = Field(
+        default=True,
+        description="Whether the lowest free name is given anew when a device has gone (real), or names stay.",
+    )
+    empty_at_start: bool = Field(
+        default=False, description="Whether it lists no devices when it starts while one is being bound (a real fault)."
+    )
+
+
+class Publisher(Written):
+    """The publisher of the pools' slices and of the fabric's node labels."""
+
+    interval: Period = Field(default=5.0, description="It looks at the fabric so often.")
+    delay: Delay = Field(
+        default=fixed(0.01), description="Time until a change of the pool is published, where it is told."
+    )
+    stable_names: bool = Field(
+        default=False, description="Whether a device keeps its name. The reference numbers what is free (real fault)."
+    )
+
+
+class Scaler(Written):
+    """A stand-in for a device scaler, after the reference one with its faults. Switch it off to run another one."""
+
+    interval: Period = Field(default=5.0, description="Scan interval (SCAN_INTERVAL).")
+    removal: Duration = Field(
+        default=15.0, description="An idle device goes back after so long (DEVICE_NO_REMOVAL_DURATION)."
+    )
+    allocation: Duration = Field(
+        default=5.0, description="A device is not promised again for so long (DEVICE_NO_ALLOCATION_DURATION)."
+    )
+    ready: bool = Field(
+        default=False, description="Whether it sets FabricDeviceReady, so that pods keep the pool's device."
+    )
+
+
+class Kubelet(Written):
+    """The kubelets: what becomes of a pod that has a node."""
+
+    start: Delay = Field(default=between(0.02, 0.15), description="From bound to running.")
+    end: Delay = Field(
+        default=between(0.002, 0.01), description="From being deleted to gone, besides the grace period."
+    )
+
+
+class Claims(Written):
+    """The controller of resource claims: it makes them from templates, and releases and deallocates them."""
+
+    delay: Delay = Field(default=between(0.003, 0.015), description="Time until it acts on a change.")
+
+
+class Parts(Written):
+    """Everything that lives in the cluster besides the API server."""
+
+    scheduler: Part[Scheduler] = Field(default=Scheduler(), description="The scheduler.")
+    claims: Part[Claims] = Field(default=Claims(), description="The controller of resource claims.")
+    kubelet: Part[Kubelet] = Field(default=Kubelet(), description="The kubelets.")
+    fabric: Fabrics = Field(default=Fabrics(), description="The hardware.")
+    operator: Part[Operator] = Field(default=Operator(), description="The composable-resource operator.")
+    vendor: Part[Vendor] = Field(default=Vendor(), description="The vendor's driver.")
+    publisher: Part[Publisher] = Field(default=Publisher(), description="The pools' publisher.")
+    scaler: Part[Scaler] = Field(default=Scaler(), description="The stand-in scaler.")
+
+
+PartName = Literal["scheduler", "claims", "kubelet", "operator", "vendor", "publisher", "scaler"]
+PART_NAMES: tuple[Text, ...] = ("scheduler", "claims", "kubelet", "operator", "vendor", "publisher", "scaler")
