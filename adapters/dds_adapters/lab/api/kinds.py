@@ -75,9 +75,7 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource("", "v1", "Event", "events", True, short_names=("ev",)),
     _resource("", "v1", "Namespace", "namespaces", False, "status", "finalize", short_names=("ns",), verbs=ONE_BY_ONE),
     _resource("", "v1", "Node", "nodes", False, "status", short_names=("no",)),
-    _resource(
-        "", "v1", "Pod", "pods", True, "status", "binding", "eviction", short_names=("po",), categories=("all",)
-    ),
+    _resource("", "v1", "Pod", "pods", True, "status", "binding", "eviction", short_names=("po",), categories=("all",)),
     _resource("", "v1", "Secret", "secrets", True),
     _resource("", "v1", "ServiceAccount", "serviceaccounts", True, short_names=("sa",)),
     _resource("events.k8s.io", "v1", "Event", "events", True, short_names=("ev",), storage="events"),
@@ -93,8 +91,14 @@ BUILT_IN: tuple[Resource, ...] = (
     _resource(AUTHORIZATION, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, verbs=ASKED_ONLY),
     _resource(AUTHORIZATION, "v1", "SubjectAccessReview", "subjectaccessreviews", False, verbs=ASKED_ONLY),
     _resource(
-        EXTENSIONS, "v1", "CustomResourceDefinition", "customresourcedefinitions", False, "status",
-        short_names=("crd", "crds"), categories=("api-extensions",),
+        EXTENSIONS,
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        False,
+        "status",
+        short_names=("crd", "crds"),
+        categories=("api-extensions",),
     ),
     _resource(RESOURCE, "v1", "DeviceClass", "deviceclasses", False),
     _resource(RESOURCE, "v1", "ResourceClaim", "resourceclaims", True, "status"),

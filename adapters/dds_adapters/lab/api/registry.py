@@ -1,54 +1,44 @@
 """What the server serves, and what it asks about each kind."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from dds_adapters.lab.api.kinds import Object, Resource
+from dds_adapters.lab.api.columns import Column
+from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.granular import GranularCheck
+from dds_adapters.lab.api.kinds import BUILT_IN, Object, Resource
 from dds_adapters.lab.api.schema import Node
 from dds_adapters.lab.api.status import Cause
+from dds_adapters.lab.api.strategies import BuiltIn
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a printed table. `path` is a simple JSONPath (".spec.size"); `type` an OpenAPI type."""
-
-    name: str
-    path: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-
-
-@dataclass(frozen=True)
-class GranularCheck:
-    """A permission that a write needs beyond the one on its path (1.36, resource claims). `verbs` are tried in order, the
-    first that is allowed is enough (a node's own service account may have only `associated-node:…`)."""
-
-    resource: str
-    verbs: tuple[str, ...]
-    name: str
-    namespace: str
-    field: str
-    node: str = ""
-    """Node that the claim is allocated to; `associated-node:` verbs count only for an account of that node."""
+__all__ = ["Column", "GranularCheck", "Registry", "Strategy"]
 
 
 class Strategy(Protocol):
-    """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied."""
+    """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied.
+
+    A write is: `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer is
+    `from_storage`. `for_…` and `check_…` see the stored shape.
+    """
 
     @property
     def resource(self) -> Resource: ...
     @property
     def schema(self) -> Node: ...
     @property
+    def empty(self) -> Object:
+        """An object of this version that nobody filled in, as bookmarks carry it."""
+        ...
+
+    @property
     def selectable_names(self) -> tuple[str, ...]: ...
     @property
     def columns(self) -> tuple[Column, ...]: ...
 
-    def decode(self, body: Object) -> tuple[Object, list[str]]:
-        """The body as this version knows it, and the paths of fields that it does not know (removed). Wrong JSON types
-        raise ApiError 400."""
+    def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
+        """The body as this version knows it, and the paths of fields that it does not know (removed). Parts that are the
+        same object in `live` (the stored object in the shape of this version) are taken as they are. Wrong JSON types raise
+        ApiError 400."""
         ...
 
     def to_storage(self, obj: Object) -> Object:
@@ -60,11 +50,11 @@ class Strategy(Protocol):
         ...
 
     def for_create(self, obj: Object) -> Object:
-        """A decoded new object (storage shape) with defaults; status reset, generation set, gated fields dropped."""
+        """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
         ...
 
     def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """The decoded new object (storage shape) with everything that this write may not change taken from `old`."""
+        """The decoded new object with everything that this write may not change taken from the stored `old`."""
         ...
 
     def check_create(self, obj: Object) -> list[Cause]:
@@ -76,9 +66,53 @@ class Strategy(Protocol):
         ...
 
     def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
-        """Permissions that this write needs beyond the one on its path."""
+        """Permissions that this write needs beyond the one on its path; `verb` is "update" or "patch"."""
         ...
 
     def selectable(self, obj: Object) -> dict[str, str]:
         """Values of field selectors beyond metadata.name and metadata.namespace."""
         ...
+
+
+RULES: Mapping[str, Callable[[Resource, Gates], Strategy]] = {}
+"""By storage key: the strategy of a kind that has rules of its own."""
+
+
+class Registry:
+    """The resources that are served now: built-in ones by the gates, custom ones as they are installed."""
+
+    def __init__(self, gates: Gates) -> None:
+        self.gates = gates
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._strategies: dict[Resource, Strategy] = {}
+        for resource in BUILT_IN:
+            if gates.serves(resource.group, resource.version, resource.plural):
+                self._resources[resource.group, resource.version, resource.plural] = resource
+
+    def resources(self) -> list[Resource]:
+        """Everything that is served, built-in first, then in the order of installation."""
+        return list(self._resources.values())
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._resources.get((group, version, plural))
+
+    def by_key(self, key: str) -> Resource:
+        """The preferred version of what is stored under this key. Raises KeyError when nothing is served there."""
+        served = [resource for resource in self._resources.values() if resource.key == key]
+        if not served:
+            raise KeyError(key)
+        return served[0]
+
+    def named(self, plural: str, group: str | None = None) -> Resource:
+        """The preferred version of a plural, of any group unless told. Raises KeyError when nothing of that name is served."""
+        for resource in self._resources.values():
+            if resource.plural == plural and group in (None, resource.group):
+                return resource
+        raise KeyError(plural)
+
+    def strategy(self, resource: Resource) -> Strategy:
+        """What to ask about objects of this resource."""
+        found = self._strategies.get(resource)
+        if found is None:
+            found = self._strategies[resource] = RULES.get(resource.key, BuiltIn)(resource, self.gates)
+        return found

@@ -1,0 +1,113 @@
+"""Fields that belong to feature gates, and their silent removal where a gate is off.
+
+As on a real server the fields stay when the object that is being replaced already uses the feature.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.kinds import Object
+
+Path = tuple[str, ...]
+"""Keys from the object down; "*" is every item of a list or every value of a map."""
+
+_REQUEST = "devices.requests.*"
+_DEVICE = "spec.devices.*"
+_RESULT = "status.allocation.devices.results.*"
+
+
+def _of_requests(prefix: str) -> Mapping[str, tuple[str, ...]]:
+    exactly, sub = f"{prefix}.{_REQUEST}.exactly", f"{prefix}.{_REQUEST}.firstAvailable.*"
+    return {
+        "DRAPrioritizedList": (f"{prefix}.{_REQUEST}.firstAvailable",),
+        "DRAAdminAccess": (f"{exactly}.adminAccess",),
+        "DRADeviceTaints": (f"{exactly}.tolerations", f"{sub}.tolerations"),
+        "DRAConsumableCapacity": (
+            f"{exactly}.capacity", f"{sub}.capacity", f"{prefix}.devices.constraints.*.distinctAttribute",
+        ),
+    }  # fmt: skip
+
+
+_CLAIM_STATUS: Mapping[str, tuple[str, ...]] = {
+    "DRAResourceClaimDeviceStatus": ("status.devices",),
+    "DRAAdminAccess": (f"{_RESULT}.adminAccess",),
+    "DRADeviceTaints": (f"{_RESULT}.tolerations",),
+    "DRAConsumableCapacity": (f"{_RESULT}.shareID", f"{_RESULT}.consumedCapacity", "status.devices.*.shareID"),
+    "DRADeviceBindingConditions": (
+        f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions", "status.allocation.allocationTimestamp",
+    ),
+}  # fmt: skip
+
+_SLICE: Mapping[str, tuple[str, ...]] = {
+    "DRADeviceTaints": (f"{_DEVICE}.taints",),
+    "DRADeviceBindingConditions": (
+        f"{_DEVICE}.bindsToNode", f"{_DEVICE}.bindingConditions", f"{_DEVICE}.bindingFailureConditions",
+    ),
+    "DRAConsumableCapacity": (f"{_DEVICE}.allowMultipleAllocations", f"{_DEVICE}.capacity.*.requestPolicy"),
+    "DRAPartitionableDevices": (
+        "spec.perDeviceNodeSelection", "spec.sharedCounters", f"{_DEVICE}.consumesCounters", f"{_DEVICE}.nodeName",
+        f"{_DEVICE}.nodeSelector", f"{_DEVICE}.allNodes",
+    ),
+    "DRAListTypeAttributes": tuple(f"{_DEVICE}.attributes.*.{name}" for name in ("ints", "bools", "strings", "versions")),
+    "DRANodeAllocatableResources": (f"{_DEVICE}.nodeAllocatableResourceMappings",),
+}  # fmt: skip
+
+FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "resourceclaims.resource.k8s.io": {
+        gate: _of_requests("spec").get(gate, ()) + _CLAIM_STATUS.get(gate, ())
+        for gate in dict.fromkeys((*_of_requests("spec"), *_CLAIM_STATUS))
+    },
+    "resourceclaimtemplates.resource.k8s.io": _of_requests("spec.spec"),
+    "resourceslices.resource.k8s.io": _SLICE,
+    "deviceclasses.resource.k8s.io": {"DRAExtendedResource": ("spec.extendedResourceName",)},
+    "pods": {"DRAExtendedResource": ("status.extendedResourceClaimStatus",)},
+}
+"""By storage key and gate: the fields that a server with the gate off does not keep."""
+
+Dropped = tuple[tuple[Path, ...], ...]
+
+
+def dropped(key: str, gates: Gates) -> Dropped:
+    """The groups of fields that a server with these gates does not keep in objects of this kind."""
+    return tuple(
+        tuple(tuple(path.split(".")) for path in paths)
+        for gate, paths in FIELDS.get(key, {}).items()
+        if not gates.on(gate)
+    )
+
+
+def without(obj: Object, old: Object | None, groups: Dropped) -> Object:
+    """The object without the fields of every group that `old` does not use."""
+    for paths in groups:
+        if old is None or not any(_holds(old, path) for path in paths):
+            for path in paths:
+                obj = _without(obj, path)
+    return obj
+
+
+def _holds(value: Any, path: Path) -> bool:
+    key, rest = path[0], path[1:]
+    if key == "*":
+        return any(_holds(part, rest) for part in _parts(value))
+    if not isinstance(value, dict) or value.get(key) is None:
+        return False
+    return _holds(value[key], rest) if rest else True
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _without(value: Any, path: Path) -> Any:
+    key, rest = path[0], path[1:]
+    if key == "*":
+        if isinstance(value, dict):
+            return {name: _without(part, rest) for name, part in value.items()}
+        return [_without(part, rest) for part in value] if isinstance(value, list) else value
+    if not isinstance(value, dict) or value.get(key) is None:
+        return value
+    if not rest:
+        return {name: part for name, part in value.items() if name != key}
+    inner = _without(value[key], rest)
+    return value if inner is value[key] else {**value, key: inner}

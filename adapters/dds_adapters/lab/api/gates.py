@@ -1,0 +1,120 @@
+"""Feature gates and served API versions, as 1.34, 1.35 and 1.36 have them.
+
+A gate that is off makes the API server drop the fields that belong to it without a word (`fields_of`), unless the old object
+already holds one of them; the same gate switched elsewhere (scheduler) decides who obeys what is kept. This module must never
+look at an object.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dds_core.errors import InputError
+
+VERSIONS = ("1.34", "1.35", "1.36")
+
+OFF, ON, LOCKED = "off", "on", "locked"
+
+GATES: Mapping[str, tuple[str | None, str | None, str | None]] = {
+    "DynamicResourceAllocation": (ON, LOCKED, LOCKED),
+    "DRAAdminAccess": (ON, ON, LOCKED),
+    "DRAConsumableCapacity": (OFF, OFF, ON),
+    "DRADeviceBindingConditions": (OFF, OFF, ON),
+    "DRADeviceTaintRules": (None, OFF, OFF),
+    "DRADeviceTaints": (OFF, OFF, ON),
+    "DRAExtendedResource": (OFF, OFF, ON),
+    "DRAListTypeAttributes": (None, None, OFF),
+    "DRANodeAllocatableResources": (None, None, OFF),
+    "DRAPartitionableDevices": (OFF, OFF, ON),
+    "DRAPrioritizedList": (ON, ON, ON),
+    "DRAResourceClaimDeviceStatus": (ON, ON, ON),
+    "DRAResourceClaimGranularStatusAuthorization": (None, None, ON),
+    "DRASchedulerFilterTimeout": (ON, ON, ON),
+    "NominatedNodeNameForExpectation": (OFF, ON, ON),
+    "SchedulerQueueingHints": (LOCKED, LOCKED, LOCKED),
+}
+"""By gate: its default in each of VERSIONS; None where the release does not know it. LOCKED is on and cannot be changed."""
+
+NEEDS: Mapping[str, str] = {
+    "DRADeviceBindingConditions": "DRAResourceClaimDeviceStatus",
+    "DRADeviceTaintRules": "DRADeviceTaints",
+}
+
+OPTIONAL_VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "resource.k8s.io/v1beta2": ("1.36",),
+    "resource.k8s.io/v1alpha3": VERSIONS,
+}
+"""API versions that are served only when asked for, and the releases in which they hold a kind of ours."""
+
+
+@dataclass(frozen=True)
+class Gates:
+    """What one component of one release has switched on. Make one with `for_version`."""
+
+    version: str
+    enabled: Mapping[str, bool]
+    served: frozenset[str] = field(default_factory=frozenset)
+    """Optional API versions (`resource.k8s.io/v1beta2`) and resources of them (`…/devicetaintrules`) that are served."""
+
+    @classmethod
+    def for_version(
+        cls,
+        version: str = "1.36",
+        overrides: Mapping[str, bool] | None = None,
+        runtime_config: Mapping[str, bool] | None = None,
+    ) -> "Gates":
+        """The defaults of a release, with gates changed and optional API versions served.
+
+        `runtime_config` has the keys of the real flag: `group/version`, `group/version/resource`, `api/all`, `api/beta`,
+        `api/alpha`. Raises InputError that names what is known.
+        """
+        if version not in VERSIONS:
+            raise InputError(f"no release {version!r}", where="gates", fix=f"take one of {', '.join(VERSIONS)}")
+        known = {gate: default for gate, defaults in GATES.items() if (default := defaults[VERSIONS.index(version)])}
+        enabled = {gate: default != OFF for gate, default in known.items()}
+        for gate, on in (overrides or {}).items():
+            enabled[_changeable(gate, on, known, version)] = on
+        for gate, need in NEEDS.items():
+            if enabled.get(gate) and not enabled.get(need):
+                raise InputError(f"{gate} is on and {need} is off", where="gates", fix=f"switch {need} on too")
+        return cls(version, enabled, _served(version, runtime_config or {}))
+
+    def on(self, gate: str) -> bool:
+        """Whether the gate is on; one that this release does not know is off."""
+        if gate not in GATES:
+            raise InputError(f"no gate {gate!r}", where="gates", fix=f"known are {', '.join(GATES)}")
+        return self.enabled.get(gate, False)
+
+    def serves(self, group: str, version: str, plural: str) -> bool:
+        """Whether an API version that is optional is served for this resource; others always are."""
+        name = f"{group}/{version}"
+        return name not in OPTIONAL_VERSIONS or bool({name, f"{name}/{plural}"} & self.served)
+
+
+def _changeable(gate: str, on: bool, known: Mapping[str, str], version: str) -> str:
+    if gate not in known:
+        raise InputError(f"{version} has no gate {gate!r}", where="gates", fix=f"known are {', '.join(sorted(known))}")
+    if known[gate] == LOCKED and not on:
+        raise InputError(f"{gate} is locked on in {version}", where="gates", fix="leave it out")
+    return gate
+
+
+def _served(version: str, runtime_config: Mapping[str, bool]) -> frozenset[str]:
+    served: set[str] = set()
+    for key, on in runtime_config.items():
+        names = _versions_of(key)
+        if not names:
+            known = ", ".join((*OPTIONAL_VERSIONS, "api/all", "api/beta", "api/alpha"))
+            raise InputError(f"no optional API version {key!r}", where="runtime-config", fix=f"known are {known}")
+        served = served | names if on else served - names
+    return frozenset(name for name in served if version in OPTIONAL_VERSIONS["/".join(name.split("/")[:2])])
+
+
+def _versions_of(key: str) -> set[str]:
+    if key in ("api/all", "api/beta", "api/alpha"):
+        return {name for name in OPTIONAL_VERSIONS if key == "api/all" or key.removeprefix("api/") in name}
+    group_version, _, plural = key, "", ""
+    if key.count("/") == 2:
+        group_version, _, plural = key.rpartition("/")
+    if group_version not in OPTIONAL_VERSIONS or plural not in ("", "devicetaintrules"):
+        return set()
+    return {key}
