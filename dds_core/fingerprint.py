@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "42939c6a7c5c6adbf86e21bca4b9562abdfc163f7400916c00f026b88aff63d3"
+FINGERPRINT = "959385a2703789ecfdea21909bca0de130af22de67c63e4028318526672aa326"
 
 RULES = (
     "agenda.py",
@@ -16,7 +16,7 @@ RULES = (
     "fold/restart.py",
     "indexes.py",
     "lifecycle.py",
-    "matching.py",
+    "matching/likely.py",
     "picture.py",
     "policy.py",
     "pools.py",

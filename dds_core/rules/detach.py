@@ -17,7 +17,7 @@ from dds_core.events import (
 )
 from dds_core.fold import HOUR
 from dds_core.lifecycle import IDLE, LEAVING, MARKED
-from dds_core.matching import could_satisfy
+from dds_core.matching.likely import could_satisfy
 from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
