@@ -123,7 +123,7 @@ class Store:
             found = self._tables[key] = Table()
         return found
 
-    def keys(self) -> list[str]:
+    def known(self) -> list[str]:
         """Storage keys under which something was asked for or written, sorted."""
         return sorted(self._tables)
 
@@ -172,7 +172,7 @@ class Store:
 
     def records(self) -> Iterator[tuple[str, str, Record]]:
         """Everything there is, as (key, path, record), in order."""
-        for key in self.keys():
+        for key in self.known():
             table = self._tables[key]
             for path in list(table.paths):
                 yield key, path, table.records[path]

@@ -1,0 +1,29 @@
+"""The instant of a write, as number and as the text that objects carry."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+MICROSECONDS = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def text(instant: int) -> str:
+    """RFC 3339 to the second, of microseconds since 1970-01-01 UTC."""
+    return (_EPOCH + timedelta(seconds=instant // MICROSECONDS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Clock:
+    """`now` as given; the text of a second is made once."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self.now = now
+        self._second = -1
+        self._text = ""
+
+    def text(self) -> str:
+        """The present second as text."""
+        second = self.now() // MICROSECONDS
+        if second != self._second:
+            self._second = second
+            self._text = text(second * MICROSECONDS)
+        return self._text

@@ -1,0 +1,105 @@
+"""The API server: verbs on objects and HTTP semantics, over one store, without I/O, clock or threads of its own.
+
+It knows nothing of what devices are for. `perform` serves those in the same process, `respond` whoever speaks HTTP;
+both are answered by the same code.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from dds_adapters.lab.api import bootstrap, status
+from dds_adapters.lab.api.access import Access, attributes_of
+from dds_adapters.lab.api.clock import Clock
+from dds_adapters.lab.api.deleting import Deleter
+from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.kinds import EXTENSIONS
+from dds_adapters.lab.api.reading import Reader
+from dds_adapters.lab.api.registry import Registry
+from dds_adapters.lab.api.requests import Call, Outcome
+from dds_adapters.lab.api.store import DELETED, Change, Store
+from dds_adapters.lab.api.watches import Watch
+from dds_adapters.lab.api.writing import Admission, Writer
+
+DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
+
+
+class ApiServer:
+    """One simulated kube-apiserver with its store."""
+
+    def __init__(
+        self,
+        *,
+        gates: Gates,
+        now: Callable[[], int],
+        random: Random,
+        history: int = 20_000,
+        track_updates: bool = True,
+    ) -> None:
+        """`now` gives microseconds since 1970-01-01 UTC; `random` makes names and uids; `history` is how many changes are
+        remembered for watches and old lists. Without `track_updates` plain updates leave managedFields alone."""
+        self.gates = gates
+        self.clock = Clock(now)
+        self.store = Store(history)
+        self.registry = Registry(gates)
+        self.access = Access(self.store)
+        self._random = random
+        self._reader = Reader(self.store, self.registry, self.clock, random)
+        self._writer = Writer(self.store, self.registry, self.clock, random, self.access, track_updates)
+        self._deleter = Deleter(self.store, self.registry, self.clock, self._reader, self._writer.admission)
+        self._watches: list[Watch] = []
+        self._verbs: dict[str, Callable[[Call], Outcome]] = {
+            "get": self._reader.get,
+            "list": self._reader.page,
+            "create": self._writer.create,
+            "update": self._writer.update,
+            "patch": self._writer.patch,
+            "delete": self._deleter.delete,
+            "deletecollection": self._deleter.collection,
+        }
+        self.store.subscribe(DEFINITIONS, self._definition_changed)
+        bootstrap.fill(self)
+
+    @property
+    def admission(self) -> list[Admission]:
+        """Validating hooks, asked in order before anything is stored; append to register one."""
+        return self._writer.admission
+
+    def perform(self, call: Call) -> Outcome:
+        """Do what a call asks (every verb but watch). ApiError where a real server answers with a failure."""
+        self._admissible(call)
+        outcome = self._verbs[call.verb](call)
+        if call.namespace and call.verb not in ("get", "list", "create"):
+            self._deleter.end_namespace(call.namespace)
+        return outcome
+
+    def watch(self, call: Call, endless: bool = True) -> Watch:
+        """Follow a resource. An `endless` watch has no bookmarks and no end of its own."""
+        self._admissible(call)
+        watch = self._reader.watch(call, endless)
+        self._watches = [each for each in self._watches if not each.closed]
+        if not watch.closed:
+            self._watches.append(watch)
+        return watch
+
+    def restart(self) -> None:
+        """What a restart of a real server does to its clients: every watch ends, and history before now is gone."""
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.close()
+        self.store.compact()
+
+    def _admissible(self, call: Call) -> None:
+        """Served at all, and allowed."""
+        if not call.user.master:
+            self.access.check(call.user, attributes_of(call))
+        if call.subresource and call.subresource not in call.resource.subresources:
+            raise status.no_such_path()
+        if call.verb not in call.resource.verbs:
+            raise status.method_not_allowed()
+
+    def _definition_changed(self, change: Change) -> None:
+        """Serve what a definition of custom resources says, for as long as it is there."""
+        if change.type == DELETED:
+            self.registry.uninstall(change.path)
+        else:
+            self.registry.install(change.new.object)

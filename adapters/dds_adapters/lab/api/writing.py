@@ -1,0 +1,360 @@
+"""Create, update and patch, in the order in which a real server does things: decode, prepare, own, validate, admit, store.
+
+What an object may hold is the strategy's to say, how patches and owners work is said in `patches` and `ownership`; here
+is what is common to every kind. A write that changes nothing is answered and leaves no trace.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from dds_adapters.lab.api import ownership, patches, status
+from dds_adapters.lab.api.access import Access
+from dds_adapters.lab.api.clock import Clock
+from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.registry import Registry, Strategy
+from dds_adapters.lab.api.requests import Call, Outcome
+from dds_adapters.lab.api.status import Cause
+from dds_adapters.lab.api.store import Record, Store
+
+Admission = Callable[[Call, Object | None, Object | None], list[Cause] | None]
+"""A validating hook: the call, the old object and the new one; what it objects to, or nothing. It may raise ApiError."""
+
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+LONGEST_PREFIX = 58
+NAME_ATTEMPTS = 8
+TERMINATING = "Terminating"
+
+
+class Writer:
+    """The writing verbs over one store."""
+
+    def __init__(
+        self, store: Store, registry: Registry, clock: Clock, random: Random, access: Access, track_updates: bool
+    ) -> None:
+        """`track_updates` off leaves managedFields alone at updates (apply still keeps its own): quicker."""
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._random = random
+        self._access = access
+        self._track_updates = track_updates
+        self.admission: list[Admission] = []
+
+    # -- create --------------------------------------------------------------------------------------------------
+
+    def create(self, call: Call) -> Outcome:
+        """A new object; 201."""
+        strategy = self._registry.strategy(call.resource)
+        check_identity(call, call.body, at_create=True)
+        decoded, unknown = strategy.decode(call.body)
+        warnings = unknown_fields(call, unknown)
+        obj = strategy.to_storage(decoded)
+        return self._create(call, strategy, obj, warnings)
+
+    def _create(self, call: Call, strategy: Strategy, obj: Object, warnings: tuple[str, ...]) -> Outcome:
+        """`obj` has managedFields already when it was applied."""
+        resource, meta = call.resource, obj.get("metadata") or {}
+        if meta.get("resourceVersion") not in (None, "", "0"):
+            raise status.internal("resourceVersion should not be set on objects to be created")
+        self._check_namespace(call)
+        applied = call.verb == "patch"
+        left_out = ("resourceVersion",) if applied else ("resourceVersion", "managedFields")
+        meta = {key: value for key, value in meta.items() if key not in left_out}
+        name = call.name or meta.get("name") or self._generated_name(call, meta.get("generateName") or "")
+        meta["name"] = name
+        if resource.namespaced:
+            meta["namespace"] = call.namespace
+        else:
+            meta.pop("namespace", None)
+        meta["uid"] = self._uid()
+        meta["creationTimestamp"] = self._clock.text()
+        new = strategy.for_create({**obj, "metadata": meta})
+        if not applied:
+            new = self._owned(call, strategy, None, new)
+        causes = strategy.check_create(new)
+        if causes:
+            raise status.invalid_object(resource, name, causes)
+        self._admit(call, None, new)
+        path = f"{call.namespace}/{name}" if resource.namespaced else name
+        if self._store.get(resource.key, path) is not None:
+            raise status.already_exists(resource, name)
+        if call.writing.dry_run:
+            return Outcome(code=201, object=strategy.from_storage(new), warnings=warnings)
+        record = self._store.put(resource.key, path, new)
+        return Outcome(code=201, object=strategy.from_storage(record.object), record=record, warnings=warnings)
+
+    def _check_namespace(self, call: Call) -> None:
+        if not call.resource.namespaced:
+            return
+        found = self._store.get("namespaces", call.namespace)
+        if found is None:
+            namespaces = self._registry.by_key("namespaces")
+            raise status.not_found(namespaces, call.namespace)
+        if (found.object.get("status") or {}).get("phase") == TERMINATING:
+            name = str((call.body.get("metadata") or {}).get("name", ""))
+            why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
+            raise status.forbidden(
+                f'{call.resource.name} "{name}" is forbidden: {why}',
+                status.details_of(call.resource, name, causes=[{**cause, "field": "metadata.namespace"}]),
+            )
+
+    def _generated_name(self, call: Call, prefix: str) -> str:
+        if not prefix:
+            cause = Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
+            raise status.invalid_object(call.resource, "", [cause])
+        name = ""
+        for _ in range(NAME_ATTEMPTS):
+            name = prefix[:LONGEST_PREFIX] + "".join(self._random.choices(SUFFIX_LETTERS, k=5))
+            path = f"{call.namespace}/{name}" if call.resource.namespaced else name
+            if self._store.get(call.resource.key, path) is None:
+                break
+        return name
+
+    def _uid(self) -> str:
+        bits = self._random.getrandbits(128) & ~(0xF << 76) | 4 << 76  # version 4
+        text = f"{bits & ~(0x3 << 62) | 0x2 << 62:032x}"  # variant of RFC 4122
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    # -- update and patch ----------------------------------------------------------------------------------------
+
+    def update(self, call: Call) -> Outcome:
+        """The whole object replaced."""
+        check_identity(call, call.body)
+        strategy = self._registry.strategy(call.resource)
+        old = self._existing(call)
+        decoded, unknown = strategy.decode(call.body, strategy.from_storage(old.object))
+        warnings = unknown_fields(call, unknown)
+        return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
+
+    def patch(self, call: Call) -> Outcome:
+        """Part of the object changed; a new one where it is applied and there is none yet."""
+        strategy = self._registry.strategy(call.resource)
+        if call.writing.how == "apply":
+            return self._apply(call, strategy)
+        old = self._existing(call)
+        live = strategy.from_storage(old.object)
+        patched = _patched(call, strategy, live)
+        check_identity(call, patched)
+        decoded, unknown = strategy.decode(patched, live)
+        warnings = unknown_fields(call, unknown)
+        return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
+
+    def _apply(self, call: Call, strategy: Strategy) -> Outcome:
+        options, resource = call.writing, call.resource
+        _check_applied(call)
+        decoded, unknown = strategy.decode(call.body)
+        if unknown:
+            where = f"{call.namespace}/{call.name}" if call.namespace else f"/{call.name}"
+            what = f"({where}; {resource.api_version}, Kind={resource.kind})"
+            raise status.internal(
+                f"failed to create typed patch object {what}: .{unknown[0]}: field not declared in schema"
+            )
+        old = self._store.get(resource.key, call.path)
+        if old is None and (call.subresource or decoded["metadata"].get("uid")):
+            raise _nothing_to_apply_to(call, decoded["metadata"].get("uid"))
+        live = strategy.from_storage(old.object) if old is not None else None
+        applied = ownership.applied(
+            strategy.schema, live, call.body, options.manager, call.subresource, resource.api_version,
+            self._clock.text(), options.force,
+        )  # fmt: skip
+        merged, _ = strategy.decode(applied, live)
+        new = strategy.to_storage(merged)
+        if old is None:
+            return self._create(call, strategy, new, ())
+        return self._update(call, strategy, old, new, (), applied=True)
+
+    def _existing(self, call: Call) -> Record:
+        record = self._store.get(call.resource.key, call.path)
+        if record is None:
+            raise status.not_found(call.resource, call.name)
+        return record
+
+    def _update(
+        self, call: Call, strategy: Strategy, record: Record, decoded: Object, warnings: tuple[str, ...],
+        applied: bool = False,
+    ) -> Outcome:  # fmt: skip
+        resource, old = call.resource, record.object
+        _check_preconditions(call, old, decoded["metadata"])
+        new = strategy.for_update(decoded, old, call.subresource)
+        if not applied:
+            new = self._owned(call, strategy, old, new)
+        causes = strategy.check_update(new, old, call.subresource)
+        if causes:
+            raise status.invalid_object(resource, call.name, causes)
+        self._access.check_granular(call, strategy.granular(new, old, call.subresource, call.verb))
+        self._admit(call, old, new)
+        if same(new, old):
+            return Outcome(object=strategy.from_storage(old), record=record, warnings=warnings)
+        if call.writing.dry_run:
+            return Outcome(object=strategy.from_storage(new), warnings=warnings)
+        if old["metadata"].get("deletionGracePeriodSeconds") == 0 and not new["metadata"].get("finalizers"):
+            self._store.remove(resource.key, call.path)
+            return Outcome(object=strategy.from_storage(new), warnings=warnings)
+        kept = self._store.put(resource.key, call.path, new)
+        return Outcome(object=strategy.from_storage(kept.object), record=kept, warnings=warnings)
+
+    def _owned(self, call: Call, strategy: Strategy, old: Object | None, new: Object) -> Object:
+        """The object with managedFields as they are after this write."""
+        had = (old or {}).get("metadata", {}).get("managedFields")
+        if self._track_updates:
+            version = call.resource.api_version
+            managed: Any = ownership.updated(
+                strategy.schema, old, new, call.writing.manager, call.subresource, version, self._clock.text()
+            )
+        else:
+            managed = had
+        if managed is new["metadata"].get("managedFields"):
+            return new
+        meta = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
+        if managed:
+            meta["managedFields"] = managed
+        return {**new, "metadata": meta}
+
+    def _admit(self, call: Call, old: Object | None, new: Object) -> None:
+        for hook in self.admission:
+            causes = hook(call, old, new)
+            if causes:
+                words = ", ".join(cause.message for cause in causes)
+                raise status.forbidden(
+                    f"admission webhook denied the request: {words}",
+                    status.details_of(call.resource, call.name, causes=[vars(cause) for cause in causes]),
+                )
+
+
+# -- pieces ------------------------------------------------------------------------------------------------------
+
+
+def check_identity(call: Call, body: Any, at_create: bool = False) -> None:
+    """The body is an object of the kind, version, namespace and name that the path says."""
+    resource = call.resource
+    if not isinstance(body, dict):
+        raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
+    kind, version = body.get("kind", ""), body.get("apiVersion", "")
+    if resource.custom and not (kind and version):
+        raise status.bad_request(f"Object 'Kind' or 'apiVersion' is missing in a {resource.kind}")
+    if (kind and kind != resource.kind) or (version and version != resource.api_version):
+        raise status.bad_request(
+            f"{resource.kind} in version \"{resource.version}\" cannot be handled as a {resource.kind}: "
+            f"converting {version} {kind} to {resource.api_version} {resource.kind}: the API version and kind in the data "
+            "do not match the expected ones"
+        )  # fmt: skip
+    meta = body.get("metadata")
+    if meta is None and at_create:
+        return
+    if not isinstance(meta, dict):
+        raise status.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    namespace = meta.get("namespace") or ""
+    if resource.namespaced and namespace and namespace != call.namespace:
+        if at_create:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        words = (
+            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+        )
+        raise status.bad_request(words)
+    if at_create:
+        return
+    name = meta.get("name") or ""
+    if not name:
+        raise status.bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
+    """Warnings about fields that were dropped; ApiError 400 where the client wants to be strict."""
+    if not unknown or call.writing.validation == "Ignore":
+        return ()
+    words = [f'unknown field "{path}"' for path in unknown]
+    if call.writing.validation == "Strict":
+        resource = call.resource
+        raise status.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"strict decoding error: {', '.join(words)}"
+        )
+    return tuple(words)
+
+
+def same(new: Object, old: Object) -> bool:
+    """Whether a write would change nothing: versions and the times of managers do not count."""
+    if new.keys() != old.keys() or any(new[key] != old[key] for key in new if key != "metadata"):
+        return False
+    fresh, kept = new["metadata"], old["metadata"]
+    for key in fresh.keys() | kept.keys():
+        if key in ("resourceVersion", "managedFields") or fresh.get(key) == kept.get(key):
+            continue
+        return False
+    return _without_times(fresh.get("managedFields")) == _without_times(kept.get("managedFields"))
+
+
+def _without_times(managed: list[Object] | None) -> list[Object]:
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in managed or []]
+
+
+def _check_preconditions(call: Call, old: Object, meta: Object) -> None:
+    """uid and resourceVersion of what was sent, against what is there."""
+    kept = old["metadata"]
+    version = meta.get("resourceVersion") or ""
+    if call.resource.custom and call.verb == "update" and version in ("", "0"):
+        cause = Cause(
+            "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+        )
+        raise status.invalid(call.resource.plural, call.name, [cause], call.resource.group)
+    uid = meta.get("uid")
+    if uid and uid != kept["uid"]:
+        key = f"/registry/{call.resource.plural}/{call.path}"
+        raise status.conflict(
+            call.resource, call.name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:"
+            f" UID in precondition: {uid}, UID in object meta: {kept['uid']}",
+        )  # fmt: skip
+    if version not in ("", "0") and version != kept["resourceVersion"]:
+        if not (version.isascii() and version.isdigit()):
+            cause = Cause(
+                "FieldValueInvalid", f'Invalid value: "{version}": must be an integer', "metadata.resourceVersion"
+            )
+            raise status.invalid_object(call.resource, call.name, [cause])
+        raise status.conflict(call.resource, call.name)
+
+
+def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
+    how, body = call.writing.how, call.body
+    if how == "json":
+        return patches.json_patch(live, body)
+    if how == "merge":
+        return patches.merge_patch(live, body)
+    return patches.strategic_patch(strategy.schema, live, body)
+
+
+def _check_applied(call: Call) -> None:
+    body = call.body
+    if not call.writing.manager:
+        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        raise status.invalid("PatchOptions", "", [cause], "meta.k8s.io")
+    if not isinstance(body, dict):
+        raise status.bad_request("error decoding YAML: the applied configuration must be an object")
+    if not (body.get("kind") and body.get("apiVersion")):
+        raise status.bad_request("apply patch must include kind and apiVersion")
+    check_identity(call, {"metadata": {}, **body}, at_create=True)
+    meta = body.get("metadata") or {}
+    if not isinstance(meta, dict):
+        raise status.bad_request("metadata of the applied configuration must be an object")
+    if meta.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    name = meta.get("name") or ""
+    if name and name != call.name:
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def _nothing_to_apply_to(call: Call, uid: str | None) -> status.ApiError:
+    if call.subresource:
+        return status.not_found(call.resource, call.name)
+    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return status.conflict(call.resource, call.name, why)
