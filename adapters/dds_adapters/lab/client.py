@@ -9,11 +9,12 @@ from random import Random
 from typing import Any
 
 from dds_adapters.lab.api import status
-from dds_adapters.lab.api.kinds import Object, Resource
+from dds_adapters.lab.api.kinds import Object as Object
+from dds_adapters.lab.api.kinds import Resource
 from dds_adapters.lab.api.registry import Strategy
 from dds_adapters.lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.status import ApiError
+from dds_adapters.lab.api.status import ApiError as ApiError
 from dds_adapters.lab.api.store import DELETED
 from dds_adapters.lab.api.watches import ERROR, Notice, Watch
 from dds_adapters.lab.latency import NONE, Latency
@@ -27,8 +28,8 @@ BeforeCall = Callable[[Call], None]
 
 
 class Client:
-    """One user of one server. `resource` is a plural ("resourceclaims") or, where that is not unique, plural.group; the
-    version is the server's preferred one."""
+    """One user of one server. `resource` is a plural ("resourceclaims") or, where that is not unique, plural.group, of the
+    server's preferred version; plural.version.group names another version."""
 
     def __init__(
         self, server: ApiServer, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
@@ -137,10 +138,10 @@ class Client:
         return self.server.perform(call)
 
     def resource(self, name: str) -> Resource:
-        """The resource that a plural (or plural.group) means. ApiError 404 when the server has none."""
+        """The resource that a plural (plural.group, plural.version.group) means. ApiError 404 when the server has none."""
         found = self._resources.get(name)
         if found is None:
-            served = (each for each in self.server.registry.resources() if name in (each.plural, each.name))
+            served = (each for each in self.server.registry.resources() if name in _names(each))
             found = next(served, None)
             if found is None:
                 raise status.no_such_path()
@@ -276,6 +277,10 @@ class Mirror:
     def _tell(self, old: Object | None, new: Object | None) -> None:
         for call in self._calls:
             call(old, new)
+
+
+def _names(resource: Resource) -> tuple[str, ...]:
+    return resource.plural, resource.name, f"{resource.plural}.{resource.version}.{resource.group}"
 
 
 def _place(obj: Object) -> tuple[str, str]:

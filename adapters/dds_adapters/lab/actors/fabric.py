@@ -1,4 +1,5 @@
-"""The hardware: machines, the fabrics that reach them, the devices in each fabric's pool, and what it takes to move one.
+"""The hardware: machines, the fabrics that reach them, the devices in each fabric's pool, and what it takes to move
+one.
 
 It knows no API object. The operator orders, the vendor's driver looks at what a machine has, the publisher at what is
 free, the kubelet says which device is at work. It must never know why a device is wanted.
@@ -40,10 +41,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A device in a machine. The minor number is the lowest that was free when it came; `fixed` ones are built in."""
+    """A device in a machine. The minor number is the lowest that was free when it came (`since`, an instant); `fixed`
+    ones are built in."""
 
     device: Device
     minor: int
+    since: int
     fixed: bool = False
 
 
@@ -58,8 +61,8 @@ class Pool:
 
 @dataclass(frozen=True)
 class FabricSettings:
-    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any number;
-    further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
+    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any
+    number; further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
 
     pools: tuple[Pool, ...] = ()
     attach: Latency = field(default=Uniform(1.0, 6.0))
@@ -133,7 +136,8 @@ class Fabric:
         return tuple(self._machines.values())
 
     def free(self, fabric: str, model: str) -> int:
-        """How many devices could be attached now: not those that are on their way in, and not yet those on their way out."""
+        """How many devices could be attached now: not those that are on their way in, and not yet those on their way
+        out."""
         return len(self._free.get((fabric, model), ()))
 
     def running(self, fabric: str, model: str) -> int:
@@ -166,7 +170,8 @@ class Fabric:
         return lambda: self._pool_listeners.remove(call)
 
     def on_machine(self, call: Callable[[str], None]) -> Callable[[], None]:
-        """Be called with the node whenever what is in its machine, or its health, changes. What is returned ends that."""
+        """Be called with the node whenever what is in its machine, or its health, changes. What is returned ends
+        that."""
         self._machine_listeners.append(call)
         return lambda: self._machine_listeners.remove(call)
 
@@ -211,7 +216,8 @@ class Fabric:
     # -- orders
 
     def attach(self, node: str, model: str, done: Callable[[Answer], None]) -> int:
-        """Order one device of a model into a node's machine. `done` comes later and once, or never if nobody answers."""
+        """Order one device of a model into a node's machine. `done` comes later and once, or never if nobody
+        answers."""
         return self._order("attach", node, model, "", done)
 
     def detach(self, node: str, resource: str, done: Callable[[Answer], None]) -> int:
@@ -342,7 +348,7 @@ class Fabric:
         there = self._attached[node]
         taken = {one.minor for one in there.values()}
         minor = next(number for number in range(len(taken) + 1) if number not in taken)
-        plugged = Attached(device, minor, fixed)
+        plugged = Attached(device, minor, self._time.now(), fixed)
         there[device.resource] = plugged
         self._where[device.serial] = node
         self._machine_changed(node)
