@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from dds_adapters.lab.api import custom
 from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.granular import GranularCheck
@@ -109,6 +110,21 @@ class Registry:
             if resource.plural == plural and group in (None, resource.group):
                 return resource
         raise KeyError(plural)
+
+    def install(self, crd: Object) -> None:
+        """Serves the versions of a CustomResourceDefinition (that its strategy found nothing wrong with) from now on, or serves
+        it anew after a change."""
+        self.uninstall(crd["metadata"]["name"])
+        for resource, version in custom.resources_of(crd):
+            self._resources[resource.group, resource.version, resource.plural] = resource
+            self._strategies[resource] = custom.Custom(resource, version)
+
+    def uninstall(self, name: str) -> None:
+        """Serves the custom resource of this name (`plural.group`) no longer."""
+        for place, resource in list(self._resources.items()):
+            if resource.custom and resource.name == name:
+                del self._resources[place]
+                self._strategies.pop(resource, None)
 
     def strategy(self, resource: Resource) -> Strategy:
         """What to ask about objects of this resource."""

@@ -13,11 +13,15 @@ from dds_adapters.lab.api.kinds import Object, Resource
 from dds_adapters.lab.api.packed import kind_node
 from dds_adapters.lab.api.rules import meta
 from dds_adapters.lab.api.status import Cause
-
-KEPT = ("uid", "creationTimestamp")
-"""Metadata that no update changes, whatever the writer says."""
-SERVERS = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
-"""Metadata that no creator sets."""
+from dds_adapters.lab.api.writes import (
+    SERVERS,
+    carried_metadata,
+    differs,
+    handled,
+    raised_generation,
+    versioned,
+    with_status,
+)
 
 
 class BuiltIn:
@@ -50,25 +54,13 @@ class BuiltIn:
         try:
             return decoding.decoded(self.schema, body, live)
         except decoding.Mismatch as problem:
-            raise status.bad_request(f"{self._handled} {problem}") from None
-
-    @property
-    def _handled(self) -> str:
-        kind, version = self.resource.kind, self.resource.version
-        return f'{kind} in version "{version}" cannot be handled as a {kind}:'
+            raise status.bad_request(f"{handled(self.resource)} {problem}") from None
 
     def to_storage(self, obj: Object) -> Object:
-        return self._versioned(obj, self.resource.storage_version or self.resource.version)
+        return versioned(obj, self.resource, self.resource.storage_version or self.resource.version)
 
     def from_storage(self, obj: Object) -> Object:
-        return self._versioned(obj, self.resource.version)
-
-    def _versioned(self, obj: Object, version: str) -> Object:
-        group = self.resource.group
-        name = f"{group}/{version}" if group else version
-        if obj.get("apiVersion") == name and obj.get("kind") == self.resource.kind:
-            return obj
-        return {**obj, "apiVersion": name, "kind": self.resource.kind}
+        return versioned(obj, self.resource, self.resource.version)
 
     # -- what a write makes of it ----------------------------------------------------------------------------
 
@@ -76,7 +68,7 @@ class BuiltIn:
         """With defaults, without a status (where it has a subresource), generation and fields of gates that are off."""
         made = self.to_storage(obj)
         if self._has_status:
-            made = self._with_status(made, self.first_status(made))
+            made = with_status(made, self.first_status(made))
         given = made.get("metadata") or {}
         metadata = {key: value for key, value in given.items() if key not in SERVERS}
         if self.counted:
@@ -88,52 +80,19 @@ class BuiltIn:
         """With what this write may not change taken from `old`."""
         made = self.to_storage(new)
         if subresource == "status":
-            made = self._with_status({**old, "metadata": made["metadata"]}, made.get("status"))
+            made = with_status({**old, "metadata": made["metadata"]}, made.get("status"))
         else:
             if self._has_status:
-                made = self._with_status(made, old.get("status"))
+                made = with_status(made, old.get("status"))
             made = self.defaulted(made, old)
-        made["metadata"] = self._metadata(new["metadata"], old["metadata"], subresource)
+        of_status = subresource == "status" and not self.labels_by_status
+        made = {**made, "metadata": carried_metadata(new["metadata"], old["metadata"], of_status)}
         if self._dropped:
             made = gated.without(made, old, self._dropped)
         made = self.prepared(made, old, subresource)
-        if self.counted and subresource != "status" and self._differs(made, old):
-            generation = old["metadata"].get("generation", 0) + 1
-            made = {**made, "metadata": {**made["metadata"], "generation": generation}}
+        if self.counted and subresource != "status" and differs(made, old):
+            return raised_generation(made, old)
         return made
-
-    def _with_status(self, obj: Object, value: Any) -> Object:
-        made = dict(obj)
-        if value is None:
-            made.pop("status", None)
-        else:
-            made["status"] = value
-        return made
-
-    def _metadata(self, new: Object, old: Object, subresource: str) -> Object:
-        if new is old:
-            return old
-        if subresource == "status" and not self.labels_by_status:
-            made = dict(old)
-            for key in ("managedFields", "resourceVersion"):
-                if key in new:
-                    made[key] = new[key]
-                else:
-                    made.pop(key, None)
-            return made
-        made = {key: value for key, value in new.items() if key not in ("generation", "selfLink")}
-        for key in KEPT:
-            if key in old:
-                made[key] = old[key]
-        for key in SERVERS:
-            if key in old:
-                made[key] = old[key]
-        return made
-
-    @staticmethod
-    def _differs(new: Object, old: Object) -> bool:
-        keys = {*new, *old} - {"metadata", "status", "apiVersion", "kind"}
-        return any(new.get(key) is not old.get(key) and new.get(key) != old.get(key) for key in keys)
 
     # -- what a kind says of itself ---------------------------------------------------------------------------
 
