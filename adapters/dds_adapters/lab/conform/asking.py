@@ -1,0 +1,112 @@
+"""Put the questions one after the other and collect what differs. Knows the server by its answers alone."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dds_adapters.lab.conform.comparing import Difference, Side, differences, timing, wording
+from dds_adapters.lab.conform.differences import KNOWN, Known, known
+from dds_adapters.lab.conform.questions import Question
+from dds_adapters.lab.conform.transport import Answer, Ask, Transport
+
+_REFERENCE = re.compile(r"\{\{(rv|listrv):([^}]*)\}\}")
+
+
+@dataclass
+class Report:
+    """What came of it. `unknown` is what must not be; `explained` is in the list of known differences; `wordings` are
+    messages in other words, for information."""
+
+    asked: list[str] = field(default_factory=list)
+    unknown: list[Difference] = field(default_factory=list)
+    explained: list[tuple[Difference, Known]] = field(default_factory=list)
+    wordings: list[Difference] = field(default_factory=list)
+
+    @property
+    def as_recorded(self) -> bool:
+        """Whether every answer was the recorded one, but for known differences."""
+        return not self.unknown
+
+    @property
+    def outlived(self) -> list[str]:
+        """Places of the list of known differences that showed no difference, though their question was asked."""
+        shown = {(difference.question, difference.path) for difference, _ in self.explained}
+        return [
+            f"{entry.question}: {place}"
+            for entry in KNOWN
+            for place in entry.places
+            if entry.question in self.asked and (entry.question, place) not in shown
+        ]
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        told = [f"{len(self.asked)} questions, {len(self.asked) - len(self._other)} answered as recorded"]
+        told += [f"differs: {each}" for each in self.unknown]
+        told += [f"known: {each.question}: {each.path}: {why.reason}" for each, why in self.explained]
+        if self.wordings:
+            told.append(f"in other words: {', '.join(dict.fromkeys(each.question for each in self.wordings))}")
+        return told
+
+    @property
+    def _other(self) -> set[str]:
+        return {each.question for each in (*self.unknown, *(known for known, _ in self.explained))}
+
+
+def run(transport: Transport, questions: Iterable[Question], tell: Callable[[Question], None] | None = None) -> Report:
+    """Ask all in order. Raises CouldNotAsk when there is no answer. `tell` hears of each question before it is asked."""
+    report = Report()
+    recorded, found = Side(), Side()
+    versions: dict[str, str] = {}
+    for question in questions:
+        if tell is not None:
+            tell(question)
+        answer = _asked(transport, question, versions)
+        report.asked.append(question.id)
+        _remember(versions, question.ask, answer)
+        here = differences(question.id, recorded.plain(question.answer), found.plain(answer))
+        here += timing(question.id, question.answer, answer)
+        for each in here:
+            reason = known(each)
+            if reason is None:
+                report.unknown.append(each)
+            else:
+                report.explained.append((each, reason))
+        report.wordings += wording(question.id, question.answer, answer)
+    return report
+
+
+def _asked(transport: Transport, question: Question, versions: Mapping[str, str]) -> Answer:
+    ask = replace(
+        question.ask,
+        params=_filled(question.ask.params, transport, versions),
+        body=_filled(question.ask.body, transport, versions),
+    )
+    return transport.watch(ask, question.during) if question.watches else transport.ask(ask)
+
+
+def _filled(value: Any, transport: Transport, versions: Mapping[str, str]) -> Any:
+    """The value with `{{rv:PATH}}` and `{{listrv:PATH}}` replaced by versions."""
+    if isinstance(value, Mapping):
+        return {key: _filled(each, transport, versions) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, transport, versions) for each in value]
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: _version(match[1], match[2], transport, versions), value)
+    return value
+
+
+def _version(which: str, path: str, transport: Transport, versions: Mapping[str, str]) -> str:
+    if which == "rv" and path in versions:
+        return versions[path]
+    body = transport.ask(Ask("GET", path)).body
+    version = body.get("metadata", {}).get("resourceVersion") if isinstance(body, dict) else None
+    return str(version)
+
+
+def _remember(versions: dict[str, str], ask: Ask, answer: Answer) -> None:
+    """The version last seen of each object, by its path."""
+    metadata = answer.body.get("metadata") if isinstance(answer.body, dict) else None
+    if isinstance(metadata, dict) and "name" in metadata and "resourceVersion" in metadata:
+        path = f"{ask.path}/{metadata['name']}" if ask.method == "POST" else ask.path.removesuffix("/status")
+        versions[path] = metadata["resourceVersion"]

@@ -1,0 +1,10 @@
+"""The lab's API server over HTTP: real sockets, TLS, kubeconfigs. It knows HTTP and nothing of what is asked.
+
+`Face` serves on a running asyncio loop; `serving` does so in a thread of its own, for tests.
+"""
+
+from dds_adapters.lab.face.credentials import Credentials
+from dds_adapters.lab.face.kubeconfig import write_kubeconfig
+from dds_adapters.lab.face.serving import Exposed, Face, Served, serving
+
+__all__ = ["Credentials", "Exposed", "Face", "Served", "serving", "write_kubeconfig"]
