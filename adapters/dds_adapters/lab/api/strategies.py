@@ -9,7 +9,7 @@ from dds_adapters.lab.api import decoding, gated, names, status
 from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.granular import GranularCheck
-from dds_adapters.lab.api.kinds import Object, Resource
+from dds_adapters.lab.api.kinds import RBAC, Object, Resource
 from dds_adapters.lab.api.packed import kind_node
 from dds_adapters.lab.api.rules import meta
 from dds_adapters.lab.api.status import Cause
@@ -45,6 +45,8 @@ class BuiltIn:
         self.empty: Object = decoding.decoded(self.schema, {})[0]
         self._has_status = "status" in resource.subresources
         self._dropped = gated.dropped(resource.key, gates)
+        if resource.group == RBAC:
+            self.name_check = names.path_segment
 
     # -- what comes in ---------------------------------------------------------------------------------------
 
