@@ -39,6 +39,7 @@ class Connection(asyncio.Protocol):
         self._chunked = True
         self._closing = False
         self._paused = False
+        self._head_only = False
         self.active_at = self._loop.time()
         self._begin()
 
@@ -144,11 +145,12 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Request, keep: bool) -> None:
         self._keep = keep and not self._closing and not self._face.stopping
         self._busy = True
+        self._head_only = request.method == "HEAD"
         self._face.answer(self, request)
 
-    def reply(self, response: Response, head: bool = False) -> None:
+    def reply(self, response: Response) -> None:
         """Send an answer that is all there; the next request may come."""
-        self._send(messages.whole(response, keep=self._keep, head=head))
+        self._send(messages.whole(response, keep=self._keep, head=self._head_only))
         self._done()
 
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
@@ -182,12 +184,13 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def cut(self, rest: bytes = b"") -> None:
-        """Send what may be half a line, and end the connection without ending the answer."""
-        if self._transport is not None:
-            if rest:
-                self._transport.write(rest)
-            self._closing = True
-            self._transport.close()
+        """Send the beginning of a line, or nothing, and end the connection without ending the answer."""
+        if self._delivery is not None:
+            self._delivery.drop()
+            self._delivery = None
+        if rest:
+            self._send(b"%x\r\n%b" % (2 * len(rest), rest) if self._chunked else rest)
+        self._close()
 
     # -- ends ----------------------------------------------------------------------------------------------------
 

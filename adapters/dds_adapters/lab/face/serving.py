@@ -18,10 +18,13 @@ import msgspec
 from dds_adapters.lab.api import status
 from dds_adapters.lab.api.requests import Request, Response
 from dds_adapters.lab.api.server import ApiServer
+from dds_adapters.lab.api.watches import Stream
 from dds_adapters.lab.face.connection import Connection
 from dds_adapters.lab.face.credentials import Credentials
+from dds_adapters.lab.face.faulty import deliver, effects_of, refusal
 from dds_adapters.lab.face.kubeconfig import write_kubeconfig
 from dds_adapters.lab.face.tls import Identity, identity
+from dds_adapters.lab.faults.wire import NOTHING, FaultPlan
 from dds_adapters.lab.time import RealTime, Time
 from dds_core.errors import InputError
 
@@ -41,11 +44,14 @@ class Exposed(InputError):
 class Face:
     """HTTP over one API server, on a running loop."""
 
-    def __init__(self, server: ApiServer, time: Time, credentials: Credentials) -> None:
-        """Registers the credentials with the server."""
+    def __init__(
+        self, server: ApiServer, time: Time, credentials: Credentials, faults: FaultPlan | None = None
+    ) -> None:
+        """Registers the credentials with the server. `faults` strike those who come through this face."""
         self.server = server
         self.time = time
         self.credentials = credentials
+        self.faults = faults
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()
         self.stopping = False
@@ -104,15 +110,21 @@ class Face:
 
     def answer(self, connection: Connection, request: Request) -> None:
         """Let the server answer; whatever goes wrong inside it becomes a Status 500."""
-        try:
-            outcome = self.server.respond(request)
-        except Exception:
-            LOG.exception("the API server failed at %s %s", request.method, request.path)
-            outcome = _broken()
-        if isinstance(outcome, Response):
-            connection.reply(outcome, request.method == "HEAD")
+        effects = effects_of(self.faults, self.server.access, request) if self.faults is not None else NOTHING
+        outcome = refusal(effects.refused.error()) if effects.refused is not None else self._respond(request)
+        if effects is not NOTHING and self.faults is not None:
+            deliver(outcome, effects, connection, self.faults, self.server.clock.now, self.time)
+        elif isinstance(outcome, Response):
+            connection.reply(outcome)
         else:
             connection.stream(outcome.code, outcome.headers, outcome)
+
+    def _respond(self, request: Request) -> Response | Stream:
+        try:
+            return self.server.respond(request)
+        except Exception:
+            LOG.exception("the API server failed at %s %s", request.method, request.path)
+            return _broken()
 
     def gone(self, connection: Connection) -> None:
         """A connection has ended."""
@@ -159,7 +171,13 @@ class Served:
 
 @contextmanager
 def serving(
-    server: ApiServer, credentials: Credentials | None = None, *, tls: bool = True, host: str = LOOPBACK, port: int = 0
+    server: ApiServer,
+    credentials: Credentials | None = None,
+    *,
+    tls: bool = True,
+    host: str = LOOPBACK,
+    port: int = 0,
+    faults: FaultPlan | None = None,
 ) -> Iterator[Served]:
     """Serve in a thread of its own, on real time, until the block ends."""
     ready: Future[Face] = Future()
@@ -170,7 +188,7 @@ def serving(
         over = asyncio.Event()
         stop.append(lambda: loop.call_soon_threadsafe(over.set))
         try:
-            face = Face(server, RealTime(loop, lambda: wall.time_ns() // 1000, 0), credentials or Credentials())
+            face = Face(server, RealTime(loop, lambda: wall.time_ns() // 1000, 0), credentials or Credentials(), faults)
             await face.listen(host, port, tls)
         except BaseException as error:
             ready.set_exception(error)
