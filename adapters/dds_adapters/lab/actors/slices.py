@@ -15,7 +15,7 @@ RETRY = 1.0
 
 
 @dataclass(frozen=True)
-class Pool:
+class SlicePool:
     """A pool as it should be: `place` is what its slices' specs say of nodes, `names` and `devices` are one each a
     slice."""
 
@@ -39,7 +39,7 @@ class SliceWriter:
         self._mine = mine
         self._always_next = always_next
         self._live: dict[str, dict[str, Object]] = {}  # pool → slice name → slice
-        self._wanted: dict[str, Pool] = {}
+        self._wanted: dict[str, SlicePool] = {}
         self._asked: dict[str, tuple[int, list[Object]]] = {}  # slice name → its version after our write, what we wrote
         self._retries: dict[str, Timer] = {}
 
@@ -60,7 +60,7 @@ class SliceWriter:
         """The pools that have slices now or should have."""
         return tuple(dict.fromkeys((*self._live, *self._wanted)))
 
-    def publish(self, pool: Pool) -> None:
+    def publish(self, pool: SlicePool) -> None:
         """The pool shall be so."""
         self._wanted[pool.name] = pool
         self._settle(pool.name)
@@ -133,7 +133,7 @@ class SliceWriter:
                 live[one] = self._client.update("resourceslices", {**live[one], "spec": spec})
             self._asked[one] = (_version(live[one]), devices[one])
 
-    def _same(self, live: Object, wanted: Pool, devices: list[Object]) -> bool:
+    def _same(self, live: Object, wanted: SlicePool, devices: list[Object]) -> bool:
         """Whether a slice is as wanted. A server that dropped or rewrote something of what we wrote is not asked
         again."""
         version, asked = self._asked.get(live["metadata"]["name"], (0, []))
@@ -158,7 +158,7 @@ class SliceWriter:
         live.pop(name, None)
         self._asked.pop(name, None)
 
-    def _spec(self, pool: Pool, generation: int, devices: list[Object]) -> Object:
+    def _spec(self, pool: SlicePool, generation: int, devices: list[Object]) -> Object:
         return {
             "driver": self._driver,
             "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": len(pool.names)},

@@ -12,7 +12,7 @@ from random import Random
 from typing import Literal
 
 from dds_adapters.lab.actors.fabric import Attached, Fabric
-from dds_adapters.lab.actors.slices import Pool, SliceWriter
+from dds_adapters.lab.actors.slices import SlicePool, SliceWriter
 from dds_adapters.lab.client import Client, Object
 from dds_adapters.lab.latency import Fixed, Latency, Uniform
 from dds_adapters.lab.time import Time, Timer
@@ -149,7 +149,7 @@ class VendorDriver:
         self._devices[node] = {name: one.device.serial for name, one in zip(names, found, strict=True)}
         devices = [self._described(name, one) for name, one in zip(names, found, strict=True)]
         name = f"{node}-{self._settings.driver.replace('.', '-')}"
-        self._slices.publish(Pool(node, {"nodeName": node}, (name,), (devices,), [self._owners[node]]))
+        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (devices,), [self._owners[node]]))
 
     def _bound(self, one: Attached) -> bool:
         return self._time.now() - one.since >= self._settings.binding * 1_000_000
@@ -238,4 +238,4 @@ class NodeDevices:
     def _publish(self, node: str, uid: str) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
         name = f"{node}-{self._settings.suffix}"
-        self._slices.publish(Pool(node, {"nodeName": node}, (name,), (list(self._settings.devices),), [owner]))
+        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (list(self._settings.devices),), [owner]))

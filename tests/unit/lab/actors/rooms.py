@@ -1,0 +1,153 @@
+"""An API server on virtual time, for the actors that a test puts into it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.server import ApiServer
+from dds_adapters.lab.client import Client, Object
+from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_adapters.lab.time import VirtualTime
+
+START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
+SECOND = 1_000_000
+A100, H100 = "A100 40G", "H100 80G"
+GPU = "gpu.nvidia.com"
+
+
+class Actor(Protocol):
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+AnyActor = TypeVar("AnyActor", bound=Actor)
+
+
+class Room:
+    """The server, its clock, and a user who may do all. Every change of what is watched is written down."""
+
+    def __init__(self, *, seed: int = 1, version: str = "1.36", served: dict[str, bool] | None = None) -> None:
+        self.time = VirtualTime(seed, START)
+        gates = Gates.for_version(version, runtime_config=served)
+        self.server = ApiServer(gates=gates, now=self.time.now, random=self.time.random("server"))
+        self.user = self.client("test")
+        for crd in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
+            self.user.create("customresourcedefinitions", crd)
+        if self.user.find("namespaces", "default") is None:
+            self.user.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+        self.running: list[Actor] = []
+
+    def client(self, user: str) -> Client:
+        return Client(self.server, self.time, user)
+
+    def start(self, actor: AnyActor) -> AnyActor:
+        actor.start()
+        self.running.append(actor)
+        return actor
+
+    def run(self, seconds: float) -> None:
+        self.time.run(self.time.now() + round(seconds * SECOND))
+
+    def story(self, resource: str, *path: str) -> list[tuple[str, Any]]:
+        """From now on: each new value at a path of the resource's objects, with the object's name, as a list that grows."""
+        told: list[tuple[str, Any]] = []
+        last: dict[str, Any] = {}
+
+        def note(old: Object | None, new: Object | None) -> None:
+            obj = new or old
+            assert obj is not None
+            name = obj["metadata"]["name"]
+            value = "gone" if new is None else at(new, *path)
+            if last.get(name, "") != value:
+                last[name] = value
+                told.append((name, value))
+
+        self.user.mirror(resource).on_change(note)
+        return told
+
+    # -- things to have
+
+    def node(self, name: str, **labels: str) -> Object:
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
+        node = self.user.create("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        status = {
+            "capacity": {"cpu": "64", "memory": "512Gi", "pods": "250"},
+            "allocatable": {"cpu": "64", "memory": "512Gi", "pods": "250"},
+        }
+        return self.user.update("nodes", {**node, "status": status}, subresource="status")
+
+    def request(self, name: str = "wanted", node: str = "node0", size: int = 1, model: str = A100, **more: Any) -> Object:
+        wanted = {"type": "gpu", "model": model, "size": size, **({"target_node": node} if node else {}), **more}
+        return self.user.create(
+            "composabilityrequests",
+            {
+                "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
+                "kind": "ComposabilityRequest",
+                "metadata": {"name": name},
+                "spec": {"resource": wanted},
+            },
+        )
+
+    def resize(self, name: str, size: int) -> None:
+        self.user.patch("composabilityrequests", name, {"spec": {"resource": {"size": size}}})
+
+    def pod(self, name: str, *, claims: list[Object] | None = None, node: str = "", **more: Any) -> Object:
+        spec: Object = {"containers": [{"name": "c", "image": "pause"}], "restartPolicy": "Never", **more}
+        if claims:
+            spec["resourceClaims"] = claims
+        pod = self.user.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, "default")
+        if node:
+            self.user.bind(name, "default", node)
+            pod = self.user.get("pods", name, "default")
+        return pod
+
+    def claim(self, name: str, *, count: int = 1, device_class: str = "gpus") -> Object:
+        exactly = {"deviceClassName": device_class, "count": count}
+        spec = {"devices": {"requests": [{"name": "r0", "exactly": exactly}]}}
+        return self.user.create(
+            "resourceclaims",
+            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec},
+            "default",
+        )
+
+    def allocate(self, claim: str, pod: str, node: str, *devices: tuple[str, str], conditions: bool = False) -> Object:
+        """Do what the scheduler does; `devices` are (pool, name)."""
+        found = self.user.get("resourceclaims", claim, "default")
+        finalizers = ["resource.kubernetes.io/delete-protection"]
+        found = self.user.update("resourceclaims", {**found, "metadata": {**found["metadata"], "finalizers": finalizers}})
+        waits = (
+            {"bindingConditions": ["FabricDeviceReady"], "bindingFailureConditions": ["FabricDeviceReschedule", "FabricDeviceFailed"]}
+            if conditions
+            else {}
+        )
+        results = [{"request": "r0", "driver": GPU, "pool": pool, "device": name, **waits} for pool, name in devices]
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        uid = self.user.get("pods", pod, "default")["metadata"]["uid"]
+        status = {
+            "allocation": {
+                "devices": {"results": results},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            },
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": uid}],
+        }
+        return self.user.update("resourceclaims", {**found, "status": status}, subresource="status")
+
+    def state(self, resource: str, name: str, namespace: str = "") -> Object:
+        found: Object = self.user.get(resource, name, namespace).get("status") or {}
+        return found
+
+    def devices(self, slice_name: str) -> list[str]:
+        """The names of the devices in a slice."""
+        return [one["name"] for one in self.user.get("resourceslices", slice_name)["spec"].get("devices") or ()]
+
+
+def at(obj: Object, *path: str) -> Any:
+    """What is at a path of an object, None when there is nothing."""
+    found: Any = obj
+    for part in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(part)
+    return found
