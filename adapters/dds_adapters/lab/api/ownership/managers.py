@@ -1,6 +1,8 @@
 """metadata.managedFields: one entry for each (manager, operation, version, subresource), in the order of a real server."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from dds_adapters.lab.api.kinds import Object
@@ -132,11 +134,16 @@ def applied(
         same = result is start or result == start
         time = now_text if not same else (previous or {}).get("time", "")
         kept.append(_entry(manager, "Apply", api_version, time, own, subresource))
-    entries = _ordered(kept)
-    metadata = result.get("metadata") or {}
-    if entries == (metadata.get("managedFields") or []):
+    return _with_entries(result, _ordered(kept), live)
+
+
+def _with_entries(result: Object, entries: list[Entry], live: Object | None) -> Object:
+    if entries == _list(result):
         return live if live is not None and result == live else result
-    return {**result, "metadata": {**metadata, "managedFields": entries}}
+    metadata = {name: value for name, value in (result.get("metadata") or {}).items() if name != "managedFields"}
+    if entries:
+        metadata["managedFields"] = entries
+    return {**result, "metadata": metadata}
 
 
 def _check_head(patch: Object, api_version: str) -> None:
@@ -212,8 +219,7 @@ def _changes(schema: Node, old: Object | None, new: Object, left_out: frozenset[
     start: Object = old or {}
     taken, gone = map_differences(schema, start, new, left_out | _TYPE_META | {"metadata"})
     if "metadata" not in left_out:
-        node = schema.fields.get("metadata", _METADATA)
-        more, less = map_differences(node, start.get("metadata"), new.get("metadata"), _UNOWNED)
+        more, less = map_differences(_metadata(schema), start.get("metadata"), new.get("metadata"), _UNOWNED)
         if more:
             taken = dict(sorted({**taken, "f:metadata": more}.items()))
         if less:
@@ -221,11 +227,18 @@ def _changes(schema: Node, old: Object | None, new: Object, left_out: frozenset[
     return taken, gone
 
 
+def _metadata(schema: Node) -> Node:
+    node = schema.fields.get("metadata")
+    return node if node is not None and node.fields else _METADATA
+
+
+@lru_cache(maxsize=256)
 def _rooted(schema: Node) -> Node:
     """The schema with type and metadata described."""
-    if "metadata" in schema.fields:
+    if _metadata(schema) is not _METADATA:
         return schema
-    return Node("object", {**schema.fields, "metadata": _METADATA, "apiVersion": _TEXT, "kind": _TEXT})
+    fields = {**schema.fields, "metadata": _METADATA, "apiVersion": _TEXT, "kind": _TEXT}
+    return replace(schema, fields=fields)
 
 
 def _reset(subresource: str, given: Iterable[str] | None) -> frozenset[str]:
