@@ -27,7 +27,8 @@ _QUOTE = r"(?:\\*[\"'])"
 _QUOTED_VALUE = (  # plain, with escapes inside; or with the quotes themselves escaped, as in JSON within JSON
     r"(?P<q>[\"'])(?:(?!(?P=q))[^\\]|\\.)*(?:(?P=q)|\\?\Z)|(?P<b>\\+)(?P<e>[\"']).*?(?:(?<!\\)(?P=b)(?P=e)|\Z)"
 )
-_BARE_VALUE = r"[^\s&\"'<>]+"
+_DONE = r"\[removed\][\])}.,;:\\]*(?![^\s&\"'<>])"  # removed before: a text that is scrubbed twice is scrubbed once
+_BARE_VALUE = rf"(?!{_DONE})[^\s&\"'<>]+"
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), replacement)

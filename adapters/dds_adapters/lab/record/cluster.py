@@ -1,0 +1,157 @@
+"""A recording of a real cluster: every resource listed once in order, then followed side by side, into one file.
+
+Only what `allowed` lets through is written, unless everything was asked for by name. It never asks for Secrets, changes
+nothing in the cluster, and leaves a whole file behind however it ends.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple
+
+from dds_adapters.lab.record.allowed import Allowed
+from dds_adapters.lab.record.asking import VERSIONS, Cluster, Refused
+from dds_adapters.lab.record.watching import Followed
+from dds_adapters.lab.recorded import RecordingFile
+from dds_core.errors import InputError
+
+RESOURCES = tuple(VERSIONS)
+_QUEUE = 10_000
+_FLUSH_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
+
+
+class _Came(NamedTuple):
+    at: int
+    resource: str
+    type: str
+    raw: bytes
+
+
+@dataclass
+class Recorded:
+    """What was written: events by resource, resources that are not served, and those that may not be read."""
+
+    events: Counter[str] = field(default_factory=Counter)
+    not_served: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def record(
+    cluster: Cluster,
+    file: RecordingFile,
+    *,
+    resources: Sequence[str] = RESOURCES,
+    raw: bool = False,
+    seconds: float | None = None,
+    stop: threading.Event,
+    note: Callable[[str], None],
+) -> Recorded:
+    """Record until `stop` is set or `seconds` have passed. `note` is told what went wrong on the way.
+
+    Raises InputError when nothing can be read, Unreachable when the server does not answer at first, FileError.
+    """
+    return _Recorder(cluster, file, raw, stop, note).run(resources, seconds)
+
+
+class _Recorder:
+    def __init__(
+        self, cluster: Cluster, file: RecordingFile, raw: bool, stop: threading.Event, note: Callable[[str], None]
+    ) -> None:
+        self._cluster = cluster
+        self._file = file
+        self._allowed = {} if raw else {resource: Allowed(resource) for resource in RESOURCES}
+        self._stop = stop
+        self._note = note
+        self._came: queue.Queue[_Came] = queue.Queue(_QUEUE)
+        self._order = threading.Lock()
+        self._recorded = Recorded()
+
+    def run(self, resources: Sequence[str], seconds: float | None) -> Recorded:
+        until = time.monotonic() + seconds if seconds is not None else None
+        followed = [one for one in RESOURCES if one in resources]
+        started = [one for one in (self._first(resource) for resource in followed) if one is not None]
+        if not started:
+            raise InputError(
+                "nothing can be read", where=self._cluster.where, fix="let this user get, list and watch the resources"
+            )
+        threads = [threading.Thread(target=one.follow, name=one.resource, daemon=True) for one in started]
+        try:
+            for thread in threads:
+                thread.start()
+            self._write(until)
+        finally:
+            for one in started:
+                one.stop()
+            self._await(threads)
+        return self._recorded
+
+    def _await(self, threads: list[threading.Thread]) -> None:
+        """Let the threads end, and take what they still hold."""
+        patience = time.monotonic() + _PATIENCE_SECONDS
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < patience:
+            self._drain()
+            threads[0].join(0.02)
+            threads = [thread for thread in threads if thread.is_alive()] or threads[:1]
+        self._drain()
+
+    def _first(self, resource: str) -> Followed | None:
+        """List a resource into the file; None when it cannot be followed."""
+        one = Followed(self._cluster, resource, self._teller(resource), self._note, Random())
+        try:
+            served = one.first()
+        except Refused as error:
+            if error.code != 403:
+                raise
+            self._recorded.refused.append(resource)
+            return None
+        finally:
+            self._drain()
+        if not served:
+            self._recorded.not_served.append(resource)
+            return None
+        return one
+
+    def _teller(self, resource: str) -> Callable[[str, bytes], None]:
+        def tell(type: str, raw: bytes) -> None:
+            if self._came.full() and threading.current_thread() is threading.main_thread():
+                self._drain()
+            with self._order:  # so that instants never go back in the file
+                came = _Came(time.time_ns() // 1000, resource, type, raw)
+                self._came.put(came)
+
+        return tell
+
+    def _write(self, until: float | None) -> None:
+        flushed = time.monotonic()
+        while not self._stop.is_set():
+            now = time.monotonic()
+            if until is not None and now >= until:
+                return
+            with suppress(queue.Empty):
+                self._take(self._came.get(timeout=min(0.2, until - now) if until is not None else 0.2))
+            if now - flushed > _FLUSH_SECONDS:
+                self._file.flush()
+                flushed = now
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                self._take(self._came.get_nowait())
+            except queue.Empty:
+                return
+
+    def _take(self, came: _Came) -> None:
+        raw: bytes | None = came.raw
+        if self._allowed:
+            raw = self._allowed[came.resource].kept(came.type, came.raw) if came.type != "BOOKMARK" else None
+        if raw is not None:
+            self._file.write(came.at, came.resource, came.type, raw)
+            self._recorded.events[came.resource] += 1

@@ -1,0 +1,99 @@
+"""The file form of a recording: JSON lines {"ts", "resource", "type", "object"}, gzipped when the name says so.
+
+The same events give the same bytes. A file is usable at any time up to what was flushed last. Nothing here chooses what
+is recorded.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import IO
+
+import msgspec
+
+from dds_core.errors import FileError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BUFFER = 1 << 16
+
+
+class Line(msgspec.Struct):
+    """One event. `object` is the JSON of the object as it is to stand there."""
+
+    ts: str
+    resource: str
+    type: str
+    object: msgspec.Raw
+
+
+def timestamp(at: int) -> str:
+    """An instant (microseconds since 1970-01-01 UTC) as recordings have it."""
+    return f"{(_EPOCH + timedelta(microseconds=at)).strftime('%Y-%m-%dT%H:%M:%S.%f')}Z"
+
+
+class RecordingFile:
+    """A recording that is being written; a context manager. Readable by its owner alone, for it tells about a cluster."""
+
+    def __init__(self, path: str, *, replace: bool = False) -> None:
+        """Raises FileError, also when the file is there already and must not be replaced."""
+        self.path = path
+        self.events = 0
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
+            self._raw: IO[bytes] = os.fdopen(os.open(path, flags, 0o600), "wb", buffering=_BUFFER)
+        except FileExistsError:
+            raise FileError("it is there already", where=path, fix="choose another name or remove it") from None
+        except OSError as error:
+            raise _file_error(error, path) from None
+        self._packed = gzip.GzipFile("", "wb", 6, self._raw, mtime=0) if path.endswith(".gz") else None
+        self._lines = io.BufferedWriter(self._packed, _BUFFER) if self._packed is not None else self._raw
+        self._encode = msgspec.json.Encoder().encode
+
+    def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
+        """Add an event; `at` in microseconds since 1970-01-01 UTC. Raises FileError."""
+        try:
+            self._lines.write(self._encode(Line(timestamp(at), resource, type, msgspec.Raw(obj))) + b"\n")
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+        self.events += 1
+
+    def flush(self) -> None:
+        """Make everything so far readable for others. Raises FileError."""
+        try:
+            self._lines.flush()
+            if self._packed is not None:
+                self._packed.flush()
+            self._raw.flush()
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+
+    def close(self) -> None:
+        """Finish the file. Raises FileError."""
+        try:
+            try:
+                self._lines.close()
+                if self._packed is not None:
+                    self._packed.close()
+            finally:
+                self._raw.close()
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+
+    def __enter__(self) -> RecordingFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _file_error(error: OSError, path: str) -> FileError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    fix = "make room, then run the command again" if full else "check path and permissions"
+    return FileError(error.strerror or str(error), where=path, fix=fix)
