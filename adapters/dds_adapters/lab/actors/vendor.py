@@ -39,8 +39,8 @@ class DeviceModel:
 class VendorSettings:
     """`start`: seconds from a restart to the published slice. `binding`: seconds after its attach in which a device is
     still being bound, so that a plugin that starts meanwhile misses it (issue 1008). `hot_plug`: restarts by itself
-    when devices come or go. `names`: `gpu-<minor>`, or by position among what is there. `always_next`: every change is
-    a new generation."""
+    when devices come or go. `names` are numbers: the device's minor, its position among what is there, or one of its
+    own that no other device of the node ever gets. `always_next`: every change is a new generation."""
 
     models: tuple[DeviceModel, ...] = ()
     driver: str = "gpu.nvidia.com"
@@ -50,7 +50,7 @@ class VendorSettings:
     first_start: Latency = field(default=Fixed(0.02))
     binding: float = 0.0
     hot_plug: bool = False
-    names: Literal["minor", "position"] = "minor"
+    names: Literal["minor", "position", "own"] = "minor"
     always_next: bool = False
 
 
@@ -65,6 +65,7 @@ class VendorDriver:
         self._random: Random = time.random(f"vendor/{settings.driver}")
         self._facts = {one.model: one for one in settings.models}
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
+        self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._owners: dict[str, Object] = {}
         self._starting: dict[str, Timer] = {}
         self._started: dict[str, int] = {}
@@ -145,11 +146,19 @@ class VendorDriver:
         self._starting.pop(node, None)
         self._started[node] = self._time.now()
         found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
-        names = [f"gpu-{place if self._settings.names == 'position' else one.minor}" for place, one in enumerate(found)]
+        names = [f"gpu-{self._number(node, place, one)}" for place, one in enumerate(found)]
         self._devices[node] = {name: one.device.serial for name, one in zip(names, found, strict=True)}
         devices = [self._described(name, one) for name, one in zip(names, found, strict=True)]
         name = f"{node}-{self._settings.driver.replace('.', '-')}"
         self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (devices,), [self._owners[node]]))
+
+    def _number(self, node: str, position: int, one: Attached) -> int:
+        if self._settings.names == "position":
+            return position
+        if self._settings.names == "minor":
+            return one.minor
+        numbers = self._numbers.setdefault(node, {})
+        return numbers.setdefault(one.device.serial, len(numbers))
 
     def _bound(self, one: Attached) -> bool:
         return self._time.now() - one.since >= self._settings.binding * 1_000_000

@@ -20,6 +20,7 @@ class Operator:
     def __init__(
         self, client: Client, time: Time, settings: OperatorSettings, fabric: Fabric, plugins: Plugins
     ) -> None:
+        self._settings = settings
         self._fabric = fabric
         self._view = View(client)
         self._requests = Requests(client, time, settings, self._view)
@@ -55,8 +56,9 @@ class Operator:
             self._syncer.resource_gone(old["spec"].get("target_node", ""))
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
-        self._requests.node_changed(old, new)
-        self._resources.node_changed(old, new)
+        if self._settings.deletes_with_node:
+            self._requests.node_changed(old, new)
+            self._resources.node_changed(old, new)
 
     def _machine_changed(self, node: str) -> None:
         self._resources.machine_changed(node)

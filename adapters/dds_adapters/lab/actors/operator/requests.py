@@ -83,7 +83,8 @@ class Requests:
     def _step(self, request: Object) -> None:
         name, metadata = request["metadata"]["name"], request["metadata"]
         target = request["spec"]["resource"].get("target_node", "")
-        if target and self._view.nodes.get(target) is None and not metadata.get("deletionTimestamp"):
+        lost = self._settings.deletes_with_node and target and self._view.nodes.get(target) is None
+        if lost and not metadata.get("deletionTimestamp"):
             self._client.delete(REQUESTS, name, uid=metadata["uid"])
             return
         copied = self._copied(request)

@@ -99,7 +99,10 @@ class Resources:
     def _step(self, resource: Object, finish: Finish) -> bool:
         """Do one step; True if an order was made whose answer calls `finish`."""
         now = state(resource)
-        if self._view.nodes.get(resource["spec"].get("target_node", "")) is None and now != "Deleting":
+        lost = (
+            self._settings.deletes_with_node and self._view.nodes.get(resource["spec"].get("target_node", "")) is None
+        )
+        if lost and now != "Deleting":
             self._node_gone(resource)
             return False
         if now == "":

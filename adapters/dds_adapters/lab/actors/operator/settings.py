@@ -1,6 +1,5 @@
 """What can be set of the operator, and the words that it writes into objects."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,9 +36,9 @@ class OperatorSettings:
     takes. `poll`: how soon it looks again while something is not as it should be. `gone`: the same while a removed
     device is still published. `watch_slices`: look as soon as a slice changes instead. `plugin_rest`: a plugin younger
     than this is not restarted. `taint_version`: the version in which it writes DeviceTaintRules, "" for none. `sync`
-    and `orphan`: how often it asks the fabric what is attached, and how long something unknown may be. `stale_writes`:
-    the ids of a new device are written with the version read before the order, so that a change of the object meanwhile
-    loses them and the order is made again."""
+    and `orphan`: how often it asks the fabric what is attached (0: never), and how long something unknown may be.
+    `stale_writes`: the ids of a new device are written with the version read before the order, so that a change of the
+    object meanwhile loses them and the order is made again. `deletes_with_node`: what is for a node goes with it."""
 
     workers: int = 1
     look: Latency = field(default=Uniform(0.005, 0.015))
@@ -51,6 +50,4 @@ class OperatorSettings:
     sync: float = 60.0
     orphan: float = 600.0
     stale_writes: bool = True
-
-
-Stop = Callable[[], None]
+    deletes_with_node: bool = True

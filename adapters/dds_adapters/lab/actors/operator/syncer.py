@@ -53,7 +53,7 @@ class Syncer:
         self.machine_changed(node)
 
     def _arm(self) -> None:
-        if self._timer is None:
+        if self._timer is None and self._settings.sync:
             period = round(self._settings.sync * 1_000_000)
             left = period - (self._time.now() - self._began) % period
             self._timer = self._time.after(left / 1_000_000, self._tick)
