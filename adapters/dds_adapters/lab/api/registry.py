@@ -8,6 +8,7 @@ from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.granular import GranularCheck
 from dds_adapters.lab.api.kinds import BUILT_IN, Object, Resource
+from dds_adapters.lab.api.rules import claims, classes, slices
 from dds_adapters.lab.api.schema import Node
 from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.strategies import BuiltIn
@@ -75,15 +76,25 @@ class Strategy(Protocol):
         ...
 
 
-RULES: Mapping[str, Callable[[Resource, Gates], Strategy]] = {}
-"""By storage key: the strategy of a kind that has rules of its own."""
+Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
+
+RULES: Mapping[str, Making] = {
+    "deviceclasses.resource.k8s.io": classes.DeviceClasses,
+    "devicetaintrules.resource.k8s.io": classes.DeviceTaintRules,
+    "resourceclaims.resource.k8s.io": claims.ResourceClaims,
+    "resourceclaimtemplates.resource.k8s.io": claims.ResourceClaimTemplates,
+    "resourceslices.resource.k8s.io": slices.ResourceSlices,
+}
+"""By name of the resource: the strategy of a kind that has rules of its own."""
 
 
 class Registry:
     """The resources that are served now: built-in ones by the gates, custom ones as they are installed."""
 
-    def __init__(self, gates: Gates) -> None:
+    def __init__(self, gates: Gates, second: Callable[[], str] = str) -> None:
+        """`second` tells the present second as text (for taints, which say since when); nothing where there is no time."""
         self.gates = gates
+        self._second = second
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._strategies: dict[Resource, Strategy] = {}
         for resource in BUILT_IN:
@@ -130,5 +141,5 @@ class Registry:
         """What to ask about objects of this resource."""
         found = self._strategies.get(resource)
         if found is None:
-            found = self._strategies[resource] = RULES.get(resource.key, BuiltIn)(resource, self.gates)
+            found = self._strategies[resource] = RULES.get(resource.name, BuiltIn)(resource, self.gates, self._second)
         return found

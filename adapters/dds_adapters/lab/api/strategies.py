@@ -3,6 +3,7 @@
 A kind adds its defaults and rules by deriving from `BuiltIn` (package `rules`). Objects are never changed in place.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from dds_adapters.lab.api import decoding, gated, names, status
@@ -38,9 +39,11 @@ class BuiltIn:
         Column("Age", ".metadata.creationTimestamp", "date"),
     )
 
-    def __init__(self, resource: Resource, gates: Gates) -> None:
+    def __init__(self, resource: Resource, gates: Gates, second: Callable[[], str] = str) -> None:
+        """`second` tells the present second as text, or nothing where there is no time."""
         self.resource = resource
         self.gates = gates
+        self.second = second
         self.schema = kind_node(resource.group, resource.version, resource.kind)
         self.empty: Object = decoding.decoded(self.schema, {})[0]
         self._has_status = "status" in resource.subresources
