@@ -13,11 +13,14 @@ from dds_adapters.lab.api.clock import Clock
 from dds_adapters.lab.api.deleting import Deleter
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.kinds import EXTENSIONS
+from dds_adapters.lab.api.pods import PodVerbs
 from dds_adapters.lab.api.reading import Reader
 from dds_adapters.lab.api.registry import Registry
-from dds_adapters.lab.api.requests import Call, Outcome
+from dds_adapters.lab.api.requests import Call, Outcome, Request, Response
+from dds_adapters.lab.api.responding import Responder
+from dds_adapters.lab.api.reviews import Reviews
 from dds_adapters.lab.api.store import DELETED, Change, Store
-from dds_adapters.lab.api.watches import Watch
+from dds_adapters.lab.api.watches import Stream, Watch
 from dds_adapters.lab.api.writing import Admission, Writer
 
 DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
@@ -46,11 +49,14 @@ class ApiServer:
         self._reader = Reader(self.store, self.registry, self.clock, random)
         self._writer = Writer(self.store, self.registry, self.clock, random, self.access, track_updates)
         self._deleter = Deleter(self.store, self.registry, self.clock, self._reader, self._writer.admission)
+        self._pods = PodVerbs(self.store, self.clock, self._deleter)
+        self._reviews = Reviews(self.registry, self.access)
+        self._responder = Responder(self)
         self._watches: list[Watch] = []
         self._verbs: dict[str, Callable[[Call], Outcome]] = {
             "get": self._reader.get,
             "list": self._reader.page,
-            "create": self._writer.create,
+            "create": self._create,
             "update": self._writer.update,
             "patch": self._writer.patch,
             "delete": self._deleter.delete,
@@ -64,17 +70,21 @@ class ApiServer:
         """Validating hooks, asked in order before anything is stored; append to register one."""
         return self._writer.admission
 
-    def perform(self, call: Call) -> Outcome:
+    def perform(self, call: Call, authorised: bool = False) -> Outcome:
         """Do what a call asks (every verb but watch). ApiError where a real server answers with a failure."""
-        self._admissible(call)
+        self._admissible(call, authorised)
         outcome = self._verbs[call.verb](call)
         if call.namespace and call.verb not in ("get", "list", "create"):
             self._deleter.end_namespace(call.namespace)
         return outcome
 
-    def watch(self, call: Call, endless: bool = True) -> Watch:
+    def respond(self, request: Request) -> Response | Stream:
+        """The answer to an HTTP request; a watch is a stream of lines. It raises nothing that a request could bring about."""
+        return self._responder.respond(request)
+
+    def watch(self, call: Call, endless: bool = True, authorised: bool = False) -> Watch:
         """Follow a resource. An `endless` watch has no bookmarks and no end of its own."""
-        self._admissible(call)
+        self._admissible(call, authorised)
         watch = self._reader.watch(call, endless)
         self._watches = [each for each in self._watches if not each.closed]
         if not watch.closed:
@@ -88,9 +98,16 @@ class ApiServer:
             watch.close()
         self.store.compact()
 
-    def _admissible(self, call: Call) -> None:
+    def _create(self, call: Call) -> Outcome:
+        if call.subresource:
+            return self._pods.create(call)
+        if not call.resource.kept:
+            return self._reviews.create(call)
+        return self._writer.create(call)
+
+    def _admissible(self, call: Call, authorised: bool) -> None:
         """Served at all, and allowed."""
-        if not call.user.master:
+        if not (authorised or call.user.master):
             self.access.check(call.user, attributes_of(call))
         if call.subresource and call.subresource not in call.resource.subresources:
             raise status.no_such_path()

@@ -1,0 +1,127 @@
+"""The two subresources of pods that are no part of the pod: binding puts it on a node, eviction asks it to go.
+
+Also namespaces' finalize. Each is one write like any other; nothing here decides where a pod should run.
+"""
+
+from typing import Any
+
+from dds_adapters.lab.api import status
+from dds_adapters.lab.api.clock import Clock
+from dds_adapters.lab.api.deleting import Deleter
+from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.paths import Query, deleting
+from dds_adapters.lab.api.requests import Call, Outcome
+from dds_adapters.lab.api.status import Cause
+from dds_adapters.lab.api.store import Store
+
+
+class PodVerbs:
+    """Binding and eviction over one store."""
+
+    def __init__(self, store: Store, clock: Clock, deleter: Deleter) -> None:
+        self._store = store
+        self._clock = clock
+        self._deleter = deleter
+
+    def create(self, call: Call) -> Outcome:
+        """What a POST to a pod's subresource asks for; 201 and a Status."""
+        return self._bind(call) if call.subresource == "binding" else self._evict(call)
+
+    def _bind(self, call: Call) -> Outcome:
+        body = _object(call, "Binding")
+        meta = _part(body, "metadata")
+        if meta.get("name") not in (None, "", call.name):
+            words = f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
+            raise status.bad_request(words)
+        target = _part(body, "target")
+        node = target.get("name")
+        if target.get("kind") not in (None, "", "Node") or not isinstance(node, str) or not node:
+            raise _invalid_target(call, target)
+        record = self._store.get("pods", call.path)
+        if record is None:
+            raise status.not_found(call.resource, call.name)
+        pod = record.object
+        self._check_bindable(call, pod, meta)
+        bound = self._bound(pod, node, meta)
+        if not call.writing.dry_run:
+            self._store.put("pods", call.path, bound)
+        return Outcome(code=201, object=status.success(code=201))
+
+    def _check_bindable(self, call: Call, pod: Object, meta: Object) -> None:
+        uid = meta.get("uid")
+        if uid and uid != pod["metadata"]["uid"]:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {pod['metadata']['uid']}"
+            raise status.conflict(call.resource, call.name, why)
+        why = ""
+        if pod["metadata"].get("deletionTimestamp"):
+            why = f"pod {call.name} is being deleted, cannot be assigned to a host"
+        elif (pod.get("spec") or {}).get("nodeName"):
+            why = f'pod {call.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        elif (pod.get("spec") or {}).get("schedulingGates"):
+            why = f"pod {call.name} has non-empty .spec.schedulingGates"
+        if why:
+            message = f'Operation cannot be fulfilled on pods/binding "{call.name}": {why}'
+            raise status.ApiError(409, "Conflict", message, {"name": call.name, "kind": "pods/binding"})
+
+    def _bound(self, pod: Object, node: str, meta: Object) -> Object:
+        had = pod["metadata"]
+        merged = {
+            key: {**(had.get(key) or {}), **meta[key]}
+            for key in ("annotations", "labels")
+            if isinstance(meta.get(key), dict) and meta[key]
+        }
+        state = pod.get("status") or {}
+        scheduled: Object = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": self._clock.text(),
+        }
+        conditions: list[Object] = state.get("conditions") or []
+        was = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
+        if was is not None and was.get("status") == "True":
+            scheduled["lastTransitionTime"] = was.get("lastTransitionTime")
+        if had.get("generation"):
+            scheduled["observedGeneration"] = had["generation"]
+        others = [scheduled if each is was else each for each in conditions]
+        return {
+            **pod,
+            "metadata": {**had, **merged},
+            "spec": {**pod["spec"], "nodeName": node},
+            "status": {**state, "conditions": others if was is not None else [*conditions, scheduled]},
+        }
+
+    def _evict(self, call: Call) -> Outcome:
+        body = _object(call, "Eviction")
+        options = deleting(Query(""), body.get("deleteOptions"))
+        self._deleter.delete(
+            Call(
+                verb="delete", resource=call.resource, user=call.user, namespace=call.namespace, name=call.name,
+                deleting=options,
+            )
+        )  # fmt: skip
+        return Outcome(code=201, object=status.success(code=201))
+
+
+def _object(call: Call, kind: str) -> Object:
+    body: Any = call.body
+    if not isinstance(body, dict) or body.get("kind") not in (None, "", kind):
+        raise status.bad_request(f"the object provided is unrecognized (must be of type {kind})")
+    return body
+
+
+def _part(body: Object, name: str) -> Object:
+    part = body.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _invalid_target(call: Call, target: Object) -> status.ApiError:
+    if target.get("kind") not in (None, "", "Node"):
+        cause = Cause(
+            "FieldValueNotSupported",
+            f'Unsupported value: "{target.get("kind")}": supported values: "Node", "<empty>"',
+            "target.kind",
+        )
+    else:
+        cause = Cause("FieldValueRequired", "Required value", "target.name")
+    return status.invalid("Binding", call.name, [cause])
