@@ -104,7 +104,8 @@ def apply_conflict(causes: Iterable[Cause]) -> ApiError:
     else:
         owners: dict[str, list[str]] = {}
         for cause in found:
-            owners.setdefault(cause.message, []).append(f"- {cause.field}")
+            owner = cause.message.replace("conflict with", "conflicts with", 1)
+            owners.setdefault(owner, []).append(f"- {cause.field}")
         words = "\n".join(f"{owner}:\n" + "\n".join(fields) for owner, fields in sorted(owners.items()))
         message = f"Apply failed with {len(found)} conflicts: {words}"
     return ApiError(409, "Conflict", message, {"causes": [_cause(cause) for cause in found]})
