@@ -141,7 +141,8 @@ class Kubeconfig:
         if ask.who in self._impersonated:
             headers["Impersonate-User"] = self._impersonated[ask.who]
         if ask.who != "none":
-            api.update_params_for_auth(headers, [], ["BearerToken"])
+            for each in api.configuration.auth_settings().values():
+                headers[each["key"]] = each["value"]
         body = None if ask.body is None else ask.body if isinstance(ask.body, str) else json.dumps(ask.body)
         return api.rest_client.pool_manager.request(
             ask.method,
