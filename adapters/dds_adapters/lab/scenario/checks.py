@@ -13,7 +13,7 @@ from dds_adapters.lab.api.gates import GATES, Gates
 from dds_adapters.lab.scenario.lines import Path
 from dds_adapters.lab.scenario.model import Scenario
 from dds_adapters.lab.scenario.parts import PART_NAMES
-from dds_adapters.lab.scenario.work import Step
+from dds_adapters.lab.scenario.work import Ask, Run, Step
 from dds_core.errors import InputError
 
 MAX_NODES = 10_000
@@ -115,6 +115,10 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
         if both:
             yield Problem(at, f"a group before it has {min(both)} too: give them another `name` or `first`")
         seen.update(group.names())
+    for i, driver in enumerate(cluster.drivers):
+        for j, node in enumerate(driver.nodes):
+            if node not in seen:
+                yield Problem(("cluster", "drivers", i, "nodes", j), unknown("node", node, seen))
     if len(seen) > MAX_NODES:
         yield Problem(("cluster", "nodes"), f"are {len(seen)} in all, {MAX_NODES} is the most")
 
@@ -150,9 +154,7 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
     models = {one.model for one in scenario.cluster.models}
     if step.run is not None:
         classes = _classes(scenario)
-        for name in step.run.devices:
-            if name not in classes:
-                yield Problem((*at, "run", "devices", name), unknown("class", name, classes), name=True)
+        yield from _asked((*at, "run"), step.run, classes)
         yield from _scheduler(scenario, step.run.scheduler, (*at, "run", "scheduler"))
     for action in ("attach", "detach", "resize", "drop_out"):
         found = getattr(step, action)
@@ -163,6 +165,16 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
     if step.restart is not None and getattr(scenario.parts, step.restart.part) is None:
         running = [name for name in PART_NAMES if getattr(scenario.parts, name) is not None]
         yield Problem((*at, "restart", "part"), unknown("running part", step.restart.part, running))
+
+
+def _asked(at: Path, asked: Run | Ask, classes: set[str]) -> Iterator[Problem]:
+    """Classes that are asked for, and shares of devices that are."""
+    for name in asked.devices:
+        if name not in classes:
+            yield Problem((*at, "devices", name), unknown("class", name, classes), name=True)
+    for name in asked.shares:
+        if name not in asked.devices:
+            yield Problem((*at, "shares", name), unknown("class among its devices", name, asked.devices), name=True)
 
 
 def _scheduler(scenario: Scenario, name: str, path: Path) -> Iterator[Problem]:
@@ -177,9 +189,7 @@ def _mix(scenario: Scenario) -> Iterator[Problem]:
     )
     for i, mix in enumerate(scenario.mix):
         for j, ask in enumerate(mix.asks):
-            for name in ask.devices:
-                if name not in classes:
-                    yield Problem(("mix", i, "asks", j, "devices", name), unknown("class", name, classes), name=True)
+            yield from _asked(("mix", i, "asks", j), ask, classes)
         for j, namespace in enumerate(mix.namespaces):
             if namespace not in namespaces:
                 yield Problem(("mix", i, "namespaces", j), unknown("namespace", namespace, namespaces))

@@ -122,6 +122,17 @@ class Nodes(Written):
         return [f"{self.name}{number:04}" for number in range(self.first, self.first + self.count)]
 
 
+class NodeDriver(Written):
+    """A DRA driver whose devices are on nodes from the start and never move, such as a NIC's."""
+
+    name: DnsName = Field(description="The driver's name.")
+    suffix: DnsLabel = Field(description="Its slices are called <node>-<suffix>.")
+    devices: tuple[dict[str, Any], ...] = Field(
+        min_length=1, max_length=128, description="The devices that each node has, as a ResourceSlice lists them."
+    )
+    nodes: tuple[DnsName, ...] = Field(default=(), max_length=10_000, description="Only these nodes; by default all.")
+
+
 class User(Written):
     """Somebody with a token, for clients of `dds lab up`. `admin`, who may do all, is always there."""
 
@@ -149,6 +160,7 @@ class Cluster(Written):
     )
     fabrics: tuple[Fabric, ...] = Field(default=(), max_length=1000, description="Fabrics.")
     nodes: tuple[Nodes, ...] = Field(default=(), max_length=1000, description="Nodes, in groups.")
+    drivers: tuple[NodeDriver, ...] = Field(default=(), max_length=100, description="Further DRA drivers on nodes.")
     namespaces: tuple[DnsLabel, ...] = Field(
         default=(), max_length=1000, description="Namespaces besides default, kube-system and composable-dra."
     )

@@ -6,7 +6,7 @@ Forms, bounds and defaults as people write them; `lab.setup` turns them into the
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -16,7 +16,6 @@ from dds_adapters.lab.scenario.forms import (
     Duration,
     Offset,
     Period,
-    Text,
     Written,
     between,
     fixed,
@@ -72,43 +71,51 @@ class Fabrics(Written):
 class Operator(Written):
     """The composable-resource operator."""
 
-    workers: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=16, description="Resources that it works on at once. The real one has 1."
+    workers: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Orders that it has under way at once.")
+    look: Delay = Field(default=between(0.005, 0.015), description="Time that one look at an object takes.")
+    poll: Period = Field(
+        default=30.0, description="It looks again after so long, while something is not as it should be."
     )
-    poll: Period = Field(default=30.0, description="It looks again after so long.")
-    sync: bool = Field(
-        default=True, description="Whether devices that were attached by hand are removed after ten minutes."
+    watch_slices: bool = Field(
+        default=False, description="Whether it looks as soon as a slice shows the device, instead of at the next poll."
+    )
+    plugin_rest: Duration = Field(
+        default=10.0, description="It does not restart a vendor's plugin that is younger than this."
+    )
+    sync: Duration = Field(default=60.0, description="It asks the fabric so often what is attached; 0s: never.")
+    orphan: Duration = Field(default=600.0, description="A device that nobody knows is taken away after so long.")
+    stale_writes: bool = Field(
+        default=True, description="Whether a change at the wrong moment makes it order a second device (a real fault)."
     )
     webhook: bool = Field(default=True, description="Whether its validating webhook is there.")
-    deletes_with_node: bool = Field(
-        default=True, description="Whether requests and resources go when their node goes (a stand-in's may stay)."
-    )
+    deletes_with_node: bool = Field(default=True, description="Whether requests and resources go when their node goes.")
 
 
 class Vendor(Written):
-    """The vendor's DRA driver on each node."""
+    """The vendor's DRA driver on each node. It lists its devices when its plugin starts, and never again."""
 
-    restart: Delay = Field(
-        default=fixed(0.01), description="Time that its plugin needs to start and to list its devices again."
+    start: Delay = Field(default=between(2.0, 5.0), description="From a plugin's restart to its slice.")
+    first_start: Delay = Field(default=fixed(0.02), description="The same for a node that is new.")
+    binding: Duration = Field(
+        default=0.0, description="A plugin that starts so soon after an attach misses the device (a real fault)."
     )
-    names_move: bool = Field(
-        default=True,
-        description="Whether the lowest free name is given anew when a device has gone (real), or names stay.",
-    )
-    empty_at_start: bool = Field(
-        default=False, description="Whether it lists no devices when it starts while one is being bound (a real fault)."
+    hot_plug: bool = Field(default=False, description="Whether it notices by itself that devices come and go.")
+    names: Literal["minor", "position"] = Field(
+        default="minor", description="What devices are called after: their minor number, or their place in the list."
     )
 
 
 class Publisher(Written):
     """The publisher of the pools' slices and of the fabric's node labels."""
 
-    interval: Period = Field(default=5.0, description="It looks at the fabric so often.")
-    delay: Delay = Field(
-        default=fixed(0.01), description="Time until a change of the pool is published, where it is told."
+    interval: Duration = Field(
+        default=5.0, description="It looks at the fabric so often; 0s: whenever something changes."
+    )
+    reaction: Delay = Field(
+        default=between(0.005, 0.02), description="With an interval of 0s: from a change to the look."
     )
     stable_names: bool = Field(
-        default=False, description="Whether a device keeps its name. The reference numbers what is free (real fault)."
+        default=False, description="Whether a device keeps its name. The reference numbers what is free (a real fault)."
     )
 
 
@@ -130,16 +137,23 @@ class Scaler(Written):
 class Kubelet(Written):
     """The kubelets: what becomes of a pod that has a node."""
 
-    start: Delay = Field(default=between(0.02, 0.15), description="From bound to running.")
-    end: Delay = Field(
-        default=between(0.002, 0.01), description="From being deleted to gone, besides the grace period."
-    )
+    start: Delay = Field(default=between(0.03, 0.12), description="From bound to running.")
+    stop: Delay = Field(default=between(0.5, 2.0), description="From being deleted to gone, at most the grace period.")
 
 
 class Claims(Written):
     """The controller of resource claims: it makes them from templates, and releases and deallocates them."""
 
-    delay: Delay = Field(default=between(0.003, 0.015), description="Time until it acts on a change.")
+    look: Delay = Field(default=between(0.003, 0.008), description="Time that one look at a pod or a claim takes.")
+
+
+class Controllers(Written):
+    """The other controllers: node lifecycle, eviction by device taints."""
+
+    silent: Duration = Field(default=40.0, description="A node that says nothing counts as unreachable after so long.")
+    orphaned: Delay = Field(
+        default=between(40.0, 60.0), description="From the end of a node's object to that of the pods that were on it."
+    )
 
 
 class Parts(Written):
@@ -147,6 +161,7 @@ class Parts(Written):
 
     scheduler: Part[Scheduler] = Field(default=Scheduler(), description="The scheduler.")
     claims: Part[Claims] = Field(default=Claims(), description="The controller of resource claims.")
+    controllers: Part[Controllers] = Field(default=Controllers(), description="Other controllers.")
     kubelet: Part[Kubelet] = Field(default=Kubelet(), description="The kubelets.")
     fabric: Fabrics = Field(default=Fabrics(), description="The hardware.")
     operator: Part[Operator] = Field(default=Operator(), description="The composable-resource operator.")
@@ -155,5 +170,5 @@ class Parts(Written):
     scaler: Part[Scaler] = Field(default=Scaler(), description="The stand-in scaler.")
 
 
-PartName = Literal["scheduler", "claims", "kubelet", "operator", "vendor", "publisher", "scaler"]
-PART_NAMES: tuple[Text, ...] = ("scheduler", "claims", "kubelet", "operator", "vendor", "publisher", "scaler")
+PartName = Literal["scheduler", "claims", "controllers", "kubelet", "operator", "vendor", "publisher", "scaler"]
+PART_NAMES: tuple[PartName, ...] = get_args(PartName)

@@ -59,6 +59,9 @@ class Run(Written):
     devices: dict[DnsName, Annotated[int, Field(ge=1, le=32)]] = Field(
         default={}, max_length=32, description="Devices by DeviceClass. One request each, in this order."
     )
+    shares: dict[DnsName, dict[Text, Amount]] = Field(
+        default={}, max_length=32, description="For shared devices, by DeviceClass: how much of which capacity."
+    )
     lasts: Duration | None = Field(default=None, description="The pod ends so long after it began to run.")
     delete_after: Duration | None = Field(
         default=None, description="Pod and claim are deleted so long after the pod began to run."
@@ -69,6 +72,7 @@ class Run(Written):
     scheduler: DnsName = Field(default="default-scheduler", description="schedulerName.")
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000_000)] = Field(default=0, description="Priority.")
     node_selector: Labels = Field(default={}, description="Labels that its node must have.")
+    grace: Number = Field(default=0, description="terminationGracePeriodSeconds.")
 
 
 class Condition(Written):
@@ -190,6 +194,9 @@ class Ask(Written):
     devices: dict[DnsName, Annotated[int, Field(ge=1, le=32)]] = Field(
         max_length=32, description="Devices by DeviceClass. One request each."
     )
+    shares: dict[DnsName, dict[Text, Amount]] = Field(
+        default={}, max_length=32, description="For shared devices, by DeviceClass: how much of which capacity."
+    )
     weight: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=1.0, description="How many of the pods ask for this, in proportion to the others."
     )
@@ -210,7 +217,8 @@ class Mix(Written):
         default=("default",), min_length=1, max_length=1000, description="Namespaces, each as likely."
     )
     templates: Share = Field(default=0.0, description="Share of claims that are made from a template.")
-    withdrawn: Share = Field(default=0.0, description="Share of pods that are deleted before they run.")
+    withdrawn: Share = Field(default=0.0, description="Share of pods that are deleted soon after they came.")
+    patience: Delay = Field(default=between(0.0, 5.0), description="How soon after.")
     ends: Literal["deleted", "finished"] = Field(
         default="deleted", description="Whether a pod that has run is deleted with its claim, or first ends by itself."
     )
