@@ -1,0 +1,242 @@
+"""The scheduler's choice of devices: which ones the claims of a pod get on a node, or why none.
+
+A re-statement of Kubernetes 1.36's structured allocator. The caller feeds slices, classes and taint rules as they change, owns
+what is in use, and asks node by node; the answer for the same input is always the same. Identifiers of shares come from the
+caller, since chance has no place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from dds_core.matching import cel
+from dds_core.matching.claims import ALL, EXACT_COUNT, Alternative, Claim
+from dds_core.matching.errors import AllocationError, SelectorError
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import Node, NodeSelector, node_matches
+from dds_core.matching.objects import DeviceClass, Slice, TaintRule
+from dds_core.matching.pools import Candidate, Inventory
+from dds_core.matching.results import Allocation, Result, allocation, score
+from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted
+from dds_core.matching.usage import InUse
+
+__all__ = [
+    "Allocation",
+    "AllocationError",
+    "Allocator",
+    "Claim",
+    "DeviceClass",
+    "Fit",
+    "Gates",
+    "InUse",
+    "Node",
+    "NodeSelector",
+    "Result",
+    "SelectorError",
+    "Slice",
+    "TaintRule",
+    "node_matches",
+]
+
+SELECTORS_KEPT = 4096
+"""Sets of selectors whose answers are kept; then all are forgotten and found out anew."""
+
+
+class Fit(Struct, frozen=True):
+    """What a node offers: an allocation for each claim, in their order, and the score of early choices; or, when `reason`
+    is not empty, nothing. True when it fits."""
+
+    allocations: tuple[Allocation, ...] = ()
+    score: int = 0
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+class Allocator:
+    """Chooses devices. Slices, classes and rules are kept by name; `in_use` is the caller's and only read."""
+
+    def __init__(
+        self,
+        slices: Iterable[Slice] = (),
+        classes: Iterable[DeviceClass] = (),
+        in_use: InUse | None = None,
+        gates: Gates | None = None,
+        rules: Iterable[TaintRule] = (),
+        *,
+        share_id: Callable[[], str] | None = None,
+        steps: int = 1_000_000,
+    ) -> None:
+        """`share_id` gives a new UUID for each share (needed as soon as a device is shared); `steps` bounds one search:
+        devices looked at, about a microsecond each."""
+        self.in_use = in_use if in_use is not None else InUse()
+        self.gates = gates if gates is not None else Gates()
+        self._inventory = Inventory(slices, self.gates)
+        self._classes = {each.name: each for each in classes}
+        self._rules = {each.name: each for each in rules}
+        self._share_id = share_id if share_id is not None else _no_share_id
+        self._steps = steps
+        self._selectors: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
+        self._numbers = 0
+        self._planned: tuple[tuple[Claim, ...], tuple[Plan, ...]] = ((), ())
+
+    # -- what is there --------------------------------------------------------------------------------------
+
+    def put_slice(self, slice_: Slice) -> None:
+        """Add a slice, or put it in the place of the one of this name."""
+        self._inventory.put(slice_)
+
+    def remove_slice(self, name: str) -> None:
+        self._inventory.remove(name)
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        self._classes[device_class.name] = device_class
+        self._planned = ((), ())
+
+    def remove_class(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._planned = ((), ())
+
+    def put_rule(self, rule: TaintRule) -> None:
+        """Add a taint rule; without the gate it is kept and not obeyed."""
+        self._rules[rule.name] = rule
+
+    def remove_rule(self, name: str) -> None:
+        self._rules.pop(name, None)
+
+    # -- the choice -----------------------------------------------------------------------------------------
+
+    def allocate(self, node: Node, claims: Sequence[Claim]) -> Fit:
+        """Devices for these claims, none of which has an allocation yet, on this node.
+
+        AllocationError when the pod cannot be served anywhere before something is changed: a selector fails, a class is not
+        there, a gate is off, all devices are asked for while a pool is being updated. Costs least when the same claims are
+        asked for on one node after the other.
+        """
+        plans = self._plans(tuple(claims))
+        pools = self._inventory.pools(node)
+        obeyed = self.gates.device_taints and self.gates.device_taint_rules
+        rules = tuple(self._rules.values()) if obeyed else ()
+        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps)
+        try:
+            found = search.run()
+        except OutOfSteps:
+            return Fit(reason="timed out trying to allocate devices")
+        if not found:
+            return Fit(
+                reason="invalid resource pools were encountered" if pools.any_invalid else "cannot allocate all claims"
+            )
+        allocations = []
+        for index, plan in enumerate(plans):
+            chosen = [options[search.chosen[index, number]] for number, options in enumerate(plan.requests)]
+            taken = search.taken[index]
+            allocations.append(allocation(plan, taken, chosen, node.name, self.gates, self._share_id))
+        return Fit(tuple(allocations), score(plans, search.chosen))
+
+    def selects(self, claim: Claim, driver: str, device: str, pool: str) -> bool:
+        """Whether some request of the claim could be given this device, were it free: by class and selectors alone.
+
+        True as well for what cannot be judged: a class that is not there, a selector that fails, a device not in any slice.
+        """
+        found = [each for each in self._inventory.candidates() if each.key == (driver, pool, device)]
+        return not found or any(
+            self._might_select(candidate, asked, claim)
+            for candidate in found
+            for request in claim.requests
+            for asked in request.alternatives
+        )
+
+    def _might_select(self, candidate: Candidate, asked: Alternative, claim: Claim) -> bool:
+        try:
+            return self._selected(candidate, self._wanted(claim, asked), claim)
+        except AllocationError:
+            return True
+
+    # -- claims made ready ----------------------------------------------------------------------------------
+
+    def _plans(self, claims: tuple[Claim, ...]) -> tuple[Plan, ...]:
+        """Kept for the last claims, since a scheduler asks for the same on many nodes."""
+        if self._planned[0] != claims or not claims:
+            if self._numbers_used_up():
+                self._forget_selectors()
+            self._planned = (claims, tuple(self._plan(claim) for claim in claims))
+        return self._planned[1]
+
+    def _plan(self, claim: Claim) -> Plan:
+        found = []
+        for request in claim.requests:
+            if request.prioritized and not self.gates.prioritized_list:
+                raise _switched_off("has subrequests", "DRAPrioritizedList", claim, request.name)
+            found.append(tuple(self._wanted(claim, asked) for asked in request.alternatives))
+        return Plan(claim, tuple(found))
+
+    def _wanted(self, claim: Claim, asked: Alternative) -> Wanted:
+        if asked.capacity is not None and not self.gates.consumable_capacity:
+            raise _switched_off("has capacity requests", "DRAConsumableCapacity", claim, asked.name)
+        if asked.says_admin and not self.gates.admin_access:
+            raise _switched_off("admin access is requested", "DRAAdminAccess", claim, asked.name)
+        if "" in asked.selectors:
+            what = f"selector #{asked.selectors.index('')}: CEL expression empty (unsupported selector type?)"
+            raise AllocationError(what, claim=str(claim), request=asked.name)
+        if asked.mode not in (EXACT_COUNT, ALL):
+            raise AllocationError(f"unsupported count mode {asked.mode}", claim=str(claim), request=asked.name)
+        found = self._classes.get(asked.device_class)
+        if found is None:
+            what = (
+                f"could not retrieve device class {asked.device_class}: not found"
+                if asked.device_class
+                else "missing device class name"
+            )
+            raise AllocationError(
+                what, claim=str(claim), request=asked.name, fix="create the DeviceClass, or name another"
+            )
+        return Wanted(asked, found, self._number(found.selectors, asked.selectors))
+
+    # -- selectors ------------------------------------------------------------------------------------------
+
+    def _number(self, of_class: tuple[str, ...], own: tuple[str, ...]) -> int:
+        """The number under which candidates keep whether these selectors select them; never used twice."""
+        found = self._selectors.get((of_class, own))
+        if found is None:
+            self._numbers += 1
+            found = self._selectors[of_class, own] = self._numbers
+        return found
+
+    def _numbers_used_up(self) -> bool:
+        return len(self._selectors) >= SELECTORS_KEPT
+
+    def _forget_selectors(self) -> None:
+        self._selectors.clear()
+        for candidate in self._inventory.candidates():
+            candidate.matches.clear()
+
+    def _selected(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
+        """Whether the class's selectors and the request's all select the device, in this order."""
+        try:
+            for expression in (*wanted.device_class.selectors, *wanted.asked.selectors):
+                if not cel.compile(expression).matches(candidate.view):
+                    return False
+        except SelectorError as error:
+            device = "/".join(candidate.key)
+            own = error.expression in wanted.asked.selectors
+            owner = "selector" if own else f"class {wanted.device_class.name}: selector"
+            raise AllocationError(
+                f"{owner} {error.expression[:200]!r} on device {device}: {error.reason}",
+                claim=str(claim),
+                request=wanted.asked.name,
+                device=device,
+                expression=error.expression,
+                fix="guard names that a device may lack with `'name' in device.attributes['domain']`",
+            ) from error
+        return True
+
+
+def _switched_off(what: str, gate: str, claim: Claim, request: str) -> AllocationError:
+    return AllocationError(f"{what}, but {gate} is off", claim=str(claim), request=request, fix=f"switch {gate} on")
+
+
+def _no_share_id() -> str:
+    raise AllocationError("a device is shared and nobody gives identifiers", fix="give the Allocator a `share_id`")

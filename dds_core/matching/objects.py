@@ -1,0 +1,208 @@
+"""What device choice reads of ResourceSlices, DeviceClasses and DeviceTaintRules (resource.k8s.io/v1, domain rules of 1.36).
+
+Made from the API's JSON by `from_object`; immutable and compared by identity: a changed slice is a new object, so what was
+found out about one stays true. Amounts are in 10⁻⁹. This module must not decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from dds_core.matching.nodes import NodeSelector, Object
+from dds_core.matching.quantities import Quantity, parsed
+from dds_core.matching.versions import Version
+from dds_core.model import DeviceKey, Taint
+
+Attribute = str | int | bool | Version
+Counters = dict[str, dict[str, int]]
+"""Counter set → counter → amount."""
+
+
+class RequestPolicy(Struct, frozen=True, eq=False):
+    """What a share may take of a capacity: one of `values`, or from `minimum` in steps up to `maximum`; the default if the
+    request does not say."""
+
+    default: Quantity | None = None
+    values: tuple[Quantity, ...] = ()
+    ranged: bool = False
+    minimum: Quantity | None = None
+    maximum: Quantity | None = None
+    step: Quantity | None = None
+
+
+class Capacity(Struct, frozen=True, eq=False):
+    """The full amount that a device has, and how it is shared out."""
+
+    value: Quantity
+    policy: RequestPolicy | None = None
+
+
+class Device(Struct, frozen=True, eq=False):
+    """One device. `node`, `selector` and `all_nodes` count only where its slice selects nodes by device."""
+
+    name: str
+    attributes: dict[str, Attribute] = {}
+    capacity: dict[str, Capacity] = {}
+    taints: tuple[Taint, ...] = ()
+    consumes: Counters = {}
+    shared: bool = False
+    """allowMultipleAllocations: never in use as a whole."""
+    binds_to_node: bool = False
+    conditions: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+    node: str = ""
+    selector: NodeSelector | None = None
+    all_nodes: bool = False
+
+    @classmethod
+    def from_object(cls, device: Object) -> Device:
+        attributes = device.get("attributes") or {}
+        return cls(
+            name=device["name"],
+            attributes={name: value for name, each in attributes.items() if (value := _attribute(each)) is not None},
+            capacity={name: _capacity(each) for name, each in (device.get("capacity") or {}).items()},
+            taints=tuple(_taint(each) for each in device.get("taints") or ()),
+            consumes={each["counterSet"]: _counters(each) for each in device.get("consumesCounters") or ()},
+            shared=bool(device.get("allowMultipleAllocations")),
+            binds_to_node=bool(device.get("bindsToNode")),
+            conditions=tuple(device.get("bindingConditions") or ()),
+            failures=tuple(device.get("bindingFailureConditions") or ()),
+            node=device.get("nodeName") or "",
+            selector=_selector(device),
+            all_nodes=bool(device.get("allNodes")),
+        )
+
+    def lookup(self, name: str, driver: str) -> Attribute | None:
+        """The attribute of a fully qualified name; one published without a domain has the driver's."""
+        found = self.attributes.get(name)
+        if found is not None:
+            return found
+        domain, _, plain = name.partition("/")
+        return self.attributes.get(plain) if domain == driver else None
+
+
+class Slice(Struct, frozen=True, eq=False):
+    """A ResourceSlice; `slices` is how many its pool has at this generation."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slices: int
+    node: str = ""
+    selector: NodeSelector | None = None
+    all_nodes: bool = False
+    per_device: bool = False
+    devices: tuple[Device, ...] = ()
+    counters: tuple[tuple[str, dict[str, int]], ...] = ()
+
+    @classmethod
+    def from_object(cls, slice_: Object) -> Slice:
+        spec = slice_["spec"]
+        pool = spec["pool"]
+        return cls(
+            name=slice_["metadata"]["name"],
+            driver=spec["driver"],
+            pool=pool["name"],
+            generation=pool.get("generation") or 0,
+            slices=pool.get("resourceSliceCount") or 0,
+            node=spec.get("nodeName") or "",
+            selector=_selector(spec),
+            all_nodes=bool(spec.get("allNodes")),
+            per_device=bool(spec.get("perDeviceNodeSelection")),
+            devices=tuple(Device.from_object(each) for each in spec.get("devices") or ()),
+            counters=tuple((each["name"], _counters(each)) for each in spec.get("sharedCounters") or ()),
+        )
+
+
+class DeviceClass(Struct, frozen=True, eq=False):
+    """A DeviceClass. `config` holds its entries as they are written."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    config: tuple[Object, ...] = ()
+    extended_resource: str = ""
+
+    @classmethod
+    def from_object(cls, device_class: Object) -> DeviceClass:
+        spec = device_class.get("spec") or {}
+        return cls(
+            device_class["metadata"]["name"],
+            expressions(spec.get("selectors")),
+            tuple(spec.get("config") or ()),
+            spec.get("extendedResourceName") or "",
+        )
+
+
+class TaintRule(Struct, frozen=True, eq=False):
+    """A DeviceTaintRule: a taint on every device that the selector means; without a selector on none."""
+
+    name: str
+    taint: Taint
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    selects: bool = True
+
+    @classmethod
+    def from_object(cls, rule: Object) -> TaintRule:
+        spec = rule["spec"]
+        selector = spec.get("deviceSelector")
+        parts = {part: (selector or {}).get(part) or "" for part in ("driver", "pool", "device")}
+        return cls(rule["metadata"]["name"], _taint(spec["taint"]), **parts, selects=selector is not None)
+
+    def covers(self, key: DeviceKey) -> bool:
+        """Whether the rule puts its taint on this device."""
+        return self.selects and all(
+            not want or want == have for want, have in zip((self.driver, self.pool, self.device), key, strict=True)
+        )
+
+
+def expressions(selectors: Iterable[Object] | None) -> tuple[str, ...]:
+    """The CEL expressions of a list of selectors; "" for one of another kind, which nobody can obey."""
+    return tuple((each.get("cel") or {}).get("expression", "") for each in selectors or ())
+
+
+def _attribute(value: Mapping[str, Any]) -> Attribute | None:
+    """The one value of an attribute; None for kinds that 1.36 does not serve by default (lists)."""
+    if "string" in value:
+        return str(value["string"])
+    if "int" in value:
+        return int(value["int"])
+    if "bool" in value:
+        return bool(value["bool"])
+    return Version(value["version"]) if "version" in value else None
+
+
+def _capacity(capacity: Object) -> Capacity:
+    policy = capacity.get("requestPolicy")
+    return Capacity(parsed(capacity["value"]), None if policy is None else _policy(policy))
+
+
+def _policy(policy: Object) -> RequestPolicy:
+    bounds = policy.get("validRange")
+    limits = {name: parsed(value) for name, value in (bounds or {}).items() if value is not None}
+    return RequestPolicy(
+        default=parsed(policy["default"]) if policy.get("default") is not None else None,
+        values=tuple(parsed(value) for value in policy.get("validValues") or ()),
+        ranged=bounds is not None,
+        minimum=limits.get("min"),
+        maximum=limits.get("max"),
+        step=limits.get("step"),
+    )
+
+
+def _counters(holder: Object) -> dict[str, int]:
+    return {name: parsed(counter["value"]).nanos for name, counter in (holder.get("counters") or {}).items()}
+
+
+def _taint(taint: Object) -> Taint:
+    return Taint(taint["key"], taint.get("value") or "", taint.get("effect") or "")
+
+
+def _selector(holder: Object) -> NodeSelector | None:
+    selector = holder.get("nodeSelector")
+    return None if selector is None else NodeSelector.from_object(selector)

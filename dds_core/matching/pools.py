@@ -1,0 +1,286 @@
+"""Which pools a node reaches, and their devices in the order of choice.
+
+Slices go in and out one at a time; what was found out about an unchanged slice, pool or node is kept. The rules are those of
+Kubernetes 1.36 (structured allocator, GatherPools): only the highest generation counts; a pool of which slices are missing gives
+nothing; one with a device or counter set named twice, or counters that it lacks, is invalid. Pools without binding conditions
+come first, each group by driver and pool name; in a pool slices by name, in a slice devices as listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dds_core.matching.cel import DeviceView
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import Node, NodeSelector, node_matches, only
+from dds_core.matching.objects import Counters, Device, Slice
+from dds_core.model import DeviceKey
+
+PoolKey = tuple[str, str]
+"""(driver, pool)."""
+
+Reach = NodeSelector | bool
+"""Nodes that a selector means, or all of them, or none."""
+
+
+class Candidate:
+    """A device of a slice, and what was found out about it: `matches` says by number of a set of selectors whether they
+    select it."""
+
+    __slots__ = ("device", "key", "matches", "slice", "view")
+
+    def __init__(self, device: Device, slice_: Slice) -> None:
+        self.device = device
+        self.slice = slice_
+        self.key: DeviceKey = (slice_.driver, slice_.pool, device.name)
+        capacity = {name: each.value for name, each in device.capacity.items()}
+        self.view = DeviceView(slice_.driver, device.attributes, capacity, device.shared)
+        self.matches: dict[int, bool] = {}
+
+
+class Pool:
+    """A pool as one or more nodes see it. `consumers` are all devices of the pool that draw on its counters, also those
+    that the node does not reach."""
+
+    __slots__ = ("binding", "candidates", "consumers", "counters", "incomplete", "invalid", "key")
+
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
+        self.incomplete = False
+        self.invalid = ""
+        self.binding = False
+        self.candidates: list[Candidate] = []
+        self.counters: Counters = {}
+        self.consumers: list[Candidate] = []
+
+    def __str__(self) -> str:
+        return "/".join(self.key)
+
+
+class NodePools:
+    """The pools of a node in the order of choice, and the candidates of those that can give any."""
+
+    __slots__ = ("any_invalid", "candidates", "pool_of", "pools")
+
+    def __init__(self, pools: Sequence[Pool]) -> None:
+        self.pools = pools
+        usable = [pool for pool in pools if not pool.incomplete and not pool.invalid]
+        self.candidates = [candidate for pool in usable for candidate in pool.candidates]
+        self.pool_of: Mapping[PoolKey, Pool] = {pool.key: pool for pool in usable}
+        self.any_invalid = any(pool.invalid for pool in pools)
+
+
+class _Slices:
+    """All slices of one pool, and the pools that were built from some of them."""
+
+    __slots__ = ("built", "candidates", "reaches", "slices")
+
+    def __init__(self) -> None:
+        self.slices: dict[str, Slice] = {}
+        self.candidates: dict[str, list[Candidate]] = {}
+        self.reaches: list[tuple[str, tuple[Reach, ...]]] = []
+        self.built: dict[tuple[str, ...], Pool | None] = {}
+
+    def put(self, slice_: Slice) -> None:
+        self.slices[slice_.name] = slice_
+        self.candidates[slice_.name] = [Candidate(device, slice_) for device in slice_.devices]
+        self._changed()
+
+    def remove(self, name: str) -> None:
+        del self.slices[name], self.candidates[name]
+        self._changed()
+
+    def _changed(self) -> None:
+        """Slices of other nodes are not among those a node looks at; the others by name, with who reaches them."""
+        self.built = {}
+        self.reaches = [(name, _reaches(self.slices[name])) for name in sorted(self.slices)]
+
+
+class _View:
+    """What is kept of a node: which selectors mean it, and its pools as of some state of the slices."""
+
+    __slots__ = ("local", "means", "node", "pools", "shared")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.means: dict[NodeSelector, bool] = {}
+        self.pools: NodePools | None = None
+        self.local = self.shared = -1
+
+    def reaches(self, reaches: Iterable[Reach]) -> bool:
+        return any(each if isinstance(each, bool) else self._means(each) for each in reaches)
+
+    def _means(self, selector: NodeSelector) -> bool:
+        found = self.means.get(selector)
+        if found is None:
+            found = self.means[selector] = node_matches(selector, self.node)
+        return found
+
+
+class Inventory:
+    """All slices, and from them the pools of a node."""
+
+    def __init__(self, slices: Iterable[Slice], gates: Gates) -> None:
+        self._gates = gates
+        self._pools: dict[PoolKey, _Slices] = {}
+        self._where: dict[str, Slice] = {}
+        self._local: dict[str, dict[PoolKey, int]] = {}
+        self._shared: dict[PoolKey, int] = {}
+        self._local_state: dict[str, int] = {}
+        self._shared_state = 0
+        self._views: dict[str, _View] = {}
+        for each in slices:
+            self.put(each)
+
+    def put(self, slice_: Slice) -> None:
+        """Add a slice, or put it in the place of the one of this name."""
+        self.remove(slice_.name)
+        key = (slice_.driver, slice_.pool)
+        self._where[slice_.name] = slice_
+        self._pools.setdefault(key, _Slices()).put(slice_)
+        self._count(slice_, key, 1)
+        self._touch(key)
+
+    def remove(self, name: str) -> None:
+        """Forget a slice; one that is not there is no error."""
+        slice_ = self._where.pop(name, None)
+        if slice_ is None:
+            return
+        key = (slice_.driver, slice_.pool)
+        self._touch(key)
+        self._pools[key].remove(name)
+        if not self._pools[key].slices:
+            del self._pools[key]
+        self._count(slice_, key, -1)
+
+    def slices(self) -> Iterable[Slice]:
+        return self._where.values()
+
+    def candidates(self) -> Iterable[Candidate]:
+        for pool in self._pools.values():
+            for candidates in pool.candidates.values():
+                yield from candidates
+
+    def pools(self, node: Node) -> NodePools:
+        """The pools that the node reaches, incomplete and invalid ones included."""
+        view = self._views.get(node.name)
+        if view is None or view.node.labels != node.labels:
+            view = self._views[node.name] = _View(node)
+        local = self._local_state.get(node.name, 0)
+        if view.pools is None or view.local != local or view.shared != self._shared_state:
+            view.pools = NodePools(self._gathered(view))
+            view.local, view.shared = local, self._shared_state
+        return view.pools
+
+    def _count(self, slice_: Slice, key: PoolKey, by: int) -> None:
+        """Keep which pools have slices of a node, and which have slices that are no node's own."""
+        counts = self._local.setdefault(slice_.node, {}) if slice_.node else self._shared
+        counts[key] = counts.get(key, 0) + by
+        if not counts[key]:
+            del counts[key]
+        if slice_.node and not counts:
+            del self._local[slice_.node]
+
+    def _touch(self, key: PoolKey) -> None:
+        """Nodes that have a slice in the pool must look again; all must, when a slice of it is no node's own."""
+        nodes = {each.node for each in self._pools[key].slices.values()}
+        if "" in nodes:
+            self._shared_state += 1
+            return
+        for node in nodes:
+            self._local_state[node] = self._local_state.get(node, 0) + 1
+
+    def _gathered(self, view: _View) -> list[Pool]:
+        found = []
+        for key in self._local.get(view.node.name, {}).keys() | self._shared.keys():
+            pool = self._pool(key, view)
+            if pool is not None:
+                found.append(pool)
+        return sorted(found, key=lambda pool: (pool.binding, pool.key))
+
+    def _pool(self, key: PoolKey, view: _View) -> Pool | None:
+        slices = self._pools[key]
+        names = tuple(name for name, reaches in slices.reaches if self._relevant(slices.slices[name], reaches, view))
+        if not names:
+            return None
+        if names not in slices.built:
+            slices.built[names] = _built(key, slices, names, self._gates)
+        return slices.built[names]
+
+    def _relevant(self, slice_: Slice, reaches: tuple[Reach, ...], view: _View) -> bool:
+        if not self._gates.partitionable_devices and (slice_.per_device or slice_.counters):
+            return False
+        if slice_.node:
+            return slice_.node == view.node.name
+        return bool(slice_.counters) or view.reaches(reaches)
+
+
+def _reaches(slice_: Slice) -> tuple[Reach, ...]:
+    """Who reaches at least one device of a slice that is no node's own."""
+    if slice_.all_nodes:
+        return (True,)
+    if slice_.selector is not None:
+        return (slice_.selector,)
+    if not slice_.per_device:
+        return ()
+    found: dict[Reach, None] = {}
+    for device in slice_.devices:
+        found.setdefault(device_reach(device))
+    return tuple(found)
+
+
+def device_reach(device: Device) -> Reach:
+    """Who reaches a device whose slice selects nodes by device."""
+    if device.node:
+        return only(device.node)
+    return device.selector if device.selector is not None and not device.all_nodes else device.all_nodes
+
+
+def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) -> Pool | None:
+    """The pool of the slices that a node looks at; None when a newer generation is around that it does not see."""
+    relevant = [slices.slices[name] for name in names]
+    generation = max(each.generation for each in relevant)
+    current = [each for each in relevant if each.generation == generation]
+    pool = Pool(key)
+    everything = current
+    if len(current) != current[0].slices:
+        if any(each.generation > generation for each in slices.slices.values()):
+            return None
+        everything = [each for each in slices.slices.values() if each.generation == generation]
+        if len(everything) != current[0].slices:
+            pool.incomplete = True
+            return pool
+    pool.invalid = _fault(current, everything, gates)
+    if pool.invalid:
+        return pool
+    for slice_ in current:
+        pool.candidates += slices.candidates[slice_.name]
+    if gates.partitionable_devices:
+        pool.counters = {name: counters for slice_ in current for name, counters in slice_.counters}
+        pool.consumers = [each for one in everything for each in slices.candidates[one.name] if each.device.consumes]
+    pool.binding = any(candidate.device.conditions for candidate in pool.candidates)
+    return pool
+
+
+def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
+    """Why the pool is invalid; "" when it is not."""
+    seen: set[str] = set()
+    for device in (device for slice_ in current for device in slice_.devices):
+        if device.name in seen:
+            return f"duplicate device name {device.name}"
+        seen.add(device.name)
+    if not gates.partitionable_devices:
+        return ""
+    counters: Counters = {}
+    for name, each in (counters for slice_ in current for counters in slice_.counters):
+        if name in counters:
+            return f"duplicate counter set name {name}"
+        counters[name] = each
+    for device in (device for slice_ in everything for device in slice_.devices):
+        for name, consumed in device.consumes.items():
+            if name not in counters:
+                return f"counter set {name} not found"
+            for counter in consumed:
+                if counter not in counters[name]:
+                    return f"counter {counter} not found in counter set {name}"
+    return ""

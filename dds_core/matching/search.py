@@ -1,0 +1,346 @@
+"""The search for devices on one node: first fit, depth first, claim by claim, request by request, with every step taken back.
+
+The order of attempts is that of Kubernetes 1.36 (structured allocator, allocateOne), and so is the first solution. Within a
+request devices are taken in their order only, so no set of devices is tried twice. This module must not look at anything
+but what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dds_core.matching.capacity import Amounts, consumption, fits
+from dds_core.matching.claims import ALL, Alternative, Claim
+from dds_core.matching.constraints import Rule, rules_of
+from dds_core.matching.errors import AllocationError
+from dds_core.matching.gates import Gates
+from dds_core.matching.nodes import Node, node_matches
+from dds_core.matching.objects import Counters, DeviceClass, TaintRule
+from dds_core.matching.pools import Candidate, NodePools, Pool, device_reach
+from dds_core.matching.taints import prevented
+from dds_core.matching.usage import InUse
+from dds_core.model import DeviceKey, Taint
+
+MOST_RESULTS = 32
+"""Devices that one claim can get (AllocationResultsMaxSize)."""
+
+_DONE, _DEAD_END, _TOO_MANY = "done", "dead end", "too many"
+"""How an attempt ends; with the last no other device would help, only another alternative that needs fewer."""
+
+
+class OutOfSteps(Exception):
+    """The search was given up; what a scheduler's filterTimeout is, without a clock."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """An alternative of a request, made ready for the search. `selectors` numbers the set of its class's and its own."""
+
+    asked: Alternative
+    device_class: DeviceClass
+    selectors: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A claim made ready: by request its alternatives."""
+
+    claim: Claim
+    requests: tuple[tuple[Wanted, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A device chosen for an alternative; `amounts` only where it is shared."""
+
+    wanted: Wanted
+    candidate: Candidate
+    amounts: Amounts | None
+
+
+@dataclass(slots=True)
+class _State:
+    """What this allocation has promised so far."""
+
+    devices: dict[DeviceKey, list[int]] = field(default_factory=dict)
+    shares: dict[DeviceKey, list[Amounts]] = field(default_factory=dict)
+    counters: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+
+
+class Search:
+    """One search on one node; use it once."""
+
+    def __init__(
+        self,
+        node: Node,
+        pools: NodePools,
+        plans: Sequence[Plan],
+        in_use: InUse,
+        gates: Gates,
+        selected: Callable[[Candidate, Wanted, Claim], bool],
+        rules: Sequence[TaintRule] = (),
+        steps: int = 1_000_000,
+    ) -> None:
+        self._node = node
+        self._pools = pools
+        self._plans = plans
+        self._in_use = in_use
+        self._gates = gates
+        self._selected = selected
+        self._rules = rules
+        self._steps = steps
+        self._promised = _State()
+        self._free: dict[tuple[str, str], Counters] = {}
+        self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
+        self._all: dict[Wanted, list[Candidate]] = {}
+        self.taken: list[list[Taken]] = [[] for _ in plans]
+        self.chosen: dict[tuple[int, int], int] = {}
+
+    def run(self) -> bool:
+        """Whether there is a solution: then `taken` holds it by claim, and `chosen` the alternative by claim and request.
+
+        AllocationError when the pod is to be given up, OutOfSteps when the search takes too long.
+        """
+        for plan in self._plans:
+            self._check_size(plan)
+        return self._request(0, 0) == _DONE
+
+    # -- before the search ----------------------------------------------------------------------------------
+
+    def _check_size(self, plan: Plan) -> None:
+        least = sum(min(self._needs(wanted, plan.claim) for wanted in options) for options in plan.requests)
+        if least > MOST_RESULTS:
+            what = f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
+            raise AllocationError(what, claim=str(plan.claim), fix="ask for fewer devices, or in several claims")
+
+    def _needs(self, wanted: Wanted, claim: Claim) -> int:
+        """How many devices an alternative takes; for all of them they are found here."""
+        if wanted.asked.mode != ALL:
+            return wanted.asked.count
+        found: list[Candidate] = []
+        for pool in self._pools.pools:
+            if pool.incomplete or pool.invalid:
+                state = "currently being updated" if pool.incomplete else "currently invalid"
+                what = f"asks for all devices, but resource pool {pool} is {state}"
+                raise AllocationError(what, claim=str(claim), request=wanted.asked.name)
+            found += [
+                each
+                for each in pool.candidates
+                if self._usable(each, wanted, claim) and self._amounts(each, wanted) is not None
+            ]
+        self._all[wanted] = found
+        return len(found)
+
+    # -- the search -----------------------------------------------------------------------------------------
+
+    def _request(self, claim: int, request: int) -> str:
+        if claim == len(self._plans):
+            return _DONE
+        requests = self._plans[claim].requests
+        if request == len(requests):
+            end = self._request(claim + 1, 0)
+            return _DEAD_END if end == _TOO_MANY else end
+        ends = set()
+        for index, wanted in enumerate(requests[request]):
+            end = self._device(claim, request, wanted, 0, 0)
+            if end == _DONE:
+                self.chosen[claim, request] = index
+                return _DONE
+            ends.add(end)
+        return _TOO_MANY if ends == {_TOO_MANY} else _DEAD_END
+
+    def _device(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
+        """Take the device after the `had` first of an alternative, from place `start` on."""
+        everything = self._all.get(wanted)
+        count = wanted.asked.count if everything is None else len(everything)
+        if everything is not None and not everything:
+            return _DEAD_END
+        if had >= count:
+            return self._request(claim, request + 1)
+        if len(self.taken[claim]) + count - had > MOST_RESULTS:
+            return _TOO_MANY
+        if everything is not None:
+            if not self._take(claim, wanted, everything[had], must=True):
+                return _DEAD_END
+            end = self._device(claim, request, wanted, had + 1, 0)
+            if end != _DONE:
+                self._give_back(claim)
+            return end
+        return self._first_fit(claim, request, wanted, had, start)
+
+    def _first_fit(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
+        candidates = self._pools.candidates
+        whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
+        self._steps -= len(candidates) - start
+        if self._steps < 0:
+            raise OutOfSteps
+        for place in range(start, len(candidates)):
+            candidate = candidates[place]
+            if not admin and (candidate.key in whole or candidate.key in promised):
+                continue
+            if not self._usable(candidate, wanted, self._plans[claim].claim):
+                continue
+            if not self._take(claim, wanted, candidate, must=False):
+                continue
+            end = self._device(claim, request, wanted, had + 1, place + 1)
+            if end == _DONE:
+                return end
+            self._give_back(claim)
+            if end == _TOO_MANY:
+                return end
+        return _DEAD_END
+
+    def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
+        """Whether the selectors select the device, whatever has been taken."""
+        device = candidate.device
+        if device.conditions and not self._gates.binding_conditions:
+            return False
+        found = candidate.matches.get(wanted.selectors)
+        if found is None:
+            found = candidate.matches[wanted.selectors] = self._selected(candidate, wanted, claim)
+        if not found or not candidate.slice.per_device:
+            return found
+        reach = device_reach(device)
+        return reach if isinstance(reach, bool) else node_matches(reach, self._node)
+
+    # -- one device -----------------------------------------------------------------------------------------
+
+    def _take(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
+        """Promise the device to the alternative, if nothing speaks against it."""
+        if self._is_taken(claim, wanted, candidate):
+            return False
+        amounts = self._amounts(candidate, wanted)
+        if amounts is None or not self._counters_suffice(candidate):
+            return False
+        if self._gates.device_taints and prevented(self._taints(candidate), wanted.asked.tolerations):
+            return False
+        if not self._join(claim, wanted, candidate, must=must):
+            return False
+        self._promise(claim, wanted, candidate, amounts)
+        return True
+
+    def _is_taken(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+        """Whether somebody has the device. An administrator's request sees only what its own claim has taken."""
+        promised = self._promised.devices.get(candidate.key, ())
+        if wanted.asked.admin:
+            return claim in promised
+        if candidate.key in self._in_use.devices or promised:
+            return True
+        return not self._is_shared(candidate) and candidate.key in self._in_use.shares
+
+    def _amounts(self, candidate: Candidate, wanted: Wanted) -> Amounts | None:
+        """What the device would give of its capacities; None if it cannot."""
+        device, asked = candidate.device, wanted.asked
+        if not self._gates.consumable_capacity or not (device.shared or asked.capacity):
+            return {}
+        amounts = consumption(asked.capacity, device.capacity)
+        if amounts is None:
+            return None
+        consumed = self._in_use.consumed.get(candidate.key, {})
+        return amounts if fits(amounts, device.capacity, consumed, self._shared_out(candidate.key)) else None
+
+    def _shared_out(self, key: DeviceKey) -> Mapping[str, int]:
+        total: dict[str, int] = {}
+        for amounts in self._promised.shares.get(key, ()):
+            for name, amount in amounts.items():
+                total[name] = total.get(name, 0) + amount.nanos
+        return total
+
+    def _is_shared(self, candidate: Candidate) -> bool:
+        return candidate.device.shared and self._gates.consumable_capacity
+
+    def _taints(self, candidate: Candidate) -> Sequence[Taint]:
+        own = candidate.device.taints
+        if not self._rules:
+            return own
+        return (*own, *(rule.taint for rule in self._rules if rule.covers(candidate.key)))
+
+    def _join(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
+        """Let the device join every constraint of the claim, or none."""
+        constraints = self._constraints[claim]
+        for index, constraint in enumerate(constraints):
+            if constraint.add(wanted.asked, candidate.device, candidate.slice.driver):
+                continue
+            for joined in reversed(constraints[:index]):
+                joined.remove(wanted.asked)
+            if must:
+                what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
+                raise AllocationError(
+                    what,
+                    claim=str(self._plans[claim].claim),
+                    request=wanted.asked.name,
+                    device="/".join(candidate.key),
+                    fix="a request for all devices needs all of them to satisfy the constraint",
+                )
+            return False
+        return True
+
+    def _promise(self, claim: int, wanted: Wanted, candidate: Candidate, amounts: Amounts) -> None:
+        self._draw(candidate, 1)
+        if self._is_shared(candidate):
+            self._promised.shares.setdefault(candidate.key, []).append(amounts)
+            self.taken[claim].append(Taken(wanted, candidate, amounts))
+        else:
+            self._promised.devices.setdefault(candidate.key, []).append(claim)
+            self.taken[claim].append(Taken(wanted, candidate, None))
+
+    def _give_back(self, claim: int) -> None:
+        """Take back what was promised last."""
+        taken = self.taken[claim].pop()
+        candidate = taken.candidate
+        holders: dict[DeviceKey, list[int]] | dict[DeviceKey, list[Amounts]] = (
+            self._promised.devices if taken.amounts is None else self._promised.shares
+        )
+        holders[candidate.key].pop()
+        if not holders[candidate.key]:
+            del holders[candidate.key]
+        self._draw(candidate, -1)
+        for constraint in reversed(self._constraints[claim]):
+            constraint.remove(taken.wanted.asked)
+
+    # -- counters -------------------------------------------------------------------------------------------
+
+    def _counters_suffice(self, candidate: Candidate) -> bool:
+        """Whether the pool's counters allow the device. While a share of it is out they are charged already."""
+        device = candidate.device
+        if not device.consumes:
+            return True
+        if not self._gates.partitionable_devices:
+            return False
+        if self._charged(candidate):
+            return True
+        pool = self._pools.pool_of[candidate.key[0], candidate.key[1]]
+        free = self._free.get(pool.key)
+        if free is None:
+            free = self._free[pool.key] = self._free_counters(pool)
+        return all(
+            self._promised.counters.get((*pool.key, name, counter), 0) + amount <= free[name][counter]
+            for name, counters in device.consumes.items()
+            for counter, amount in counters.items()
+        )
+
+    def _charged(self, candidate: Candidate) -> bool:
+        shares = candidate.key in self._in_use.shares or candidate.key in self._promised.shares
+        return shares and self._is_shared(candidate)
+
+    def _draw(self, candidate: Candidate, by: int) -> None:
+        """Charge the device's counters to this allocation (1) or give them back (-1): with the first share, and the last."""
+        if not candidate.device.consumes or self._charged(candidate):
+            return
+        driver, pool, _ = candidate.key
+        promised = self._promised.counters
+        for name, counters in candidate.device.consumes.items():
+            for counter, amount in counters.items():
+                key = (driver, pool, name, counter)
+                promised[key] = promised.get(key, 0) + by * amount
+
+    def _free_counters(self, pool: Pool) -> Counters:
+        """What the devices in use leave of the pool's counters; below zero when too much was given away."""
+        free = {name: dict(counters) for name, counters in pool.counters.items()}
+        for candidate in pool.consumers:
+            if self._in_use.takes(candidate.key):
+                for name, counters in candidate.device.consumes.items():
+                    for counter, amount in counters.items():
+                        free[name][counter] -= amount
+        return free
