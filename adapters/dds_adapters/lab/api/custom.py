@@ -100,6 +100,9 @@ class Custom:
     def from_storage(self, obj: Object) -> Object:
         return versioned(obj, self.resource, self.resource.version)
 
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        return obj  # decoding set them
+
     def for_create(self, obj: Object) -> Object:
         made = with_status(self.to_storage(obj), None) if self._has_status else self.to_storage(obj)
         metadata = {key: value for key, value in made["metadata"].items() if key not in SERVERS}

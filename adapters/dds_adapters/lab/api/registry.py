@@ -51,6 +51,11 @@ class Strategy(Protocol):
         """The way back."""
         ...
 
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in
+        `old` have theirs already."""
+        ...
+
     def for_create(self, obj: Object) -> Object:
         """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
         ...

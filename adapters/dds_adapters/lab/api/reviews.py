@@ -6,7 +6,7 @@ Nothing is stored. The answers come from `access` and from nowhere else.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dds_adapters.lab.api import status
+from dds_adapters.lab.api import ownership, status
 from dds_adapters.lab.api.access import Access, Attributes
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.registry import Registry
@@ -42,11 +42,18 @@ class Reviews:
         shown = {
             "kind": call.resource.kind,
             "apiVersion": call.resource.api_version,
-            "metadata": decoded.get("metadata") or {"creationTimestamp": None},
+            "metadata": self._metadata(call, decoded),
         }
         if call.resource.plural != "selfsubjectreviews":
             shown["spec"] = spec
         return Outcome(code=201, object={**shown, "status": answer}, warnings=warnings)
+
+    def _metadata(self, call: Call, decoded: Object) -> Object:
+        schema = self._registry.strategy(call.resource).schema
+        version = call.resource.api_version
+        managed = ownership.updated(schema, None, decoded, call.writing.manager, "", version, "")
+        meta = decoded.get("metadata") or {}
+        return {**meta, "managedFields": managed} if managed else meta
 
     def _may_i(self, call: Call, spec: Object) -> Object:
         return self._verdict(call.user, _asked(call, spec))

@@ -39,7 +39,7 @@ BLANKS: dict[str, Object] = {
     },
     "Pod": {"spec": {"containers": None}, "status": {}},
     "ResourceClaim": {"spec": {"devices": {"requests": None}}, "status": {}},
-    "ResourceClaimTemplate": {"spec": {"metadata": {"creationTimestamp": None}, "spec": {"devices": {"requests": None}}}},
+    "ResourceClaimTemplate": {"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
     "ResourceSlice": {"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
     "DeviceClass": {"spec": {}},
     "Namespace": {"spec": {}, "status": {}},
@@ -185,7 +185,6 @@ class Watch:
         meta: Object = {"resourceVersion": str(self._store.revision)}
         blank: Object = {}
         if not resource.custom:
-            meta["creationTimestamp"] = None
             blank = BLANKS.get(resource.kind, {})
         if annotations:
             meta["annotations"] = annotations

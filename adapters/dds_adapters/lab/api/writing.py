@@ -11,7 +11,7 @@ from typing import Any
 from dds_adapters.lab.api import ownership, patches, status
 from dds_adapters.lab.api.access import Access
 from dds_adapters.lab.api.clock import Clock
-from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.kinds import Object, Resource
 from dds_adapters.lab.api.registry import Registry, Strategy
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.status import Cause
@@ -69,9 +69,10 @@ class Writer:
             meta.pop("namespace", None)
         meta["uid"] = self._uid()
         meta["creationTimestamp"] = self._clock.text()
-        new = strategy.for_create({**obj, "metadata": meta})
+        sent = strategy.defaulted({**obj, "metadata": meta}, None)
+        new = strategy.for_create(sent)
         if not applied:
-            new = self._owned(call, strategy, None, new)
+            new = self._owned(call, strategy, None, new, _without_status(sent, resource))
         causes = strategy.check_create(new)
         if causes:
             raise status.invalid_object(resource, name, causes)
@@ -179,7 +180,8 @@ class Writer:
         _check_preconditions(call, old, decoded["metadata"])
         new = strategy.for_update(decoded, old, call.subresource)
         if not applied:
-            new = self._owned(call, strategy, old, new)
+            sent = {**new, "status": decoded.get("status")} if call.subresource == "status" else new
+            new = self._owned(call, strategy, old, new, sent)
         causes = strategy.check_update(new, old, call.subresource)
         if causes:
             raise status.invalid_object(resource, call.name, causes)
@@ -195,13 +197,14 @@ class Writer:
         kept = self._store.put(resource.key, call.path, new)
         return Outcome(object=strategy.from_storage(kept.object), record=kept, warnings=warnings)
 
-    def _owned(self, call: Call, strategy: Strategy, old: Object | None, new: Object) -> Object:
-        """The object with managedFields as they are after this write."""
+    def _owned(self, call: Call, strategy: Strategy, old: Object | None, new: Object, sent: Object) -> Object:
+        """The new object with managedFields as they are after this write. `sent` is what its writer is held to have set: the
+        object before the server itself changed it (device statuses that go with their allocation, a first status)."""
         had = (old or {}).get("metadata", {}).get("managedFields")
         if self._track_updates:
             version = call.resource.api_version
             managed: Any = ownership.updated(
-                strategy.schema, old, new, call.writing.manager, call.subresource, version, self._clock.text()
+                strategy.schema, old, sent, call.writing.manager, call.subresource, version, self._clock.text()
             )
         else:
             managed = had
@@ -296,6 +299,11 @@ def same(new: Object, old: Object) -> bool:
 
 def _without_times(managed: list[Object] | None) -> list[Object]:
     return [{key: value for key, value in entry.items() if key != "time"} for entry in managed or []]
+
+
+def _without_status(obj: Object, resource: Resource) -> Object:
+    """What the creator of an object owns: a status that has a path of its own is not taken from it."""
+    return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj
 
 
 def _check_preconditions(call: Call, old: Object, meta: Object) -> None:
