@@ -140,6 +140,24 @@ def shown(element: str) -> str:
     return f"[={rest}]" if kind == "v:" else f"[{rest}]"
 
 
+def well_formed(fields: Any) -> bool:
+    """Whether this is a set of fields: what clients send need not be one."""
+    return isinstance(fields, dict) and all(
+        (name == SELF and below == {}) or (_is_element(name) and well_formed(below)) for name, below in fields.items()
+    )
+
+
+def _is_element(name: str) -> bool:
+    kind, rest = name[:2], name[2:]
+    if kind not in ("k:", "v:", "i:"):
+        return kind == "f:"
+    try:
+        value = msgspec.json.decode(rest)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(value, dict) if kind == "k:" else kind == "v:" or isinstance(value, int)
+
+
 def entry_of(keys: Fields) -> str:
     """The element for an entry of a keyed list, from the values of its keys."""
     return "k:" + _encode(keys).decode()

@@ -6,7 +6,16 @@ from functools import lru_cache
 from typing import Any
 
 from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.ownership.fields import MEMBER, SELF, Fields, difference, intersection, paths, union
+from dds_adapters.lab.api.ownership.fields import (
+    MEMBER,
+    SELF,
+    Fields,
+    difference,
+    intersection,
+    paths,
+    union,
+    well_formed,
+)
 from dds_adapters.lab.api.ownership.walking import map_differences, mentioned, merged, named, without
 from dds_adapters.lab.api.schema import Node
 from dds_adapters.lab.api.status import Cause, apply_conflict, bad_request, internal
@@ -44,9 +53,7 @@ _METADATA = Node(
         "labels": Node("map", items=_TEXT),
         "annotations": Node("map", items=_TEXT),
         "finalizers": Node("list", items=_TEXT, list_type="set"),
-        "ownerReferences": Node(
-            "list", items=Node("object", preserve_unknown=True), list_type="map", list_keys=("uid",)
-        ),
+        "ownerReferences": Node("list", items=Node("object", atomic=True), list_type="map", list_keys=("uid",)),
     },
 )
 """For a schema that does not describe metadata."""
@@ -250,7 +257,7 @@ def _entries_before(old: Object | None, new: Object, subresource: str) -> tuple[
     its own, `[{}]` meaning none; whoever sends none, or nonsense, does not change them."""
     live: list[Entry] = _list(old)
     sent = _list(new)
-    if subresource or sent is live or not sent:
+    if subresource or sent is live or not sent or sent == live:
         return live, bool(live)
     if sent == [{}]:
         return [], False
@@ -269,9 +276,9 @@ def _well_formed(entry: Any) -> bool:
         isinstance(entry, dict)
         and entry.get("operation") in ("Apply", "Update")
         and entry.get("fieldsType") == "FieldsV1"
-        and isinstance(entry.get("manager", ""), str)
-        and isinstance(entry.get("apiVersion"), str)
-        and isinstance(entry.get("fieldsV1"), dict)
+        and all(isinstance(entry.get(name, ""), str) for name in ("manager", "apiVersion", "subresource", "time"))
+        and entry.get("apiVersion", "") != ""
+        and well_formed(entry.get("fieldsV1"))
     )
 
 

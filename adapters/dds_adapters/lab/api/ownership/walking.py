@@ -23,6 +23,10 @@ _SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
+_KEY_DEFAULTS = {("ContainerPort", "protocol"): "TCP"}
+"""Key fields of built-in kinds that a server fills in, by type and field: an entry without one is the same entry."""
+
+
 def is_map(node: Node, value: Any) -> bool:
     """Whether the fields below are owned one by one."""
     if node.type in ("object", "map"):
@@ -140,8 +144,8 @@ def element_of(node: Node, value: Any) -> tuple[str, str]:
     keys = {}
     for name in node.list_keys:
         found = value.get(name, MISSING)
-        if found is MISSING and node.items is not None and name in node.items.fields:
-            found = node.items.fields[name].default
+        if found is MISSING:
+            found = _key_default(node.items or ANYTHING, name)
         if found is not MISSING:
             keys[name] = found
     if not keys:
@@ -149,6 +153,12 @@ def element_of(node: Node, value: Any) -> tuple[str, str]:
         why = f"associative list with keys has an element that omits all key fields [{names}]"
         return "", f"{why} (and doesn't have default values for any key fields)"
     return entry_of(keys), ""
+
+
+def _key_default(item: Node, name: str) -> Any:
+    field = item.fields.get(name)
+    default = MISSING if field is None else field.default
+    return default if default is not MISSING else _KEY_DEFAULTS.get((item.name, name), MISSING)
 
 
 def mentioned(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:

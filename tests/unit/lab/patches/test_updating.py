@@ -1,0 +1,138 @@
+"""Owners after creates, updates and patches: who takes, who loses, and managedFields that a client sends itself."""
+
+from typing import Any
+
+import pytest
+
+from dds_adapters.lab.api import ownership
+from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.ownership.managers import OLD_UPDATES, UPDATES_KEPT
+from dds_adapters.lab.api.packed import kind_node
+
+NODE = kind_node("", "v1", "Node")
+
+
+def node(managed: Any = None, **labels: str) -> Object:
+    metadata: Object = {"name": "n", "uid": "u", "labels": labels}
+    if managed is not None:
+        metadata["managedFields"] = managed
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": {}}
+
+
+def updated(old: Object | None, new: Object, manager: str, now: str, subresource: str = "") -> list[Object]:
+    return ownership.updated(NODE, old, new, manager, subresource, "v1", now)
+
+
+def labelled(*names: str, alone: bool = False) -> Object:
+    fields: Object = {f"f:{name}": {} for name in names}
+    return {"f:metadata": {"f:labels": fields if alone else {".": {}, **fields}}}
+
+
+def entry(manager: str, fields: Object, time: str = "1", **more: str) -> Object:
+    head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": time}
+    return {**head, "fieldsType": "FieldsV1", "fieldsV1": fields, **more}
+
+
+def test_the_creator_owns_all_but_what_is_always_there() -> None:
+    assert updated(None, node(a="1"), "maker", "1") == [entry("maker", labelled("a"))]
+
+
+def test_a_changed_field_goes_to_who_changed_it() -> None:
+    old = node([entry("maker", labelled("a", "b"))], a="1", b="1")
+    managed = updated(old, node(a="2", b="1"), "other", "2")
+    assert managed == [entry("maker", labelled("b")), entry("other", labelled("a", alone=True), "2")]
+
+
+def test_a_removed_field_is_nobodys() -> None:
+    old = node([entry("maker", labelled("a", "b")), entry("other", labelled("b", alone=True))], a="1", b="1")
+    assert updated(old, node(a="1"), "third", "2") == [entry("maker", labelled("a"))]
+
+
+def test_who_only_removes_keeps_an_entry_only_with_what_was_there() -> None:
+    old = node([entry("maker", labelled("a", "b"))], a="1", b="1")
+    assert updated(old, node(a="1"), "maker", "2") == [entry("maker", labelled("a"), "1")]
+
+
+def test_writing_the_same_value_again_takes_nothing() -> None:
+    managed = [entry("maker", labelled("a"))]
+    old = node(managed, a="1")
+    assert updated(old, node(managed, a="1"), "other", "2") is managed
+    assert updated(old, node(a="1"), "other", "2") is managed, "nobody's entries are not everybody's loss"
+
+
+def test_the_same_manager_has_an_entry_for_each_subresource_and_operation() -> None:
+    old = node([entry("m", labelled("a")), entry("m", labelled("a"), operation="Apply")], a="1")
+    new = {**node(a="1"), "status": {"phase": "x"}}
+    managed = updated(old, new, "m", "2", "status")
+    assert [(one["operation"], one.get("subresource", "")) for one in managed] == [
+        ("Apply", ""), ("Update", ""), ("Update", "status"),
+    ]  # fmt: skip
+
+
+def test_order_is_operation_time_manager() -> None:
+    first = [entry("z", labelled("a")), entry("b", labelled("b", alone=True), "3")]
+    managed = updated(node(first, a="1", b="1"), node(a="1", b="1", c="1"), "a", "3")
+    assert [one["manager"] for one in managed] == ["z", "a", "b"]
+
+
+def test_many_updaters_share_one_entry_of_old_changes() -> None:
+    live = node([entry("m00", labelled("l00"), "00")], l00="1")
+    for number in range(1, 15):
+        name = f"l{number:02}"
+        new = node(**live["metadata"]["labels"], **{name: "1"})
+        managed = updated(live, new, f"m{number:02}", f"{number:02}")
+        live = node(managed, **new["metadata"]["labels"])
+        assert sum(one["operation"] == "Update" for one in managed) <= UPDATES_KEPT
+    old = next(one for one in managed if one["manager"] == OLD_UPDATES)
+    assert set(old["fieldsV1"]["f:metadata"]["f:labels"]) == {".", "f:l00", "f:l01", "f:l02", "f:l03", "f:l04", "f:l05"}
+    assert old["time"] == "05"
+
+
+def test_a_client_resets_the_owners() -> None:
+    old = node([entry("maker", labelled("a"))], a="1")
+    assert updated(old, node([{}], a="1"), "other", "2") == []
+
+
+def test_a_client_sends_owners_of_its_own() -> None:
+    mine = [entry("mine", labelled("a"))]
+    old = node([entry("maker", labelled("a"))], a="1")
+    assert updated(old, node(mine, a="1"), "other", "2") == mine
+    through_status = updated(old, node(mine, a="1"), "other", "2", "status")
+    assert through_status == [entry("maker", labelled("a"))], "a subresource does not take them"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [{"manager": "x"}],
+        [{"manager": "x", "operation": "Sideways", "fieldsType": "FieldsV1", "apiVersion": "v1", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "fieldsType": "FieldsV2", "apiVersion": "v1", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1", "apiVersion": "v1", "fieldsV1": "f:a"}],
+        [{"manager": 5, "operation": "Update", "fieldsType": "FieldsV1", "apiVersion": "v1", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1", "apiVersion": "v1", "fieldsV1": {"f:a": 1}}],
+        [
+            {
+                "manager": "x",
+                "operation": "Update",
+                "fieldsType": "FieldsV1",
+                "apiVersion": "v1",
+                "fieldsV1": {"zzz": {}},
+            }
+        ],
+        [
+            {
+                "manager": "x",
+                "operation": "Update",
+                "fieldsType": "FieldsV1",
+                "apiVersion": "v1",
+                "fieldsV1": {"k:{": {}},
+            }
+        ],
+        ["text"],
+        [{}, {}],
+    ],
+)
+def test_nonsense_for_owners_leaves_them_as_they_are(sent: Any) -> None:
+    old = node([entry("maker", labelled("a"))], a="1")
+    assert updated(old, node(sent, a="1"), "other", "2") == [entry("maker", labelled("a"))]
+    assert updated(None, node(sent, a="1"), "maker", "1") == [entry("maker", labelled("a"))]
