@@ -79,7 +79,7 @@ class VirtualTime:
 
     def run(self, until: int) -> None:
         """Call everything that is due up to the instant `until` (included), then stand at `until`."""
-        while self._due and self._due[0].at <= until:
+        while (due := self.next_at()) is not None and due <= until:
             self.step()
         self._now = max(self._now, until)
 

@@ -15,9 +15,10 @@ REFUSED = "CDI manager: machine update failed, E02XXXX"
 class Fault:
     """What befalls orders of one operation.
 
-    `refuse`: the fabric says no, with `words`. `hang`: nothing is done and the caller's time runs out. `lose_answer`: it is
-    done, the caller hears `words`. `wrong_device`: one of another model comes. `second_device`: two come and one is named.
-    Empty `nodes` or `models` mean any; `times` 0 means until lifted; `chance` is how likely each order is to be hit.
+    `refuse`: the fabric says no, with `words`. `hang`: nothing is done and the caller's time runs out. `lose_answer`:
+    it is done, the caller hears `words`. `wrong_device`: one of another model comes. `second_device`: two come and one
+    is named. Empty `nodes` or `models` mean any; `times` 0 means until lifted; `chance` is how likely each order is to
+    be hit.
     """
 
     kind: Kind

@@ -14,8 +14,8 @@ Outcome = Literal["ordered", "done", "failed"]
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the book. An order has one `ordered` line, then one `done` for each device that moved (two when the
-    fabric gave a second one, none when it hung), or one `failed`. `done` is what happened, whether or not anybody heard of it:
-    `words` then say what the one who ordered was told instead."""
+    fabric gave a second one, none when it hung), or one `failed`. `done` is what happened, whether or not anybody heard
+    of it: `words` then say what the one who ordered was told instead."""
 
     at: int
     order: int

@@ -1,0 +1,269 @@
+"""One scan's look at one node, in the reference's order: fail, send back, resize, label. It writes through the client
+it is given.
+
+The faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two models
+never shrinks, and an object that cannot be read ends the scan.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dds_adapters.lab.actors import instants
+from dds_adapters.lab.actors.models import DeviceInfo, Model
+from dds_adapters.lab.actors.scaler.settings import FAILED, READY, RESCHEDULE, TYPES, ScalerSettings
+from dds_adapters.lab.actors.scaler.view import PREPARING, Claim, ClaimKey, Unreadable, View, last_used
+from dds_adapters.lab.client import ApiError, Client, Object
+
+GOING_OR_THERE = ("Online", "Attaching")
+MICROSECONDS = 1_000_000
+
+
+@dataclass
+class NodeScan:
+    """The look at one node at one instant. `again` is when something may have to be done that is too early now."""
+
+    client: Client
+    view: View
+    settings: ScalerSettings
+    info: DeviceInfo
+    node: str
+    now: int
+    again: int | None = None
+
+    def run(self) -> None:
+        """Raises ApiError and Unreadable, which end the scan."""
+        self.models = {one.device: one for one in self.info.models}
+        self.claims = {one.key: one for one in self.view.waiting(self.node)}
+        self.resources = list(self.view.resources_on(self.node))
+        self._fail()
+        self._send_back()
+        for model in self.info.models:
+            self._resize(model)
+        self._label()
+
+    # -- claims that cannot be served here
+
+    def _fail(self) -> None:
+        for claim in sorted(self.claims.values(), key=lambda one: one.created, reverse=True):
+            current = self.claims[claim.key]
+            if not current.preparing:
+                continue
+            rival = self._rival(current)
+            if rival is not None or self._impossible(current) or self._too_many(current):
+                self._mark(claim.key, FAILED)
+                if rival is not None and rival != claim.key:
+                    self._mark(rival, FAILED)
+
+    def _impossible(self, claim: Claim) -> bool:
+        """Its devices may not be together, or with what is or will be here, or are not in the pool any more."""
+        if any(not self.view.pooled(one.key) for one in claim.devices):
+            return True
+        others = [
+            one["spec"]["resource"]["model"]
+            for one in self.view.requests_on(self.node)
+            if one["spec"]["resource"]["size"] > 0
+        ]
+        others += [one["spec"]["model"] for one in self.resources if _state(one) in GOING_OR_THERE]
+        mine = [self._model(one.device) for one in claim.devices]
+        indexes = {one.index for one in self.info.models if one.model in others} | {one.index for one in mine}
+        return any(indexes & set(one.conflicts) for one in mine)
+
+    def _rival(self, claim: Claim) -> ClaimKey | None:
+        """Another claim that prepares a device which may not be with this one's (one of the same name is not seen)."""
+        for other in self.claims.values():
+            if other.key[1] == claim.key[1]:
+                continue
+            theirs = {self._model(one.device).index for one in other.devices if one.state == PREPARING}
+            if any(theirs & set(self._model(one.device).conflicts) for one in claim.devices):
+                return other.key
+        return None
+
+    def _too_many(self, claim: Claim) -> bool:
+        for device in dict.fromkeys(one.device for one in claim.devices):
+            most, _ = self.view.limits(self.node, device, self.info.prefix)
+            if self._demand(self._model(device)) > most:
+                return True
+        return False
+
+    def _demand(self, model: Model) -> int:
+        """Devices of a model that are waited for, and those that are used."""
+        waited = sum(
+            one.device == model.device and one.state in (PREPARING, "Reschedule")
+            for claim in self.claims.values()
+            for one in claim.devices
+        )
+        used = [one for one in self.resources if one["spec"]["model"] == model.model and self._is_used(one)]
+        return waited + len(used)
+
+    # -- claims whose devices are there
+
+    def _send_back(self) -> None:
+        for claim in sorted(self.claims.values(), key=lambda one: one.created):
+            if not self.claims[claim.key].preparing:
+                continue
+            found = self._matched(claim)
+            if found is None:
+                continue
+            self._mark(claim.key, READY if self.settings.ready else RESCHEDULE)
+            for one in found:
+                self.annotate(one)
+
+    def _matched(self, claim: Claim) -> list[Object] | None:
+        """Resources for all devices of the claim. What was promised to another claim in this very scan is found
+        again."""
+        matched: list[Object] = []
+        wanted: dict[str, int] = {}
+        for device in claim.devices:
+            wanted[device.device] = wanted.get(device.device, 0) + 1
+        for device_name, count in wanted.items():
+            free = [one for one in self.resources if self._is_free(one, self._model(device_name))][:count]
+            if len(free) < count:
+                return None
+            matched += free
+        return matched
+
+    def _is_free(self, resource: Object, model: Model) -> bool:
+        uuid = (resource.get("status") or {}).get("device_id", "")
+        if resource["spec"]["model"] != model.model or _state(resource) != "Online":
+            return False
+        if resource["metadata"].get("deletionTimestamp") or not self.view.shown(uuid) or self.view.used(uuid):
+            return False
+        used = last_used(resource, self.info.prefix)
+        return used is None or self._passed(used, self.settings.allocation)
+
+    # -- how many devices the node shall have
+
+    def _resize(self, model: Model) -> None:
+        most, least = self.view.limits(self.node, model.device, self.info.prefix)
+        desired = self._demand(model)
+        if desired > most:
+            raise Unreadable(f"{self.node} would need {desired} devices of {model.model}, more than {most}")
+        desired = max(desired, least)
+        request = next(
+            (one for one in self.view.requests_on(self.node) if one["spec"]["resource"]["model"] == model.model), None
+        )
+        if request is None:
+            if desired > 0:
+                self._create(model, desired)
+            return
+        size = request["spec"]["resource"]["size"]
+        if desired < size:
+            desired = max(desired, self._kept())
+        if desired > size or desired < size:
+            patch = [{"op": "replace", "path": "/spec/resource/size", "value": desired}]
+            self.client.patch("composabilityrequests", request["metadata"]["name"], patch, how="json")
+
+    def _kept(self) -> int:
+        """Resources of the node, of any model, that were used (or made) too short a time ago to go."""
+        kept: int = 0
+        for one in self.resources:
+            if _state(one) in GOING_OR_THERE and not one["metadata"].get("deletionTimestamp"):
+                used = last_used(one, self.info.prefix)
+                since = instants.read(one["metadata"]["creationTimestamp"]) if used is None else used
+                kept += not self._passed(since, self.settings.removal)
+        return kept
+
+    def _create(self, model: Model, size: int) -> None:
+        wanted: Object = {
+            "type": TYPES.get(model.driver, ""),
+            "model": model.model,
+            "size": size,
+            "target_node": self.node,
+        }
+        self.client.create(
+            "composabilityrequests",
+            {
+                "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
+                "kind": "ComposabilityRequest",
+                "metadata": {"generateName": "composability-"},
+                "spec": {"resource": wanted},
+            },
+        )
+
+    # -- labels
+
+    def _label(self) -> None:
+        """A model's label is there unless something on the node says in its own list that it cannot be with it."""
+        node = self.view.nodes.get(self.node)
+        if node is None:
+            return
+        there = {
+            one["spec"]["resource"]["model"]
+            for one in self.view.requests_on(self.node)
+            if one["spec"]["resource"]["size"] > 0
+        } | {one["spec"]["model"] for one in self.resources if _state(one) == "Online"}
+        excluded = {index for one in self.info.models if one.model in there for index in one.conflicts}
+        labels = node["metadata"].get("labels") or {}
+        patch = {
+            f"{self.info.prefix}/{one.device}": None if one.index in excluded else "true" for one in self.info.models
+        }
+        if any(labels.get(key) != value for key, value in patch.items()):
+            self.client.patch("nodes", self.node, {"metadata": {"labels": patch}}, how="strategic")
+
+    # -- parts
+
+    def used(self) -> Iterable[Object]:
+        """The node's resources that a claim has."""
+        return (one for one in self.view.resources_on(self.node) if self._is_used(one))
+
+    def annotate(self, resource: Object) -> None:
+        """Write that the device was used just now."""
+        name, now = resource["metadata"]["name"], instants.written(self.now)
+        key = f"{self.info.prefix}/last-used-time"
+        if (resource["metadata"].get("annotations") or {}).get(key) != now:
+            self.client.patch("composableresources", name, {"metadata": {"annotations": {key: now}}})
+
+    def _is_used(self, resource: Object) -> bool:
+        if _state(resource) != "Online":
+            return False
+        return self.view.used((resource.get("status") or {}).get("device_id", ""))
+
+    def _model(self, device: str) -> Model:
+        return self.models[device]
+
+    def _passed(self, since: int, seconds: float) -> bool:
+        """Whether so much time has passed; if not, the node is looked at again when it has."""
+        due = since + round(seconds * MICROSECONDS)
+        if due < self.now:
+            return True
+        self.again = min(due + 1, self.again or due + 1)
+        return False
+
+    def _mark(self, key: ClaimKey, condition: str) -> None:
+        """Set a condition on every entry of the claim's status.devices, filled with all results when it is empty (fault
+        B6, B7)."""
+        claim = self.view.claims.get(key[1], key[0])
+        if claim is None:
+            return
+        status = claim["status"]
+        entries = status.get("devices") or [
+            {part: one[part] for part in ("driver", "pool", "device")}
+            for one in status["allocation"]["devices"]["results"]
+        ]
+        now = instants.written(self.now)
+        devices = [_with_condition(one, condition, now) for one in entries]
+        try:
+            self.client.patch("resourceclaims", key[1], {"status": {"devices": devices}}, key[0], subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        known = self.claims[key]
+        state = "Failed" if condition == FAILED else "Reschedule"
+        self.claims[key] = replace(known, devices=tuple(replace(one, state=state) for one in known.devices))
+
+
+def _state(resource: Object) -> str:
+    found: str = (resource.get("status") or {}).get("state", "")
+    return found
+
+
+def _with_condition(entry: Object, type: str, now: str) -> Object:
+    others = [one for one in entry.get("conditions") or () if one["type"] != type]
+    condition = {
+        "type": type,
+        "status": "True",
+        "reason": "DeviceConditionUpdated",
+        "message": f"Device {entry['device']} condition {type} updated",
+        "lastTransitionTime": now,
+    }
+    return {**entry, "conditions": [*others, condition]}
