@@ -8,7 +8,17 @@ from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.granular import GranularCheck
 from dds_adapters.lab.api.kinds import BUILT_IN, Object, Resource
-from dds_adapters.lab.api.rules import claims, classes, slices
+from dds_adapters.lab.api.rules import (
+    claims,
+    classes,
+    core,
+    definitions,
+    events,
+    nodes,
+    pods,
+    rbac,
+    slices,
+)
 from dds_adapters.lab.api.schema import Node
 from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.strategies import BuiltIn
@@ -84,11 +94,25 @@ class Strategy(Protocol):
 Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
 
 RULES: Mapping[str, Making] = {
+    "clusterrolebindings.rbac.authorization.k8s.io": rbac.Bindings,
+    "clusterroles.rbac.authorization.k8s.io": rbac.Roles,
+    "configmaps": core.ConfigMaps,
+    "customresourcedefinitions.apiextensions.k8s.io": definitions.Definitions,
     "deviceclasses.resource.k8s.io": classes.DeviceClasses,
     "devicetaintrules.resource.k8s.io": classes.DeviceTaintRules,
+    "events": events.Events,
+    "events.events.k8s.io": events.NewEvents,
+    "leases.coordination.k8s.io": core.Leases,
+    "namespaces": core.Namespaces,
+    "nodes": nodes.Nodes,
+    "pods": pods.Pods,
     "resourceclaims.resource.k8s.io": claims.ResourceClaims,
     "resourceclaimtemplates.resource.k8s.io": claims.ResourceClaimTemplates,
     "resourceslices.resource.k8s.io": slices.ResourceSlices,
+    "rolebindings.rbac.authorization.k8s.io": rbac.Bindings,
+    "roles.rbac.authorization.k8s.io": rbac.Roles,
+    "secrets": core.Secrets,
+    "serviceaccounts": core.ServiceAccounts,
 }
 """By name of the resource: the strategy of a kind that has rules of its own."""
 
