@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.gates import OPTIONAL_VERSIONS, Gates
 from dds_adapters.lab.api.requests import MASTERS, User
 from dds_adapters.lab.api.server import ApiServer
 from dds_adapters.lab.client import Client
@@ -23,8 +23,9 @@ def wall() -> int:
 
 
 def new_server(seed: int = 1, history: int = 20_000) -> ApiServer:
-    """An API server on the wall clock that knows the custom kinds."""
-    server = ApiServer(gates=Gates.for_version("1.36"), now=wall, random=Random(seed), history=history)
+    """An API server on the wall clock that knows the custom kinds and serves all versions."""
+    gates = Gates.for_version("1.36", runtime_config=dict.fromkeys(OPTIONAL_VERSIONS, True))
+    server = ApiServer(gates=gates, now=wall, random=Random(seed), history=history)
     client = client_of(server)
     for definition in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
         client.create("customresourcedefinitions", definition)

@@ -1,6 +1,7 @@
 """Put the questions one after the other and collect what differs. Knows the server by its answers alone."""
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,10 @@ from dds_adapters.lab.conform.comparing import Difference, Side, differences, ti
 from dds_adapters.lab.conform.differences import KNOWN, Known, known
 from dds_adapters.lab.conform.questions import Question
 from dds_adapters.lab.conform.transport import Answer, Ask, Transport
+
+PAUSE_S = 0.03
+"""Between questions. The answers were recorded beside a claim controller, which takes back the reservation of a pod that
+does not exist; it needs a moment."""
 
 _REFERENCE = re.compile(r"\{\{(rv|listrv):([^}]*)\}\}")
 
@@ -61,6 +66,7 @@ def run(transport: Transport, questions: Iterable[Question], tell: Callable[[Que
     for question in questions:
         if tell is not None:
             tell(question)
+        time.sleep(PAUSE_S)
         answer = _asked(transport, question, versions)
         report.asked.append(question.id)
         _remember(versions, question.ask, answer)
