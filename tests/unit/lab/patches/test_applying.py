@@ -278,6 +278,19 @@ def custom(live: Object | None, manager: str, force: bool = False, **spec: Any) 
     return ownership.applied(SCHEMA, live, patch, manager, "", "g/v1", "2026-01-01T00:00:00Z", force)
 
 
+def test_metadata_of_custom_kinds_is_merged() -> None:
+    """Their schemas say nothing of it."""
+
+    def labelled(live: Object | None, manager: str, **labels: str) -> Object:
+        patch = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "k", "labels": labels}}
+        return ownership.applied(SCHEMA, live, patch, manager, "", "g/v1", "2026-01-01T00:00:00Z", False)
+
+    live = labelled({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "k", "uid": "u"}}, "a", x="1")
+    live = labelled(live, "b", y="2")
+    assert (live["metadata"]["uid"], live["metadata"]["labels"]) == ("u", {"x": "1", "y": "2"})
+    assert labelled(live, "a", z="3")["metadata"]["labels"] == {"y": "2", "z": "3"}
+
+
 def test_custom_kinds() -> None:
     live = custom(
         None, "a", free={"deep": {"er": 1}, "list": [1]}, tags=["x", "y"], whole={"k": "v"}, map={"m": {"x": 1}}

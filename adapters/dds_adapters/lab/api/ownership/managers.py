@@ -118,6 +118,7 @@ def applied(
     for two entries with the same keys.
     """
     _check_head(patch, api_version)
+    schema = _rooted(schema)
     left_out = _reset(subresource, reset)
     own = _mentioned(schema, patch, left_out)
     before = _entries_before_apply(schema, live, api_version, now_text)
@@ -166,7 +167,7 @@ def _check_head(patch: Object, api_version: str) -> None:
 def _mentioned(schema: Node, patch: Object, left_out: frozenset[str]) -> Fields:
     """The fields that the patch mentions and that can be owned."""
     errors: list[str] = []
-    whole = mentioned(_rooted(schema), patch, "", errors)
+    whole = mentioned(schema, patch, "", errors)
     if errors:
         metadata = patch.get("metadata")
         place = metadata if isinstance(metadata, dict) else {}
@@ -201,7 +202,7 @@ def _pruned(schema: Node, result: Object, last: Fields, own: Fields, others: lis
         left = difference(left, named(schema, entry["fieldsV1"]))
     if not left:
         return result
-    pruned: Object = without(_rooted(schema), result, left)
+    pruned: Object = without(schema, result, left)
     return pruned
 
 
