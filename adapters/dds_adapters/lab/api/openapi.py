@@ -16,6 +16,8 @@ from dds_adapters.lab.api.requests import Response
 from dds_adapters.lab.api.schema import MISSING, Node
 
 PROTO = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+PROTO_SENT = PROTO.replace("@", ".")
+"""How the answer names it, as a real server does: the "@" is no part of a valid media type, and Go refuses it."""
 TITLE = "Kubernetes"
 
 _FORMATS: Mapping[str, Object] = {
@@ -37,7 +39,7 @@ def second(discovery: Discovery, accept: str) -> Response:
     if any(media.type == PROTO for media in accepted(accept)):
         info = _field(1, TITLE.encode()) + _field(2, release.encode())
         document = _field(1, b"2.0") + _field(2, info) + _field(8, b"")
-        return Response(200, document, {"Content-Type": PROTO})
+        return Response(200, document, {"Content-Type": PROTO_SENT})
     outline = {"swagger": "2.0", "info": {"title": TITLE, "version": release}, "paths": {}, "definitions": {}}
     return Response(200, encode(outline), {"Content-Type": "application/json"})
 
