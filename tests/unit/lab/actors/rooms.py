@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
+from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_adapters.lab.actors.models import DeviceInfo, Model, config_map
+from dds_adapters.lab.actors.operator import Operator, OperatorSettings
+from dds_adapters.lab.actors.vendor import DeviceModel, VendorDriver, VendorSettings
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.server import ApiServer
 from dds_adapters.lab.client import Client, Object
 from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_adapters.lab.latency import Fixed
 from dds_adapters.lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
 SECOND = 1_000_000
 A100, H100 = "A100 40G", "H100 80G"
 GPU = "gpu.nvidia.com"
+PRODUCTS = (DeviceModel(A100, "NVIDIA A100 40GB PCIe"), DeviceModel(H100, "NVIDIA H100 80GB"))
+MODELS = (
+    Model(1, A100, "nvidia-a100-40", GPU, {"productName": "NVIDIA A100 40GB PCIe"}),
+    Model(2, H100, "nvidia-h100-80", GPU, {"productName": "NVIDIA H100 80GB"}),
+)
 
 
 class Actor(Protocol):
@@ -21,6 +31,9 @@ class Actor(Protocol):
 
     def stop(self) -> None: ...
 
+
+QUICK = OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=0.0)
+SETTLED = VendorSettings(models=PRODUCTS, start=Fixed(0.5), first_start=Fixed(0.0))
 
 AnyActor = TypeVar("AnyActor", bound=Actor)
 
@@ -78,7 +91,9 @@ class Room:
         }
         return self.user.update("nodes", {**node, "status": status}, subresource="status")
 
-    def request(self, name: str = "wanted", node: str = "node0", size: int = 1, model: str = A100, **more: Any) -> Object:
+    def request(
+        self, name: str = "wanted", node: str = "node0", size: int = 1, model: str = A100, **more: Any
+    ) -> Object:
         wanted = {"type": "gpu", "model": model, "size": size, **({"target_node": node} if node else {}), **more}
         return self.user.create(
             "composabilityrequests",
@@ -97,7 +112,9 @@ class Room:
         spec: Object = {"containers": [{"name": "c", "image": "pause"}], "restartPolicy": "Never", **more}
         if claims:
             spec["resourceClaims"] = claims
-        pod = self.user.create("pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, "default")
+        pod = self.user.create(
+            "pods", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, "default"
+        )
         if node:
             self.user.bind(name, "default", node)
             pod = self.user.get("pods", name, "default")
@@ -116,9 +133,14 @@ class Room:
         """Do what the scheduler does; `devices` are (pool, name)."""
         found = self.user.get("resourceclaims", claim, "default")
         finalizers = ["resource.kubernetes.io/delete-protection"]
-        found = self.user.update("resourceclaims", {**found, "metadata": {**found["metadata"], "finalizers": finalizers}})
+        found = self.user.update(
+            "resourceclaims", {**found, "metadata": {**found["metadata"], "finalizers": finalizers}}
+        )
         waits = (
-            {"bindingConditions": ["FabricDeviceReady"], "bindingFailureConditions": ["FabricDeviceReschedule", "FabricDeviceFailed"]}
+            {
+                "bindingConditions": ["FabricDeviceReady"],
+                "bindingFailureConditions": ["FabricDeviceReschedule", "FabricDeviceFailed"],
+            }
             if conditions
             else {}
         )
@@ -151,3 +173,43 @@ def at(obj: Object, *path: str) -> Any:
             return None
         found = found.get(part)
     return found
+
+
+class Hall(Room):
+    """A room with hardware: two nodes on one fabric, the vendor's driver and, unless told otherwise, the operator."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        served: dict[str, bool] | None = None,
+        count: int = 4,
+        nodes: int = 2,
+        operator: OperatorSettings | None = QUICK,
+        vendor: VendorSettings = SETTLED,
+    ) -> None:
+        super().__init__(seed=seed, served=served)
+        pools = (Pool("1", A100, count), Pool("1", H100, 2))
+        self.fabric = Fabric(self.time, FabricSettings(pools=pools, attach=Fixed(2.0), detach=Fixed(1.0)))
+        for number in range(nodes):
+            self.fabric.connect(f"node{number}", "1")
+            self.node(f"node{number}", **{"cohdi.io/nvidia-a100-40": "true", "cohdi.io/nvidia-h100-80": "true"})
+        self.vendor = self.start(VendorDriver(self.client("vendor"), self.time, vendor, self.fabric))
+        self.operator: Operator | None = None
+        if operator is not None:
+            self.operator = self.start_operator(operator)
+
+    def start_operator(self, settings: OperatorSettings) -> Operator:
+        return self.start(Operator(self.client("operator"), self.time, settings, self.fabric, self.vendor))
+
+    def configure(self, *models: Model) -> None:
+        """The ConfigMap that scaler and publisher read."""
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "composable-dra"}}
+        self.user.create("namespaces", namespace)
+        self.user.create("configmaps", config_map(DeviceInfo(models or MODELS, fabrics=(1,))))
+
+    def resources(self) -> list[Object]:
+        return self.user.list("composableresources")
+
+    def states(self) -> list[str]:
+        return [(one.get("status") or {}).get("state", "") for one in self.resources()]
