@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from dds_adapters.lab.api import status
+from dds_adapters.lab.api import protobuf, status
 from dds_adapters.lab.api.status import ApiError
 
 LARGEST = 3 * 1024 * 1024
@@ -20,7 +20,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
-"""What a real server accepts, as its refusals list it (protobuf is refused here all the same)."""
+"""What a real server accepts, as its refusals list it (of protobuf only what `protobuf` knows)."""
 APPLY = "application/apply-patch+yaml"
 
 
@@ -54,6 +54,8 @@ def decode(body: bytes, type: str, kind: str) -> Any:
         raise status.too_large()
     if type in (YAML, APPLY):
         return _yaml(body, kind)
+    if type == PROTOBUF:
+        return _protobuf(body, kind)
     return _json(body, kind)
 
 
@@ -65,6 +67,15 @@ def _json(body: bytes, kind: str) -> Any:
     if body.count(b"{") + body.count(b"[") > DEEPEST and _too_deep(value):
         raise _unreadable(body, kind, "json parse error: exceeded max depth")
     return value
+
+
+def _protobuf(body: bytes, kind: str) -> Any:
+    try:
+        return protobuf.decode(body)
+    except protobuf.Unreadable as problem:
+        raise _unreadable(body, kind, str(problem)) from None
+    except protobuf.UnknownKind:
+        raise status.unsupported_media_type((JSON, YAML)) from None
 
 
 def _yaml(body: bytes, kind: str) -> Any:

@@ -211,6 +211,8 @@ def _body_type(type: str) -> str:
         return JSON
     if type in (YAML, "application/x-yaml", "text/yaml"):
         return YAML
+    if type == bodies.PROTOBUF:
+        return type
     raise status.unsupported_media_type(bodies.ACCEPTED)
 
 
