@@ -120,6 +120,9 @@ class Custom:
             return raised_generation(made, old)
         return made
 
+    def admitted(self, obj: Object) -> Object:
+        return obj
+
     def check_create(self, obj: Object) -> list[Cause]:
         return [*meta.check(obj["metadata"], self.resource.namespaced), *self._check(obj, None)]
 

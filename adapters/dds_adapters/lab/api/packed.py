@@ -58,6 +58,7 @@ ZEROS: Mapping[str, Mapping[str, Any]] = {
     "resource.v1.DeviceClass": {"metadata": {}, "spec": {}},
     "resource.v1.ResourceClaim": {"metadata": {}, "spec": {}, "status": {}},
     "resource.v1.ResourceClaimSpec": {"devices": {}},
+    "resource.v1.AllocatedDeviceStatus": {"conditions": None},
     "resource.v1.AllocationResult": {"devices": {}},
     "resource.v1.ResourceClaimTemplate": {"metadata": {}, "spec": {}},
     "resource.v1.ResourceClaimTemplateSpec": {"metadata": {}, "spec": {}},

@@ -74,6 +74,10 @@ class Strategy(Protocol):
         """The decoded new object with everything that this write may not change taken from the stored `old`."""
         ...
 
+    def admitted(self, obj: Object) -> Object:
+        """What `for_create` gave, with what a real server's admission adds to a new object; no manager owns that."""
+        ...
+
     def check_create(self, obj: Object) -> list[Cause]:
         """What is wrong with an object that `for_create` gave."""
         ...
@@ -112,7 +116,6 @@ RULES: Mapping[str, Making] = {
     "rolebindings.rbac.authorization.k8s.io": rbac.Bindings,
     "roles.rbac.authorization.k8s.io": rbac.Roles,
     "secrets": core.Secrets,
-    "serviceaccounts": core.ServiceAccounts,
 }
 """By name of the resource: the strategy of a kind that has rules of its own."""
 

@@ -43,7 +43,7 @@ class ApiServer:
         self.gates = gates
         self.clock = Clock(now)
         self.store = Store(history)
-        self.registry = Registry(gates)
+        self.registry = Registry(gates, self.clock.text)
         self.access = Access(self.store)
         self._random = random
         self._reader = Reader(self.store, self.registry, self.clock, random)

@@ -113,6 +113,10 @@ class BuiltIn:
         """What the kind makes of a write besides (old is None: a creation)."""
         return new
 
+    def admitted(self, obj: Object) -> Object:
+        """A new object with what a real server's admission adds to it; no manager owns that."""
+        return obj
+
     def check(self, obj: Object) -> list[Cause]:
         """What is wrong with a new object, metadata apart."""
         return []

@@ -11,9 +11,10 @@ from typing import Any
 from dds_adapters.lab.api import ownership, patches, status
 from dds_adapters.lab.api.access import Access
 from dds_adapters.lab.api.clock import Clock
-from dds_adapters.lab.api.kinds import Object, Resource
+from dds_adapters.lab.api.kinds import RESOURCE, Object, Resource
 from dds_adapters.lab.api.registry import Registry, Strategy
 from dds_adapters.lab.api.requests import Call, Outcome
+from dds_adapters.lab.api.rules import admin
 from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.store import Record, Store
 
@@ -73,7 +74,8 @@ class Writer:
         new = strategy.for_create(sent)
         if not applied:
             new = self._owned(call, strategy, None, new, _without_status(sent, resource))
-        causes = strategy.check_create(new)
+        new = strategy.admitted(new)
+        causes = [*strategy.check_create(new), *self._admin_access(resource, new)]
         if causes:
             raise status.invalid_object(resource, name, causes)
         self._admit(call, None, new)
@@ -84,6 +86,12 @@ class Writer:
             return Outcome(code=201, object=strategy.from_storage(new), warnings=warnings)
         record = self._store.put(resource.key, path, new)
         return Outcome(code=201, object=strategy.from_storage(record.object), record=record, warnings=warnings)
+
+    def _admin_access(self, resource: Resource, new: Object) -> list[Cause]:
+        if resource.group != RESOURCE or not resource.namespaced:
+            return []
+        namespace = self._store.get("namespaces", new["metadata"]["namespace"])
+        return admin.check(new, namespace.object if namespace else None)
 
     def _check_namespace(self, call: Call) -> None:
         if not call.resource.namespaced:
@@ -203,8 +211,15 @@ class Writer:
         had = (old or {}).get("metadata", {}).get("managedFields")
         if self._track_updates:
             version = call.resource.api_version
+            before = strategy.from_storage(old) if old is not None else None
             managed: Any = ownership.updated(
-                strategy.schema, old, sent, call.writing.manager, call.subresource, version, self._clock.text()
+                strategy.schema,
+                before,
+                strategy.from_storage(sent),
+                call.writing.manager,
+                call.subresource,
+                version,
+                self._clock.text(),
             )
         else:
             managed = had

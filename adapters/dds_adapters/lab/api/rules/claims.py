@@ -3,7 +3,6 @@
 from typing import Any
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.granular import GranularCheck
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, devices, meta, parts, requests
@@ -18,17 +17,10 @@ ADDRESSES = 16
 INTERFACE_LENGTH = 256
 HARDWARE_LENGTH = 128
 GRANULAR = "DRAResourceClaimGranularStatusAuthorization"
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 class ResourceClaims(BuiltIn):
     """Claims. Their spec never changes; an allocation can only be cleared and made anew."""
-
-    columns = (
-        Column("Name", ".metadata.name"),
-        Column("State", "state()", description="allocated, reserved, pending or deleted"),
-        AGE,
-    )
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec")

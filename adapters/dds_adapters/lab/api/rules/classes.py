@@ -3,14 +3,12 @@
 import re
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, devices, parts
 from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.strategies import BuiltIn
 
 CONDITIONS = 8
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
 _EXTENDED = re.compile(r"[^/]+/[^/]+")
 
 
@@ -18,7 +16,6 @@ class DeviceClasses(BuiltIn):
     """Classes may change; allocations made by them stay."""
 
     counted = True
-    columns = (Column("Name", ".metadata.name"), AGE)
 
     def check(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
@@ -44,7 +41,6 @@ class DeviceTaintRules(BuiltIn):
     """Taints that an administrator puts on devices. An empty selector is every device, none is no device."""
 
     counted = True
-    columns = (Column("Name", ".metadata.name"), AGE)
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec") or {}

@@ -4,7 +4,6 @@ import base64
 from typing import Any
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, meta
 from dds_adapters.lab.api.status import Cause
@@ -13,8 +12,6 @@ from dds_adapters.lab.api.strategies import BuiltIn
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
 LARGEST = 1024 * 1024
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
-NAME = Column("Name", ".metadata.name")
 
 
 class Namespaces(BuiltIn):
@@ -22,13 +19,15 @@ class Namespaces(BuiltIn):
 
     name_check: meta.NameCheck = staticmethod(names.dns_label)
     selectable_names = ("status.phase",)
-    columns = (NAME, Column("Status", ".status.phase"), AGE)
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {"status.phase": (obj.get("status") or {}).get("phase") or ""}
 
     def first_status(self, obj: Object) -> Any:
         return {"phase": "Active"}
+
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        return _with_name_label(obj)
 
     def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
         if old is None:
@@ -37,7 +36,7 @@ class Namespaces(BuiltIn):
             new = {**new, "spec": {**spec, "finalizers": [*finalizers, FINALIZER]}}
         elif subresource != "finalize":
             new = {**new, "spec": old.get("spec") or {}}
-        return _with_name_label(new)
+        return new
 
     def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         given = (new.get("spec") or {}).get("finalizers") or []
@@ -85,8 +84,9 @@ class _Kept(BuiltIn):
 
 
 class ConfigMaps(_Kept):
+    """Texts and bytes for pods."""
+
     fields = ("data", "binaryData")
-    columns = (NAME, Column("Data", "size(data,binaryData)"), AGE)
 
 
 class Secrets(_Kept):
@@ -94,7 +94,6 @@ class Secrets(_Kept):
 
     fields = ("data",)
     selectable_names = ("type",)
-    columns = (NAME, Column("Type", ".type"), Column("Data", "size(data)"), AGE)
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {"type": obj.get("type") or ""}
@@ -114,12 +113,8 @@ class Secrets(_Kept):
         return found
 
 
-class ServiceAccounts(BuiltIn):
-    columns = (NAME, Column("Secrets", "size(secrets)"), AGE)
-
-
 class Leases(BuiltIn):
-    columns = (NAME, Column("Holder", ".spec.holderIdentity"), AGE)
+    """Leases of leaders and nodes."""
 
     def check(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}

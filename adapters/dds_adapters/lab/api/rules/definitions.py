@@ -1,7 +1,6 @@
 """CustomResourceDefinition: what makes one acceptable, and the status that a server gives it."""
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, structural
 from dds_adapters.lab.api.status import Cause
@@ -9,14 +8,12 @@ from dds_adapters.lab.api.strategies import BuiltIn
 
 SCOPES = ("Cluster", "Namespaced")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-NOT_ACCEPTED = "NamesAccepted"
 
 
 class Definitions(BuiltIn):
     """Definitions of custom resources."""
 
     counted = True
-    columns = (Column("Name", ".metadata.name"), Column("Created At", ".metadata.creationTimestamp"))
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         spec = obj.get("spec") or {}
@@ -32,12 +29,8 @@ class Definitions(BuiltIn):
         return {**obj, "spec": {**spec, **changes}}
 
     def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
-        if old is not None:
-            return new
-        stored = [
-            version["name"] for version in (new.get("spec") or {}).get("versions") or () if version.get("storage")
-        ]
-        return {**new, "status": {**(new.get("status") or {}), "storedVersions": stored}}
+        """The names are accepted and the kind is established at once; a real server's controllers take a moment."""
+        return new if subresource else accepted(new, self.second())
 
     def check(self, obj: Object) -> list[Cause]:
         spec = obj.get("spec") or {}
@@ -84,14 +77,14 @@ def accepted(obj: Object, second: str) -> Object:
         _condition("NamesAccepted", "NoConflicts", "no conflicts found", second),
         _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", second),
     ]
-    spec = obj["spec"]
+    spec = obj.get("spec") or {}
     before = (obj.get("status") or {}).get("storedVersions") or []
-    stored = [version["name"] for version in spec["versions"] if version.get("storage")]
+    stored = [version.get("name") for version in spec.get("versions") or () if version.get("storage")]
     kept = [*before, *(name for name in stored if name not in before)]
     given = (obj.get("status") or {}).get("conditions") or []
     status = {
         "conditions": given if is_established(obj) else conditions,
-        "acceptedNames": spec["names"],
+        "acceptedNames": spec.get("names") or {},
         "storedVersions": kept,
     }
     return obj if status == obj.get("status") else {**obj, "status": status}

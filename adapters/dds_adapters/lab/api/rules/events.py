@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.decoding import decoded
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.packed import kind_node
@@ -29,14 +28,6 @@ CLUSTER_NAMESPACE = "default"
 REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 FIXED = ("involvedObject", "related", "reason", "message", "action", "eventTime", "type", "reportingComponent",
          "reportingInstance")  # fmt: skip
-COLUMNS = (
-    Column("Last Seen", "seen()", "date"),
-    Column("Type", ".type"),
-    Column("Reason", ".reason"),
-    Column("Object", "object()"),
-    Column("Message", ".message"),
-    Column("Name", ".metadata.name", priority=1),
-)
 
 
 class Events(BuiltIn):
@@ -45,7 +36,6 @@ class Events(BuiltIn):
     selectable_names = (
         *(f"involvedObject.{key}" for key in REFERENCE), "reason", "reportingComponent", "source", "type",
     )  # fmt: skip
-    columns = COLUMNS
 
     def selectable(self, obj: Object) -> dict[str, str]:
         involved, source = obj.get("involvedObject") or {}, obj.get("source") or {}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, parts, resources
 from dds_adapters.lab.api.status import Cause
@@ -19,13 +18,6 @@ class Nodes(BuiltIn):
 
     labels_by_status = True
     selectable_names = ("spec.unschedulable",)
-    columns = (
-        Column("Name", ".metadata.name"),
-        Column("Status", "status()"),
-        Column("Roles", "roles()"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-        Column("Version", ".status.nodeInfo.kubeletVersion"),
-    )
 
     def selectable(self, obj: Object) -> dict[str, str]:
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
@@ -33,14 +25,12 @@ class Nodes(BuiltIn):
     def first_status(self, obj: Object) -> Any:
         return obj.get("status") or super().first_status(obj)
 
-    def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
-        if old is not None:
-            return new
-        spec = new.get("spec") or {}
+    def admitted(self, obj: Object) -> Object:
+        spec = obj.get("spec") or {}
         taints = spec.get("taints") or []
         if any(all(taint.get(key) == value for key, value in NOT_READY.items()) for taint in taints):
-            return new
-        return {**new, "spec": {**spec, "taints": [*taints, dict(NOT_READY)]}}
+            return obj
+        return {**obj, "spec": {**spec, "taints": [*taints, dict(NOT_READY)]}}
 
     def check(self, obj: Object) -> list[Cause]:
         return [*_check_taints((obj.get("spec") or {}).get("taints")), *_check_status(obj)]

@@ -24,21 +24,25 @@ PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 
 COUNTED_FOR_QUALITY = ("cpu", "memory")
 
 
-def defaulted(spec: Object, fresh: bool) -> Object:
-    """The spec with its defaults; `fresh` is a new pod, for which admission too adds tolerations and a priority.
-
-    PriorityClasses are not served: a pod's own `priority` counts, or that of the two classes that every cluster has.
-    """
+def defaulted(spec: Object) -> Object:
+    """The spec with its defaults."""
     made = {**spec, **{key: value for key, value in SPEC.items() if spec.get(key) is None}}
     for group in ("containers", "initContainers", "ephemeralContainers"):
         if made.get(group):
             made[group] = [_container(container) for container in made[group]]
     if made.get("volumes"):
         made["volumes"] = [_volume(volume) for volume in made["volumes"]]
-    if fresh:
-        made["tolerations"] = _tolerations(made.get("tolerations") or [])
-        made.setdefault("priority", PRIORITIES.get(made.get("priorityClassName") or "", 0))
-        made.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    return made
+
+
+def admitted(spec: Object) -> Object:
+    """The spec of a new pod with what admission adds: tolerations of failing nodes, a priority.
+
+    PriorityClasses are not served: a pod's own `priority` counts, or that of the two classes that every cluster has.
+    """
+    made = {**spec, "tolerations": _tolerations(spec.get("tolerations") or [])}
+    made.setdefault("priority", PRIORITIES.get(made.get("priorityClassName") or "", 0))
+    made.setdefault("preemptionPolicy", "PreemptLowerPriority")
     return made
 
 

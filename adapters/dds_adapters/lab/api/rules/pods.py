@@ -3,7 +3,6 @@
 from typing import Any
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, meta, parts, pod_defaults, resources
 from dds_adapters.lab.api.status import Cause
@@ -33,16 +32,6 @@ class Pods(BuiltIn):
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
         "status.phase", "status.podIP", "status.nominatedNodeName",
     )  # fmt: skip
-    columns = (
-        Column("Name", ".metadata.name"),
-        Column("Ready", "ready()"),
-        Column("Status", "status()"),
-        Column("Restarts", "restarts()"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-        Column("IP", ".status.podIP", priority=1),
-        Column("Node", ".spec.nodeName", priority=1),
-        Column("Nominated Node", ".status.nominatedNodeName", priority=1),
-    )
 
     def selectable(self, obj: Object) -> dict[str, str]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
@@ -59,12 +48,15 @@ class Pods(BuiltIn):
         spec = obj.get("spec")
         if not spec or (old is not None and spec is old.get("spec")):
             return obj
-        return {**obj, "spec": pod_defaults.defaulted(spec, fresh=old is None)}
+        return {**obj, "spec": pod_defaults.defaulted(spec)}
 
     def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
         if old is not None:
             return new
         return {**new, "status": {**new["status"], "qosClass": pod_defaults.quality(new.get("spec") or {})}}
+
+    def admitted(self, obj: Object) -> Object:
+        return {**obj, "spec": pod_defaults.admitted(obj.get("spec") or {})}
 
     def check(self, obj: Object) -> list[Cause]:
         return _check_spec(obj.get("spec") or {})

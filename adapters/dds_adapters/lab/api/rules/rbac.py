@@ -1,7 +1,6 @@
 """Role, ClusterRole and their bindings."""
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import RBAC, Object
 from dds_adapters.lab.api.rules import causes, meta
 from dds_adapters.lab.api.status import Cause
@@ -14,7 +13,6 @@ class Roles(BuiltIn):
     """Roles of a namespace or of the cluster; only the latter may name paths that are no resources."""
 
     name_check: meta.NameCheck = staticmethod(names.path_segment)
-    columns = (Column("Name", ".metadata.name"), Column("Created At", ".metadata.creationTimestamp"))
 
     def check(self, obj: Object) -> list[Cause]:
         namespaced = self.resource.namespaced
@@ -46,11 +44,6 @@ class Bindings(BuiltIn):
     """Bindings of a role to subjects; the role never changes."""
 
     name_check: meta.NameCheck = staticmethod(names.path_segment)
-    columns = (
-        Column("Name", ".metadata.name"),
-        Column("Role", "role()"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-    )
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
         role = obj.get("roleRef") or {}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from dds_adapters.lab.api import names
-from dds_adapters.lab.api.columns import Column
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes, devices, parts, policies
 from dds_adapters.lab.api.status import Cause
@@ -29,13 +28,6 @@ class ResourceSlices(BuiltIn):
 
     counted = True
     selectable_names = ("spec.nodeName", "spec.driver")
-    columns = (
-        Column("Name", ".metadata.name"),
-        Column("Node", ".spec.nodeName"),
-        Column("Driver", ".spec.driver"),
-        Column("Pool", ".spec.pool.name"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-    )
 
     def selectable(self, obj: Object) -> dict[str, str]:
         spec = obj.get("spec") or {}
