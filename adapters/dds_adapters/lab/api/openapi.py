@@ -29,8 +29,6 @@ _FORMATS: Mapping[str, Object] = {
     "any": {"x-kubernetes-preserve-unknown-fields": True},
 }
 _EXTENSIONS = "x-kubernetes-"
-DEEPEST = 30
-"""Schemas of definitions nest in themselves; a document does not follow them for ever."""
 
 
 def second(discovery: Discovery, accept: str) -> Response:
@@ -71,28 +69,31 @@ def _url(registry: Registry, group: str, version: str) -> str:
 
 
 def _document(registry: Registry, group: str, version: str, release: str) -> Object:
-    schemas: dict[str, Object] = {}
+    schemas = _Schemas(f"{_package(group)}.{version}")
     routes: dict[str, Object] = {}
     for resource in registry.resources():
         if resource.group == group and resource.version == version:
             name = _schema_name(resource)
             gvk = {"group": group, "version": version, "kind": resource.kind}
-            shown = _schema(registry.strategy(resource).schema, 0)
-            schemas[name] = {**shown, "x-kubernetes-group-version-kind": [gvk]}
+            schemas.add(name, registry.strategy(resource).schema, gvk)
             routes |= _routes(resource, name, gvk)
     return {
         "openapi": "3.0.0",
         "info": {"title": TITLE, "version": release},
         "paths": routes,
-        "components": {"schemas": schemas},
+        "components": {"schemas": schemas.found},
     }
+
+
+def _package(group: str) -> str:
+    """The beginning of the names of a group's schemas."""
+    return f"io.k8s.api.{group.removesuffix('.k8s.io').split('.')[0] or 'core'}"
 
 
 def _schema_name(resource: Resource) -> str:
     if resource.custom:
         return ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
-    group = resource.group.removesuffix(".k8s.io").split(".")[0] if resource.group else "core"
-    return f"io.k8s.api.{group}.{resource.version}.{resource.kind}"
+    return f"{_package(resource.group)}.{resource.version}.{resource.kind}"
 
 
 def _routes(resource: Resource, schema: str, gvk: Object) -> dict[str, Object]:
@@ -130,28 +131,63 @@ def _routes(resource: Resource, schema: str, gvk: Object) -> dict[str, Object]:
     return found
 
 
-def _schema(node: Node, depth: int) -> Object:
-    shown: Object = dict(_FORMATS.get(node.type, {"type": node.type}))
-    if node.description:
-        shown["description"] = node.description
-    if node.type in ("object", "map"):
-        shown["type"] = "object"
-        if node.items is not None and depth < DEEPEST:
-            shown["additionalProperties"] = _schema(node.items, depth + 1)
-        if node.fields and depth < DEEPEST:
-            shown["properties"] = {name: _schema(each, depth + 1) for name, each in node.fields.items()}
-        if node.required:
-            shown["required"] = list(node.required)
-        if node.atomic:
-            shown[_EXTENSIONS + "map-type"] = "atomic"
-    elif node.type == "list":
-        shown["type"] = "array"
-        if node.items is not None:
-            shown["items"] = _schema(node.items, depth + 1) if depth < DEEPEST else {}
-        shown[_EXTENSIONS + "list-type"] = node.list_type
-        if node.list_keys:
-            shown[_EXTENSIONS + "list-map-keys"] = list(node.list_keys)
-    return shown | _marks(node)
+class _Schemas:
+    """Schemas of one document. Named definitions are written once and referred to: some hold themselves."""
+
+    def __init__(self, package: str) -> None:
+        self.found: dict[str, Object] = {}
+        self._package = package
+        self._names: dict[int, str] = {}
+        self._kept: list[Node] = []
+
+    def add(self, name: str, node: Node, gvk: Object) -> None:
+        """The schema of a kind."""
+        self._names[id(node.fields)] = name
+        self._kept.append(node)  # what is known by its identity must live as long
+        self.found[name] = {}
+        self.found[name] = {**self._written(node), "x-kubernetes-group-version-kind": [gvk]}
+
+    def _schema(self, node: Node) -> Object:
+        if not (node.name and node.fields):
+            return self._written(node)
+        name = self._names.get(id(node.fields))
+        if name is None:
+            name = self._names[id(node.fields)] = self._new_name(node)
+            self._kept.append(node)
+            self.found[name] = {}
+            self.found[name] = self._written(node)
+        marks = _marks(node)
+        described = {"description": node.description} if node.description else {}
+        return {"allOf": [{"$ref": f"#/components/schemas/{name}"}], **described, **marks}
+
+    def _new_name(self, node: Node) -> str:
+        name = f"{self._package}.{node.name}"
+        while name in self.found:
+            name += "_"
+        return name
+
+    def _written(self, node: Node) -> Object:
+        shown: Object = dict(_FORMATS.get(node.type, {"type": node.type}))
+        if node.description:
+            shown["description"] = node.description
+        if node.type in ("object", "map"):
+            shown["type"] = "object"
+            if node.items is not None:
+                shown["additionalProperties"] = self._schema(node.items)
+            if node.fields:
+                shown["properties"] = {name: self._schema(each) for name, each in node.fields.items()}
+            if node.required:
+                shown["required"] = list(node.required)
+            if node.atomic:
+                shown[_EXTENSIONS + "map-type"] = "atomic"
+        elif node.type == "list":
+            shown["type"] = "array"
+            if node.items is not None:
+                shown["items"] = self._schema(node.items)
+            shown[_EXTENSIONS + "list-type"] = node.list_type
+            if node.list_keys:
+                shown[_EXTENSIONS + "list-map-keys"] = list(node.list_keys)
+        return shown | _marks(node)
 
 
 def _marks(node: Node) -> dict[str, Any]:
