@@ -71,7 +71,7 @@ class Allocator:
         steps: int = 1_000_000,
     ) -> None:
         """`share_id` gives a new UUID for each share (needed as soon as a device is shared); `steps` bounds one search:
-        devices looked at, about a microsecond each."""
+        devices looked at, up to some 10 µs each (a scheduler's filterTimeout, without a clock)."""
         self.in_use = in_use if in_use is not None else InUse()
         self.gates = gates if gates is not None else Gates()
         self._inventory = Inventory(slices, self.gates)

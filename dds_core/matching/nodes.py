@@ -16,7 +16,7 @@ from dds_core.model import Requirement
 Object = dict[str, Any]
 """An API object, or a part of one, in its JSON form; never changed in place."""
 
-_INTEGER = re.compile(r"[+-]?\d{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Node(Struct, frozen=True, eq=False):

@@ -15,7 +15,7 @@ from dds_core.errors import InputError
 DECIMAL, BINARY, EXPONENT = "decimal", "binary", "exponent"
 NANO = 10**9
 
-_FORM = re.compile(r"([+-]?)(\d+)?(?:\.(\d*))?(?:([KMGTPE]i)|([eE][+-]?\d+)|([numkMGTPE]?))")
+_FORM = re.compile(r"([+-]?)(\d+)?(?:\.(\d*))?(?:([KMGTPE]i)|([eE][+-]?\d+)|([numkMGTPE]?))", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"": 0, "Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}

@@ -7,6 +7,7 @@ but what it is given.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -94,6 +95,7 @@ class Search:
         self._free: dict[tuple[str, str], Counters] = {}
         self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
         self._all: dict[Wanted, list[Candidate]] = {}
+        self._eligible: dict[Wanted, list[int]] = {}
         self.taken: list[list[Taken]] = [[] for _ in plans]
         self.chosen: dict[tuple[int, int], int] = {}
 
@@ -170,26 +172,47 @@ class Search:
         return self._first_fit(claim, request, wanted, had, start)
 
     def _first_fit(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
+        """Try the devices from place `start` on. Every one that is free is looked at once, as the original does it, since
+        a selector may fail; once all are known, the search is cut where fewer are left than needed."""
         candidates = self._pools.candidates
         whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
-        self._steps -= len(candidates) - start
-        if self._steps < 0:
-            raise OutOfSteps
-        for place in range(start, len(candidates)):
+        place, needed = start, wanted.asked.count - had
+        while True:
+            eligible = self._eligible.get(wanted)
+            if eligible is not None:
+                first = bisect_left(eligible, place)
+                if len(eligible) - first < needed:
+                    return _DEAD_END
+                place = eligible[first]
+            elif place == len(candidates):
+                self._eligible[wanted] = self._places(claim, wanted)
+                return _DEAD_END
             candidate = candidates[place]
+            place += 1
+            self._steps -= 1
+            if self._steps < 0:
+                raise OutOfSteps
             if not admin and (candidate.key in whole or candidate.key in promised):
                 continue
             if not self._usable(candidate, wanted, self._plans[claim].claim):
                 continue
             if not self._take(claim, wanted, candidate, must=False):
                 continue
-            end = self._device(claim, request, wanted, had + 1, place + 1)
+            end = self._device(claim, request, wanted, had + 1, place)
             if end == _DONE:
                 return end
             self._give_back(claim)
             if end == _TOO_MANY:
                 return end
-        return _DEAD_END
+
+    def _places(self, claim: int, wanted: Wanted) -> list[int]:
+        """Where the devices are that an alternative could get, as far as others and selectors are concerned."""
+        taken = () if wanted.asked.admin else self._in_use.devices
+        return [
+            place
+            for place, candidate in enumerate(self._pools.candidates)
+            if candidate.key not in taken and self._usable(candidate, wanted, self._plans[claim].claim)
+        ]
 
     def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
         """Whether the selectors select the device, whatever has been taken."""
