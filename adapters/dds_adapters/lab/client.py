@@ -10,7 +10,7 @@ from typing import Any
 
 from dds_adapters.lab.api import status
 from dds_adapters.lab.api.kinds import Object as Object
-from dds_adapters.lab.api.kinds import Resource
+from dds_adapters.lab.api.kinds import Resource as Resource
 from dds_adapters.lab.api.registry import Strategy
 from dds_adapters.lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_adapters.lab.api.server import ApiServer
@@ -136,6 +136,10 @@ class Client:
         if self.before is not None:
             self.before(call)
         return self.server.perform(call)
+
+    def served(self) -> tuple[Resource, ...]:
+        """Every resource that the server has now, preferred versions first (discovery)."""
+        return tuple(self.server.registry.resources())
 
     def resource(self, name: str) -> Resource:
         """The resource that a plural (plural.group, plural.version.group) means. ApiError 404 when the server has none."""
@@ -279,8 +283,13 @@ class Mirror:
             call(old, new)
 
 
+def full_name(resource: Resource) -> str:
+    """A name that no other resource has, for the verbs of a client: plural.version.group."""
+    return f"{resource.plural}.{resource.version}.{resource.group}"
+
+
 def _names(resource: Resource) -> tuple[str, ...]:
-    return resource.plural, resource.name, f"{resource.plural}.{resource.version}.{resource.group}"
+    return resource.plural, resource.name, full_name(resource)
 
 
 def _place(obj: Object) -> tuple[str, str]:
