@@ -68,6 +68,7 @@ class Publisher:
         self._ends: list[Callable[[], None]] = []
 
     def start(self) -> None:
+        self._wait(0.0)
         self._nodes = self._client.mirror("nodes")
         self._nodes.on_change(self._node_changed)
         self._ends.append(self._nodes.close)
@@ -82,7 +83,6 @@ class Publisher:
             self._node_changed(None, node)
         for pool in self._fabric.pools():
             self._pool_changed(*pool)
-        self._wait(0.0)
 
     def stop(self) -> None:
         for end in self._ends:
