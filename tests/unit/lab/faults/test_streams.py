@@ -98,11 +98,13 @@ def test_a_silent_watch_says_nothing_and_does_not_end() -> None:
 
 def test_an_expired_watch_tells_so_and_ends() -> None:
     setup = Setup(WatchEffects(expired=True))
-    assert not setup.stream.closed
+    assert setup.stream.due is None
     (line,) = setup.stream.take()
     told = json.loads(line)
     assert told["type"] == "ERROR" and told["object"]["code"] == 410 and told["object"]["reason"] == "Expired"
-    assert setup.stream.closed and setup.stream.take() == [] and setup.source.closed
+    assert setup.stream.closed
+    assert setup.stream.take() == []
+    assert setup.source.closed
 
 
 def test_duplicates_follow_their_originals() -> None:
