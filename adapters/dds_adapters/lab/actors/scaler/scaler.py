@@ -109,23 +109,27 @@ class Scaler:
 
     def _look(self, node: str, info: DeviceInfo) -> None:
         scan = self._node(node, info)
-        self._note_use(scan)
+        if self._note_use(scan):
+            self._arm(
+                self._settings.reaction.draw(self._random)
+            )  # with what was just written, which comes back as a change
+            return
         scan.run()
         if scan.again is not None:
             self._look_again(node, scan.again)
 
-    def _note_use(self, scan: NodeScan) -> None:
-        """A device whose use begins, and one whose use has ended, was used until now."""
+    def _note_use(self, scan: NodeScan) -> bool:
+        """A device whose use begins was used just now; and without refreshing so was one whose use has ended. True if one has."""
         before = self._in_use.pop(scan.node, {})
         used = {one["metadata"]["name"]: one for one in scan.used()}
-        changed = [one for name, one in used.items() if name not in before]
-        if not self._settings.refresh:
-            gone = (self._view.resources.get(name) for name in before if name not in used)
-            changed += [one for one in gone if one is not None]
-        for one in changed:
+        begun = [one for name, one in used.items() if name not in before]
+        known = (self._view.resources.get(name) for name in before if name not in used)
+        ended = [] if self._settings.refresh else [one for one in known if one is not None]
+        for one in (*begun, *ended):
             scan.annotate(one)
         if used:
             self._in_use[scan.node] = dict.fromkeys(used)
+        return bool(ended)
 
     def _node(self, node: str, info: DeviceInfo) -> NodeScan:
         return NodeScan(self._client, self._view, self._settings, info, node, self._time.now())
