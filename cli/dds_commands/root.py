@@ -8,6 +8,7 @@ import click
 
 from dds_commands.database import db
 from dds_commands.diagram import diagram
+from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
@@ -32,5 +33,5 @@ def dds() -> None:
     """
 
 
-for command in (replay, timeline, claims, devices, log, db, diagram):
+for command in (replay, timeline, claims, devices, log, db, lab, diagram):
     dds.add_command(command)

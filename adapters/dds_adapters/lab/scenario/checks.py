@@ -143,10 +143,11 @@ def _steps(scenario: Scenario) -> Iterator[Problem]:
 def _node_refs(step: Step) -> Iterator[tuple[Path, str]]:
     """The nodes that a step names."""
     action = getattr(step, step.action)
-    inside = getattr(action, "node", None)
-    for path, found in (((step.action,), action), ((step.action, "node"), inside)):
-        if isinstance(found, str) and step.action not in ("delete",):
-            yield path, found
+    if step.action in ("cordon", "uncordon", "drain", "lose_node"):
+        if isinstance(action, str):
+            yield (step.action,), action
+    elif isinstance(node := getattr(action, "node", None), str):
+        yield (step.action, "node"), node
 
 
 def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:

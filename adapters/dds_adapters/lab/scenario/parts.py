@@ -148,7 +148,7 @@ class Claims(Written):
 
 
 class Controllers(Written):
-    """The other controllers: node lifecycle, eviction by device taints."""
+    """The other controllers: node lifecycle, garbage collection, eviction by device taints."""
 
     silent: Duration = Field(default=40.0, description="A node that says nothing counts as unreachable after so long.")
     orphaned: Delay = Field(

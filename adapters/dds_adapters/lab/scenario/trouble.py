@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from dds_adapters.lab.scenario.forms import DnsName, Duration, Number, Period, Share, Text, Written
+from dds_adapters.lab.scenario.forms import Delay, DnsName, Duration, Number, Period, Share, Text, Written, fixed
 
 
 class Window(Written):
@@ -54,8 +54,10 @@ class WireFault(Window):
         "tell them 410; send events twice; send them late."
     )
     code: Literal[409, 429, 500, 503] = Field(default=503, description="With `status`: the code.")
-    seconds: Duration = Field(
-        default=1.0, description="With `slow` and `delay`: how late; with `status` 429: Retry-After."
+    wait: Delay = Field(
+        default=fixed(1.0),
+        description="With `slow` and `delay`: how late; with `cut` and `half_open`: so long after the watch began; "
+        "with `status` 429: Retry-After.",
     )
     mid_line: bool = Field(default=False, description="With `cut`: in the middle of a line.")
     users: tuple[Text, ...] = Field(default=(), max_length=100, description="Of these users; by default of all.")

@@ -78,7 +78,11 @@ class Run(Written):
 class Condition(Written):
     """A condition on the devices that a claim is allocated, as a scaler would set it."""
 
-    claim: ClaimName = Field(description="The claim.")
+    claim: ClaimName | None = Field(default=None, description="The claim.")
+    pod: ClaimName | None = Field(
+        default=None,
+        description="Or the pod for which the claim was made (from a template, or for an extended resource).",
+    )
     type: Text = Field(description="Such as FabricDeviceReady, FabricDeviceReschedule, FabricDeviceFailed.")
     status: Literal["True", "False", "Unknown"] = Field(default="True", description="Its status.")
     reason: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=1024)] = (
@@ -86,6 +90,12 @@ class Condition(Written):
     )
     message: str = Field(default="", max_length=32_768, description="Its message.")
     device: Text | None = Field(default=None, description="Only this device; by default all with binding conditions.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Condition:
+        if (self.claim is None) == (self.pod is None):
+            raise ValueError("needs one of claim, pod")
+        return self
 
 
 class WaitFor(Written):
@@ -150,6 +160,7 @@ class Step(Written):
     after: Duration | None = Field(default=None, description="So long after the step before it was done.")
 
     run: Run | None = Field(default=None, description="Create a pod with its claim.")
+    withdraw: ClaimName | None = Field(default=None, description="Delete the pod of a `run`, and its claim.")
     apply: dict[str, Any] | None = Field(
         default=None, description="Create an object from its manifest, or server-side apply it when it is there."
     )
@@ -224,6 +235,5 @@ class Mix(Written):
     )
     cpu: Amount | None = Field(default=None, description="CPUs that each pod asks for.")
     memory: Amount | None = Field(default=None, description="Memory that each pod asks for.")
-    keep: Number = Field(
-        default=0, description="So many of the pods that ended are left standing, as in a real cluster."
-    )
+    linger: Duration = Field(default=10.0, description="With `finished`: it is deleted so long after its end.")
+    keep: Number = Field(default=0, description="With `finished`: so many of the last ones stay.")

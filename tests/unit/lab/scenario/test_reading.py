@@ -87,7 +87,7 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
         (
             ", cordon: {claim: train-1}",
             "",
-            "f.yaml:20:5: steps[2]: does nothing: a step needs exactly one of run, apply",
+            "f.yaml:20:5: steps[2]: does nothing: a step needs exactly one of run, withdraw",
         ),
         (
             "{claim: train-1}",

@@ -1,0 +1,45 @@
+"""`dds lab`: a simulated composable cluster, for whoever has none: served, run, listed, recorded, compared with a real one.
+
+Its commands are loaded when they are asked for, since other commands need nothing of a whole cluster.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, MutableMapping
+
+import click
+
+_NAMES = ("conform", "record", "run", "scenarios", "up")
+
+
+class _OnDemand(MutableMapping[str, click.Command]):
+    """The commands by name; each is imported when it is looked up."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in _NAMES:
+            raise KeyError(name)
+        command = getattr(importlib.import_module(f"dds_commands.lab_{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        raise TypeError("the commands of the lab are named in dds_commands.lab")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("the commands of the lab are named in dds_commands.lab")
+
+
+@click.group("lab", short_help="A simulated cluster that answers like a real one.", commands=_OnDemand())
+def lab() -> None:
+    """A simulated composable cluster: an API server that answers like a real one, a scheduler, an operator with a fabric
+    behind it, drivers and kubelets. kubectl and every other client work against it; nothing real is touched.
+
+    SCENARIO is a file (docs/lab.md), or the name of one that comes with dds: see 'dds lab scenarios'.
+    """

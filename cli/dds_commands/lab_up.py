@@ -1,0 +1,92 @@
+"""`dds lab up`: a lab on real time, served on loopback until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from dds_adapters.lab import library
+from dds_adapters.lab.face import Face
+from dds_adapters.lab.face.serving import LOOPBACK, run
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.scenario import Scenario
+from dds_adapters.lab.serving import Address, serve
+from dds_commands.running import FINE
+from dds_commands.screen import show
+from dds_core.errors import InputError
+
+
+@click.command("up")
+@click.argument("scenario", metavar="[SCENARIO]", default="playground")
+@click.option("--listen", "host", metavar="HOST", default=LOOPBACK, show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; by default any that is free.")
+@click.option(
+    "--kubeconfig", "path", metavar="FILE", help="Where to write the kubeconfig; by default a file of its own."
+)
+@click.option("--no-tls", is_flag=True, help="Serve plain HTTP; on loopback only.")
+@click.option("--speed", type=click.FloatRange(0.001, 10_000), help="Seconds of the lab's time that pass in a second.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another seed than the scenario's.")
+def up(
+    scenario: str, host: str, port: int, path: str | None, no_tls: bool, speed: float | None, seed: int | None
+) -> int:
+    """Serve a scenario on real time and write a kubeconfig for it; Ctrl-C ends it.
+
+    Without SCENARIO a small cluster is served in which nothing happens by itself. It listens on loopback; anything else
+    needs TLS, and every request a token, which only the kubeconfig has.
+    """
+    found = library.find(scenario)
+    target = Path(path) if path is not None else _state() / f"{found.name}-{os.getpid()}.kubeconfig"
+    if path is not None and target.exists():
+        raise InputError("it is there already", where=path, fix="choose another name or remove it")
+    address = Address(host, port, not no_tls)
+    try:
+        run(lambda: _serve(found, address, target, speed, seed))
+    finally:
+        with contextlib.suppress(OSError):
+            target.unlink()
+    show("the lab is gone")
+    return FINE
+
+
+async def _serve(scenario: Scenario, address: Address, kubeconfig: Path, speed: float | None, seed: int | None) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    await serve(scenario, address, stop, _announce(kubeconfig), speed=speed, seed=seed)
+
+
+def _announce(kubeconfig: Path) -> Callable[[Face, Lab], None]:
+    def announce(face: Face, lab: Lab) -> None:
+        face.kubeconfig(kubeconfig)
+        contexts = ", ".join(face.credentials.tokens)
+        show(f"{lab.scenario.name} is served at {face.url}, {lab.scenario.about or 'a lab'}")
+        show(f"  export KUBECONFIG={kubeconfig}")
+        show("  kubectl get nodes,resourceslices,resourceclaims -A")
+        show("  kubectl get composabilityrequests,composableresources -w")
+        show(f"contexts: {contexts}. Ctrl-C ends it.")
+        _flush()
+
+    return announce
+
+
+def _flush() -> None:
+    """Whoever reads our output through a pipe waits for the address."""
+    sys.stdout.flush()
+
+
+def _state() -> Path:
+    """Where programs keep what is only of use while they run."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    folder = Path(base) / "dds" / "lab"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(error.strerror or str(error), where=str(folder), fix="give --kubeconfig FILE") from None
+    return folder
