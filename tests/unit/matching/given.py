@@ -34,7 +34,7 @@ def attribute(value: Any) -> Object:
 
 def waiting(name: str, **more: Any) -> Object:
     """A device of the fabric: binding conditions, bound to the node that gets it."""
-    conditions = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True}
+    conditions: Object = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True}
     return device(name, **(conditions | more))
 
 

@@ -196,7 +196,7 @@ ROOT, UNIT = f"{GPU}/root", f"{GPU}/unit"
 
 def test_devices_that_must_agree_on_an_attribute() -> None:
     chosen = allocator(ROOTS)
-    same = {"constraints": [{"matchAttribute": ROOT}]}
+    same: dict[str, Any] = {"constraints": [{"matchAttribute": ROOT}]}
     assert devices(chosen.allocate(NODE, [claim(exactly(count=2), **same)])) == ["a0", "a1"]
     assert not chosen.allocate(NODE, [claim(exactly(count=3), **same)])
     chosen.in_use.add({"devices": {"results": [{"driver": GPU, "pool": "node0", "device": "a1"}]}})
@@ -228,7 +228,7 @@ def test_an_alternative_that_is_not_named_is_free() -> None:
 
 def test_an_attribute_without_a_domain_is_the_drivers() -> None:
     foreign = slice_of(device("x", {"other.example.com/root": "a"}), device("y", {"other.example.com/root": "a"}))
-    wanted = {"constraints": [{"matchAttribute": "other.example.com/root"}]}
+    wanted: dict[str, Any] = {"constraints": [{"matchAttribute": "other.example.com/root"}]}
     assert not allocator(ROOTS).allocate(NODE, [claim(exactly(count=2), **wanted)])
     assert allocator(foreign).allocate(NODE, [claim(exactly(count=2), **wanted)])
     assert not allocator(foreign).allocate(NODE, [claim(exactly(count=2), constraints=[{"matchAttribute": ROOT}])])
@@ -254,7 +254,7 @@ def test_values_are_equal_only_within_their_type(one: Any, other: Any, same: boo
 
 
 def test_devices_that_must_differ_in_an_attribute() -> None:
-    different = {"constraints": [{"distinctAttribute": ROOT}]}
+    different: dict[str, Any] = {"constraints": [{"distinctAttribute": ROOT}]}
     fit = allocator(ROOTS).allocate(NODE, [claim(exactly("x"), exactly("y"), **different)])
     assert devices(fit) == ["a0", "b0"]
     assert not allocator(ROOTS).allocate(NODE, [claim(exactly("x"), exactly("y"), exactly("z"), **different)])
@@ -270,10 +270,10 @@ def test_within_one_request_1_36_compares_neighbours_only() -> None:
 
 
 def test_two_constraints_must_both_hold() -> None:
-    both = {"constraints": [{"matchAttribute": UNIT}, {"distinctAttribute": ROOT}]}
+    both: dict[str, Any] = {"constraints": [{"matchAttribute": UNIT}, {"distinctAttribute": ROOT}]}
     fit = allocator(ROOTS).allocate(NODE, [claim(exactly("x"), exactly("y"), **both)])
     assert devices(fit) == ["a0", "b0"]
-    crossed = {"constraints": [{"matchAttribute": ROOT}, {"distinctAttribute": UNIT}]}
+    crossed: dict[str, Any] = {"constraints": [{"matchAttribute": ROOT}, {"distinctAttribute": UNIT}]}
     fit = allocator(ROOTS).allocate(NODE, [claim(exactly("x"), exactly("y"), **crossed)])
     assert devices(fit) == ["a0", "a1"]
 

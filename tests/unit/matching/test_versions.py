@@ -19,7 +19,8 @@ RISING = [
 
 def test_the_order_of_the_specification() -> None:
     texts = [*RISING, "1.0.1", "1.2.0", "1.10.0", "2.0.0-0", "2.0.0"]
-    assert sorted(texts[::-1], key=order) == texts
+    falling = texts[::-1]
+    assert sorted(falling, key=order) == texts
 
 
 def test_build_metadata_counts_for_nothing() -> None:
