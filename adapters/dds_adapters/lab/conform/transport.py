@@ -69,6 +69,7 @@ class Kubeconfig:
         """Raises CouldNotAsk when the file or the context cannot be used."""
         try:
             import urllib3
+            import yaml
 
             client, config = import_module("kubernetes.client"), import_module("kubernetes.config")
         except ImportError:
@@ -80,7 +81,7 @@ class Kubeconfig:
             admin = config.new_client_from_config(path, context)
             own = not dds_user and any(each["name"] == "dds" for each in named)
             dds = config.new_client_from_config(path, "dds") if own else admin
-        except (config.ConfigException, OSError, TypeError, KeyError, ValueError) as error:
+        except (config.ConfigException, yaml.YAMLError, OSError, TypeError, KeyError, ValueError) as error:
             fix = "name a file that kubectl can use, and a context of it"
             raise CouldNotAsk(f"not a usable kubeconfig ({error})", where=path, fix=fix) from error
         bare = client.Configuration()
