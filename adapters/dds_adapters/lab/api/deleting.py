@@ -1,6 +1,6 @@
-"""Delete and deletecollection: preconditions, grace, finalizers, and what a namespace takes with it.
+"""Delete and deletecollection: preconditions, grace, finalizers, and what a namespace or a definition takes with it.
 
-Dependants are not followed here: `orphans` says which objects lost their owners, whoever collects them asks it.
+Owners and dependants are nothing to a server: a garbage collector follows them.
 """
 
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from dds_adapters.lab.api import clock as clocks
 from dds_adapters.lab.api import status
 from dds_adapters.lab.api.clock import MICROSECONDS, Clock
-from dds_adapters.lab.api.kinds import RESOURCE, Object, Resource
+from dds_adapters.lab.api.kinds import EXTENSIONS, RESOURCE, Object, Resource
 from dds_adapters.lab.api.reading import Reader
 from dds_adapters.lab.api.registry import Registry
 from dds_adapters.lab.api.requests import Call, Outcome
@@ -18,6 +18,10 @@ from dds_adapters.lab.api.writing import TERMINATING, Admission
 POD_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+NAMESPACES = "namespaces"
+DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Finalizer of definitions; it stands for what is done here."""
 FINALIZER_OF = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 SHOWS_DELETED = frozenset({"pods", "serviceaccounts"})
@@ -53,7 +57,7 @@ class Deleter:
         if not call.deleting.dry_run:
             for record in found.page.records:
                 meta = record.object["metadata"]
-                each = _for_one(call, meta)
+                each = _for_one(call, meta, call.resource)
                 if self._store.get(call.resource.key, each.path) is not None:
                     self._removed(each, record)
         return found
@@ -63,8 +67,8 @@ class Deleter:
         strategy = self._registry.strategy(resource)
         grace = _grace(call, obj)
         finalizers = _finalizers(call, obj)
-        if resource.key == "namespaces":
-            return self._namespace(call, record)
+        if resource.key in (NAMESPACES, DEFINITIONS):
+            return self._emptied(call, record)
         if not finalizers and grace == 0:
             if call.deleting.dry_run:
                 return _answer(resource, strategy.from_storage(obj))
@@ -93,51 +97,52 @@ class Deleter:
             changed["generation"] = meta["generation"] + 1
         return {**obj, "metadata": changed}
 
-    # -- namespaces ----------------------------------------------------------------------------------------------
+    # -- what holds others ----------------------------------------------------------------------------------------
 
-    def _namespace(self, call: Call, record: Record) -> Outcome:
-        """A namespace is marked, its content deleted; it goes when nothing is left."""
-        obj = record.object
+    def _emptied(self, call: Call, record: Record) -> Outcome:
+        """A namespace, or the definition of a custom kind, is marked and its content deleted; it goes when nothing is left."""
+        obj, key = record.object, call.resource.key
         strategy = self._registry.strategy(call.resource)
         if call.deleting.dry_run:
             return Outcome(object=strategy.from_storage(obj))
         if not obj["metadata"].get("deletionTimestamp"):
             marked = self._marked(obj, 0, obj["metadata"].get("finalizers") or [])
-            marked = {**marked, "status": {**(obj.get("status") or {}), "phase": TERMINATING}}
-            record = self._store.put("namespaces", call.path, marked)
-        self._empty(call)
-        self.end_namespace(call.name)
+            if key == NAMESPACES:
+                marked = {**marked, "status": {**(obj.get("status") or {}), "phase": TERMINATING}}
+            record = self._store.put(key, call.path, marked)
+        for resource, path in self._content(key, call.name):
+            found = self._store.get(resource.key, path)
+            if found is not None:
+                self._removed(_for_one(call, found.object["metadata"], resource), found)
+        self.end(key, call.name)
         return Outcome(object=strategy.from_storage(record.object), record=record)
 
-    def _empty(self, call: Call) -> None:
-        prefix = f"{call.name}/"
-        for key in self._store.known():
-            table = self._store.table(key)
-            for path in list(table.under(prefix)):
-                resource = self._registry.by_key(key)
-                found = table.records.get(path)
-                if found is not None and resource.namespaced:
-                    self._removed(Call(verb="delete", resource=resource, user=call.user, namespace=call.name,
-                                       name=path.removeprefix(prefix)), found)  # fmt: skip
+    def _content(self, key: str, name: str) -> list[tuple[Resource, str]]:
+        """Everything in a namespace, or of a custom kind."""
+        if key == DEFINITIONS:
+            paths = self._store.table(name).paths
+            return [(self._registry.by_key(name), path) for path in paths] if paths else []
+        prefix = f"{name}/"
+        found = [(each, path) for each in self._store.known() for path in self._store.table(each).under(prefix)]
+        resources = {each: self._registry.by_key(each) for each, _ in found}
+        return [(resources[each], path) for each, path in found if resources[each].namespaced]
 
-    def end_namespace(self, name: str) -> None:
-        """Take a namespace away when it is terminating and nothing is left in it and nothing keeps it."""
-        record = self._store.get("namespaces", name)
+    def end(self, key: str, name: str) -> None:
+        """Take a namespace or a definition away when it is marked, nothing is left in it and nothing keeps it."""
+        record = self._store.get(key, name)
         if record is None or not record.object["metadata"].get("deletionTimestamp"):
             return
-        if record.object["metadata"].get("finalizers"):
-            return
-        prefix = f"{name}/"
-        if not any(self._store.table(key).under(prefix) for key in self._store.known()):
-            self._store.remove("namespaces", name)
+        kept_by = set(record.object["metadata"].get("finalizers") or ()) - {CLEANUP}
+        if not kept_by and not self._content(key, name):
+            self._store.remove(key, name)
 
 
 # -- pieces ------------------------------------------------------------------------------------------------------
 
 
-def _for_one(call: Call, meta: Object) -> Call:
+def _for_one(call: Call, meta: Object, resource: Resource) -> Call:
     return Call(
-        verb="delete", resource=call.resource, user=call.user, namespace=meta.get("namespace", ""), name=meta["name"],
+        verb="delete", resource=resource, user=call.user, namespace=meta.get("namespace", ""), name=meta["name"],
         deleting=call.deleting,
     )  # fmt: skip
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from dds_adapters.lab.api import ownership, status
 from dds_adapters.lab.api.access import Access, Attributes
+from dds_adapters.lab.api.checking import check_identity, unknown_fields
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.registry import Registry
 from dds_adapters.lab.api.requests import Call, Outcome, User
 from dds_adapters.lab.api.status import Cause
-from dds_adapters.lab.api.writing import check_identity, unknown_fields
 
 ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 

@@ -7,12 +7,11 @@ both are answered by the same code.
 from collections.abc import Callable
 from random import Random
 
-from dds_adapters.lab.api import bootstrap, status
+from dds_adapters.lab.api import bootstrap, expiry, status
 from dds_adapters.lab.api.access import Access, attributes_of
 from dds_adapters.lab.api.clock import Clock
-from dds_adapters.lab.api.deleting import Deleter
+from dds_adapters.lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.kinds import EXTENSIONS
 from dds_adapters.lab.api.pods import PodVerbs
 from dds_adapters.lab.api.reading import Reader
 from dds_adapters.lab.api.registry import Registry
@@ -22,8 +21,6 @@ from dds_adapters.lab.api.reviews import Reviews
 from dds_adapters.lab.api.store import DELETED, Change, Store
 from dds_adapters.lab.api.watches import Stream, Watch
 from dds_adapters.lab.api.writing import Admission, Writer
-
-DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
 
 
 class ApiServer:
@@ -49,6 +46,7 @@ class ApiServer:
         self._reader = Reader(self.store, self.registry, self.clock, random)
         self._writer = Writer(self.store, self.registry, self.clock, random, self.access, track_updates)
         self._deleter = Deleter(self.store, self.registry, self.clock, self._reader, self._writer.admission)
+        self._expiry = expiry.Expiry(self.store, self.clock.now)
         self._pods = PodVerbs(self.store, self.clock, self._deleter)
         self._reviews = Reviews(self.registry, self.access)
         self._responder = Responder(self)
@@ -73,9 +71,14 @@ class ApiServer:
     def perform(self, call: Call, authorised: bool = False) -> Outcome:
         """Do what a call asks (every verb but watch). ApiError where a real server answers with a failure."""
         self._admissible(call, authorised)
+        if call.resource.key == expiry.KEY:
+            self._expiry.clear()
         outcome = self._verbs[call.verb](call)
-        if call.namespace and call.verb not in ("get", "list", "create"):
-            self._deleter.end_namespace(call.namespace)
+        if call.verb not in ("get", "list", "create"):
+            if call.namespace:
+                self._deleter.end(NAMESPACES, call.namespace)
+            if call.resource.custom:
+                self._deleter.end(DEFINITIONS, call.resource.name)
         return outcome
 
     def respond(self, request: Request) -> Response | Stream:
@@ -85,6 +88,8 @@ class ApiServer:
     def watch(self, call: Call, endless: bool = True, authorised: bool = False) -> Watch:
         """Follow a resource. An `endless` watch has no bookmarks and no end of its own."""
         self._admissible(call, authorised)
+        if call.resource.key == expiry.KEY:
+            self._expiry.clear()
         watch = self._reader.watch(call, endless)
         self._watches = [each for each in self._watches if not each.closed]
         if not watch.closed:

@@ -40,7 +40,7 @@ class Record:
 class Change:
     """One write. `new` is what the object became; after a deletion its last content under the deletion's revision."""
 
-    __slots__ = ("_left", "new", "old", "path", "revision", "type")
+    __slots__ = ("_left", "new", "notice", "old", "path", "revision", "type")
 
     def __init__(self, type: str, path: str, old: Record | None, new: Record) -> None:
         self.type = type
@@ -48,6 +48,8 @@ class Change:
         self.revision = new.revision
         self.old = old
         self.new = new
+        self.notice = (type, new)
+        """What those see who see everything; one for all of them."""
         self._left: Record | None = None
 
     @property

@@ -87,6 +87,7 @@ class Watch:
         self._filter = filter
         self._now = now
         self._notices: list[Notice] = []
+        self._everything = not (filter.prefix or filter.selects)
         self._ready: Callable[[], None] | None = None
         self._end_subscription: Callable[[], None] | None = None
         self._bookmark_at: int | None = None
@@ -194,8 +195,15 @@ class Watch:
     # -- the store's side ----------------------------------------------------------------------------------------
 
     def _hear(self, change: Change) -> None:
-        if change.revision > self._waits_for:
+        if change.revision <= self._waits_for:
+            return
+        if not self._everything:
             self._take_note(change)
+            return
+        notices = self._notices  # the shortest way for those who see all: there may be hundreds at every write
+        notices.append(change.notice)
+        if len(notices) == 1 and self._ready is not None:
+            self._ready()
 
     def _take_note(self, change: Change) -> None:
         filter = self._filter

@@ -8,10 +8,20 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from dds_adapters.lab.api import ownership, patches, status
+from dds_adapters.lab.api import escalation, ownership, patches, status
 from dds_adapters.lab.api.access import Access
+from dds_adapters.lab.api.checking import (
+    check_applied,
+    check_identity,
+    check_preconditions,
+    nothing_to_apply_to,
+    same,
+    unknown_fields,
+    useless_patch,
+    without_status,
+)
 from dds_adapters.lab.api.clock import Clock
-from dds_adapters.lab.api.kinds import RESOURCE, Object, Resource
+from dds_adapters.lab.api.kinds import RBAC, RESOURCE, Object, Resource
 from dds_adapters.lab.api.registry import Registry, Strategy
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.rules import admin
@@ -73,11 +83,12 @@ class Writer:
         sent = strategy.defaulted({**obj, "metadata": meta}, None)
         new = strategy.for_create(sent)
         if not applied:
-            new = self._owned(call, strategy, None, new, _without_status(sent, resource))
+            new = self._owned(call, strategy, None, new, without_status(sent, resource))
         new = strategy.admitted(new)
         causes = [*strategy.check_create(new), *self._admin_access(resource, new)]
         if causes:
             raise status.invalid_object(resource, name, causes)
+        self._check_rights(call, strategy, new, None)
         self._admit(call, None, new)
         path = f"{call.namespace}/{name}" if resource.namespaced else name
         if self._store.get(resource.key, path) is not None:
@@ -146,23 +157,20 @@ class Writer:
         live = strategy.from_storage(old.object)
         patched = _patched(call, strategy, live)
         check_identity(call, patched)
-        decoded, unknown = strategy.decode(patched, live)
-        warnings = unknown_fields(call, unknown)
+        try:
+            decoded, unknown = strategy.decode(patched, live)
+            warnings = unknown_fields(call, unknown)
+        except status.ApiError as problem:
+            raise useless_patch(call, problem) from None
         return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
 
     def _apply(self, call: Call, strategy: Strategy) -> Outcome:
         options, resource = call.writing, call.resource
-        _check_applied(call)
-        decoded, unknown = strategy.decode(call.body)
-        if unknown:
-            where = f"{call.namespace}/{call.name}" if call.namespace else f"/{call.name}"
-            what = f"({where}; {resource.api_version}, Kind={resource.kind})"
-            raise status.internal(
-                f"failed to create typed patch object {what}: .{unknown[0]}: field not declared in schema"
-            )
+        check_applied(call)
         old = self._store.get(resource.key, call.path)
-        if old is None and (call.subresource or decoded["metadata"].get("uid")):
-            raise _nothing_to_apply_to(call, decoded["metadata"].get("uid"))
+        uid = (call.body.get("metadata") or {}).get("uid")
+        if old is None and (call.subresource or uid):
+            raise nothing_to_apply_to(call, uid)
         live = strategy.from_storage(old.object) if old is not None else None
         applied = ownership.applied(
             strategy.schema, live, call.body, options.manager, call.subresource, resource.api_version,
@@ -185,7 +193,7 @@ class Writer:
         applied: bool = False,
     ) -> Outcome:  # fmt: skip
         resource, old = call.resource, record.object
-        _check_preconditions(call, old, decoded["metadata"])
+        check_preconditions(call, old, decoded["metadata"])
         new = strategy.for_update(decoded, old, call.subresource)
         if not applied:
             sent = {**new, "status": decoded.get("status")} if call.subresource == "status" else new
@@ -193,7 +201,7 @@ class Writer:
         causes = strategy.check_update(new, old, call.subresource)
         if causes:
             raise status.invalid_object(resource, call.name, causes)
-        self._access.check_granular(call, strategy.granular(new, old, call.subresource, call.verb))
+        self._check_rights(call, strategy, new, old)
         self._admit(call, old, new)
         if same(new, old):
             return Outcome(object=strategy.from_storage(old), record=record, warnings=warnings)
@@ -230,6 +238,15 @@ class Writer:
             meta["managedFields"] = managed
         return {**new, "metadata": meta}
 
+    def _check_rights(self, call: Call, strategy: Strategy, new: Object, old: Object | None) -> None:
+        """Permissions that depend on what is written."""
+        if call.user.master:
+            return
+        if call.resource.group == RBAC:
+            escalation.check(self._access, call, new, old)
+        elif old is not None:
+            self._access.check_granular(call, strategy.granular(new, old, call.subresource, call.verb))
+
     def _admit(self, call: Call, old: Object | None, new: Object) -> None:
         for hook in self.admission:
             causes = hook(call, old, new)
@@ -241,112 +258,6 @@ class Writer:
                 )
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
-
-
-def check_identity(call: Call, body: Any, at_create: bool = False) -> None:
-    """The body is an object of the kind, version, namespace and name that the path says."""
-    resource = call.resource
-    if not isinstance(body, dict):
-        raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
-    kind, version = body.get("kind", ""), body.get("apiVersion", "")
-    if resource.custom and not (kind and version):
-        raise status.bad_request(f"Object 'Kind' or 'apiVersion' is missing in a {resource.kind}")
-    if (kind and kind != resource.kind) or (version and version != resource.api_version):
-        raise status.bad_request(
-            f"{resource.kind} in version \"{resource.version}\" cannot be handled as a {resource.kind}: "
-            f"converting {version} {kind} to {resource.api_version} {resource.kind}: the API version and kind in the data "
-            "do not match the expected ones"
-        )  # fmt: skip
-    meta = body.get("metadata")
-    if meta is None and at_create:
-        return
-    if not isinstance(meta, dict):
-        raise status.bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
-        )
-    namespace = meta.get("namespace") or ""
-    if resource.namespaced and namespace and namespace != call.namespace:
-        if at_create:
-            raise status.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        words = (
-            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
-        )
-        raise status.bad_request(words)
-    if at_create:
-        return
-    name = meta.get("name") or ""
-    if not name:
-        raise status.bad_request(
-            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
-        )
-    if name != call.name:
-        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-
-
-def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
-    """Warnings about fields that were dropped; ApiError 400 where the client wants to be strict."""
-    if not unknown or call.writing.validation == "Ignore":
-        return ()
-    words = [f'unknown field "{path}"' for path in unknown]
-    if call.writing.validation == "Strict":
-        resource = call.resource
-        raise status.bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"strict decoding error: {', '.join(words)}"
-        )
-    return tuple(words)
-
-
-def same(new: Object, old: Object) -> bool:
-    """Whether a write would change nothing: versions and the times of managers do not count."""
-    if new.keys() != old.keys() or any(new[key] != old[key] for key in new if key != "metadata"):
-        return False
-    fresh, kept = new["metadata"], old["metadata"]
-    for key in fresh.keys() | kept.keys():
-        if key in ("resourceVersion", "managedFields") or fresh.get(key) == kept.get(key):
-            continue
-        return False
-    return _without_times(fresh.get("managedFields")) == _without_times(kept.get("managedFields"))
-
-
-def _without_times(managed: list[Object] | None) -> list[Object]:
-    return [{key: value for key, value in entry.items() if key != "time"} for entry in managed or []]
-
-
-def _without_status(obj: Object, resource: Resource) -> Object:
-    """What the creator of an object owns: a status that has a path of its own is not taken from it."""
-    return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj
-
-
-def _check_preconditions(call: Call, old: Object, meta: Object) -> None:
-    """uid and resourceVersion of what was sent, against what is there."""
-    kept = old["metadata"]
-    version = meta.get("resourceVersion") or ""
-    if call.resource.custom and call.verb == "update" and version in ("", "0"):
-        cause = Cause(
-            "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
-        )
-        raise status.invalid(call.resource.plural, call.name, [cause], call.resource.group)
-    uid = meta.get("uid")
-    if uid and uid != kept["uid"]:
-        key = f"/registry/{call.resource.plural}/{call.path}"
-        raise status.conflict(
-            call.resource, call.name,
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:"
-            f" UID in precondition: {uid}, UID in object meta: {kept['uid']}",
-        )  # fmt: skip
-    if version not in ("", "0") and version != kept["resourceVersion"]:
-        if not (version.isascii() and version.isdigit()):
-            cause = Cause(
-                "FieldValueInvalid", f'Invalid value: "{version}": must be an integer', "metadata.resourceVersion"
-            )
-            raise status.invalid_object(call.resource, call.name, [cause])
-        raise status.conflict(call.resource, call.name)
-
-
 def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     how, body = call.writing.how, call.body
     if how == "json":
@@ -354,30 +265,3 @@ def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     if how == "merge":
         return patches.merge_patch(live, body)
     return patches.strategic_patch(strategy.schema, live, body)
-
-
-def _check_applied(call: Call) -> None:
-    body = call.body
-    if not call.writing.manager:
-        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
-        raise status.invalid("PatchOptions", "", [cause], "meta.k8s.io")
-    if not isinstance(body, dict):
-        raise status.bad_request("error decoding YAML: the applied configuration must be an object")
-    if not (body.get("kind") and body.get("apiVersion")):
-        raise status.bad_request("apply patch must include kind and apiVersion")
-    check_identity(call, {"metadata": {}, **body}, at_create=True)
-    meta = body.get("metadata") or {}
-    if not isinstance(meta, dict):
-        raise status.bad_request("metadata of the applied configuration must be an object")
-    if meta.get("managedFields"):
-        raise status.bad_request("metadata.managedFields must be nil")
-    name = meta.get("name") or ""
-    if name and name != call.name:
-        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
-
-
-def _nothing_to_apply_to(call: Call, uid: str | None) -> status.ApiError:
-    if call.subresource:
-        return status.not_found(call.resource, call.name)
-    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-    return status.conflict(call.resource, call.name, why)
