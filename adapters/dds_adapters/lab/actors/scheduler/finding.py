@@ -1,0 +1,177 @@
+"""Finding a node for a pod: which nodes are looked at, which of them are best, and which of equal ones is taken.
+
+Faithful to schedule_one.go: the nominated node alone first; then nodes in turn from where the last search ended, until enough
+fit; the highest score wins. Of equal nodes the real scheduler takes the first whose filters were through, and those run side by
+side: one of the first few in the order (settings.finders), not just any (recordings/burst: of ten equal nodes always one of the
+first two, until each of these held six pods and counted for less).
+
+One thing is done lazily: devices are tried in the order of the other scores, and no further than needed, since no score but that
+of alternatives (firstAvailable) depends on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from random import Random
+
+from dds_adapters.lab.actors.scheduler.devices import PodDevices
+from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
+from dds_adapters.lab.actors.scheduler.feasibility import Affinity, Refusal, Static, fits, score
+from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
+from dds_adapters.lab.actors.scheduler.pods import Pod
+from dds_adapters.lab.actors.scheduler.settings import SchedulerSettings
+
+LEAST_NODES = 100
+LEAST_PERCENTAGE = 5
+DEVICE_WEIGHT = 2
+
+
+@dataclass(slots=True)
+class Nominations:
+    """Pods without node that have one promised (status.nominatedNodeName)."""
+
+    by_node: dict[str, dict[str, Pod]] = field(default_factory=dict)
+    where: dict[str, str] = field(default_factory=dict)
+
+    def put(self, pod: Pod, node: str) -> None:
+        """The pod is nominated to `node`, to none when that is empty."""
+        self.drop(pod.uid)
+        if node:
+            self.where[pod.uid] = node
+            self.by_node.setdefault(node, {})[pod.uid] = pod
+
+    def drop(self, uid: str) -> None:
+        node = self.where.pop(uid, None)
+        if node is not None:
+            del self.by_node[node][uid]
+            if not self.by_node[node]:
+                del self.by_node[node]
+
+    def ahead_of(self, pod: Pod, node: str) -> list[Pod]:
+        """Who is nominated to the node and not less important than the pod."""
+        others = self.by_node.get(node)
+        if not others:
+            return []
+        return [one for one in others.values() if one.uid != pod.uid and one.priority >= pod.priority]
+
+
+class Search:
+    """Finds nodes; it remembers where the last search ended."""
+
+    def __init__(self, nodes: Nodes, nominations: Nominations, settings: SchedulerSettings, random: Random) -> None:
+        self._nodes = nodes
+        self._nominations = nominations
+        self._settings = settings
+        self._random = random
+        self._static = Static()
+        self._start = 0
+
+    def find(self, pod: Pod, devices: PodDevices) -> Node | Diagnosis:
+        """The node for the pod, or why there is none."""
+        diagnosis = Diagnosis(len(self._nodes))
+        plain = self.plain_check(pod, devices)
+        nominated = self._nodes.get(pod.nominated) if pod.nominated else None
+        if nominated is not None:
+            against = plain(nominated) or (None if devices.idle else devices.check(nominated))
+            if against is None:
+                return nominated
+            diagnosis.refusals[nominated.name] = against
+        return self._search(pod, devices, plain, diagnosis)
+
+    def plain_check(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None]:
+        """All filters of a node but the devices."""
+        static = self._static.of(pod)
+        affinity = Affinity(pod, self._nodes) if pod.affinity or self._nodes.with_required_affinity else None
+        nominations = self._nominations
+
+        def check(node: Node) -> Refusal | None:
+            others = nominations.ahead_of(pod, node.name) if nominations.by_node else ()
+            found = static(node) or fits(pod, node, others, devices.by_claim)
+            return found if found is not None or affinity is None else affinity.check(node)
+
+        return check
+
+    def _search(
+        self, pod: Pod, devices: PodDevices, plain: Callable[[Node], Refusal | None], diagnosis: Diagnosis
+    ) -> Node | Diagnosis:
+        order = self._nodes.order()
+        total = len(order)
+        wanted = self._enough(total)
+        looked = 0
+        while looked < total:
+            passed: list[Node] = []
+            while looked < total and len(passed) < wanted:
+                node = order[(self._start + looked) % total]
+                looked += 1
+                against = plain(node)
+                if against is None:
+                    passed.append(node)
+                else:
+                    diagnosis.refusals[node.name] = against
+            best = self._best(pod, devices, passed, diagnosis)
+            if best is not None:
+                self._start = (self._start + looked) % total
+                return best
+        return diagnosis
+
+    def _best(self, pod: Pod, devices: PodDevices, passed: list[Node], diagnosis: Diagnosis) -> Node | None:
+        if not passed:
+            return None
+        if not devices.idle and devices.ranked:
+            passed = [node for node in passed if self._serves(devices, node, diagnosis)]
+            highest = max((devices.score(node) for node in passed), default=0) or 1
+            extra = [DEVICE_WEIGHT * (100 * devices.score(node) // highest) for node in passed]
+            return self._first_of(pod, passed, extra, lambda node: True)
+        return self._first_of(
+            pod, passed, [0] * len(passed), lambda node: devices.idle or self._serves(devices, node, diagnosis)
+        )
+
+    def _first_of(self, pod: Pod, passed: list[Node], extra: list[int], serves: Callable[[Node], bool]) -> Node | None:
+        """The highest scored node that serves; one of equals."""
+        if not passed:
+            return None
+        scores = [one + more for one, more in zip(score(pod, passed), extra, strict=True)]
+        ranked = sorted(range(len(passed)), key=lambda place: -scores[place])
+        for _, level in groupby(ranked, key=lambda place: scores[place]):
+            equal = self._side_by_side((passed[place] for place in level), serves)
+            if equal:
+                return self._take(pod, equal)
+        return None
+
+    def _side_by_side(self, nodes: Iterable[Node], serves: Callable[[Node], bool]) -> list[Node]:
+        """Those of the nodes that may answer first."""
+        breadth = 0 if self._settings.tie is not None else self._settings.finders
+        found: list[Node] = []
+        for node in nodes:
+            if serves(node):
+                found.append(node)
+                if len(found) == breadth:
+                    break
+        return found
+
+    def _take(self, pod: Pod, equal: list[Node]) -> Node:
+        if len(equal) == 1:
+            return equal[0]
+        if self._settings.tie is not None:
+            name = self._settings.tie(pod.key, [node.name for node in equal])
+            for node in equal:
+                if node.name == name:
+                    return node
+            equal = equal[: self._settings.finders or len(equal)]
+        return self._random.choice(equal)
+
+    @staticmethod
+    def _serves(devices: PodDevices, node: Node, diagnosis: Diagnosis) -> bool:
+        against = devices.check(node)
+        if against is not None:
+            diagnosis.refusals[node.name] = against
+        return against is None
+
+    def _enough(self, total: int) -> int:
+        """numFeasibleNodesToFind of kube-scheduler."""
+        if total < LEAST_NODES:
+            return total
+        percentage = self._settings.percentage_of_nodes_to_score or max(LEAST_PERCENTAGE, 50 - total // 125)
+        return max(LEAST_NODES, total * percentage // 100)

@@ -1,0 +1,191 @@
+"""A pod as the scheduler reads it: parsed once for each version of the object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import Any
+
+from dds_core.quantity import amount
+
+Object = dict[str, Any]
+
+DEFAULT_MILLI_CPU = 100
+DEFAULT_MEMORY = 200 * 1024 * 1024
+"""What a container without a request is taken for when nodes are scored."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pod:
+    """The parts of a pod that scheduling depends on. `requests`: cpu in thousandths, memory in bytes, others in units."""
+
+    obj: Object
+    uid: str
+    namespace: str
+    name: str
+    priority: int
+    preempts: bool
+    """Whether its policy lets it preempt others."""
+    scheduler: str
+    node: str
+    nominated: str
+    requests: dict[str, int]
+    scored: tuple[int, int]
+    """cpu and memory as they count for the score."""
+    best_effort: bool
+    claims: tuple[tuple[str, str | None], ...]
+    """(name in the pod, name of the claim; None when it is not generated yet)."""
+    claim_keys: tuple[str, ...]
+    labels: Mapping[str, str]
+    tolerations: tuple[Object, ...]
+    shape: str
+    """Equal for pods that the static filters cannot tell apart."""
+    affinity: Object
+    ports: frozenset[tuple[str, str, int]]
+    """(host IP, protocol, port) taken on the node."""
+    gated: bool
+    deleting: bool
+    ended: bool
+    generation: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def read(obj: Object) -> Pod:
+    """The scheduler's reading of a Pod."""
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status", {})
+    claims = tuple(_claims(spec, status))
+    namespace = meta.get("namespace", "")
+    affinity = spec.get("affinity") or {}
+    names = [name for _, name in claims if name]
+    tolerations = tuple(spec.get("tolerations") or ())
+    return Pod(
+        obj=obj,
+        uid=meta["uid"],
+        namespace=namespace,
+        name=meta["name"],
+        priority=spec.get("priority") or 0,
+        preempts=spec.get("preemptionPolicy") != "Never",
+        scheduler=spec.get("schedulerName") or "default-scheduler",
+        node=spec.get("nodeName") or "",
+        nominated=status.get("nominatedNodeName") or "",
+        requests=requests(spec),
+        scored=_scored(spec),
+        best_effort=status.get("qosClass") == "BestEffort",
+        claims=claims,
+        claim_keys=tuple(f"{namespace}/{name}" for name in names),
+        labels=meta.get("labels") or {},
+        tolerations=tolerations,
+        shape=_shape(spec.get("nodeSelector") or {}, affinity.get("nodeAffinity") or {}, tolerations, spec),
+        affinity=affinity,
+        ports=frozenset(_ports(spec)),
+        gated=bool(spec.get("schedulingGates")),
+        deleting="deletionTimestamp" in meta,
+        ended=status.get("phase") in ("Succeeded", "Failed"),
+        generation=meta.get("generation", 0),
+    )
+
+
+def requests(spec: Object) -> dict[str, int]:
+    """What the pod takes from a node: the sum of its containers and sidecars, at least the peak of its start, plus overhead;
+    requests of the pod as a whole replace those of its containers."""
+    together: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        _add(together, _requested(container))
+    sidecars: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        own = _requested(container)
+        if container.get("restartPolicy") == "Always":
+            _add(together, own)
+            _add(sidecars, own)
+            _raise(peak, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(peak, own)
+    _raise(together, peak)
+    for name, text in ((spec.get("resources") or {}).get("requests") or {}).items():
+        together[name] = units(name, text)
+    _add(together, {name: units(name, text) for name, text in (spec.get("overhead") or {}).items()})
+    return {name: value for name, value in together.items() if value}
+
+
+@lru_cache(maxsize=4096)
+def units(resource: str, text: str) -> int:
+    """A quantity in the unit of its resource, rounded up: cpu in thousandths, everything else in whole units."""
+    value = amount(str(text))
+    if value is None:
+        return 0
+    return ceil(value * 1000) if resource == "cpu" else ceil(value)
+
+
+def tolerates(tolerations: Iterable[Object], taint: Mapping[str, Any]) -> bool:
+    """Whether a toleration of a pod covers the taint of a node."""
+    return any(_covers(one, taint) for one in tolerations)
+
+
+def _covers(toleration: Object, taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    key = toleration.get("key") or ""
+    if key and key != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _claims(spec: Object, status: Object) -> Iterable[tuple[str, str | None]]:
+    generated = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    for reference in spec.get("resourceClaims") or ():
+        name = reference["name"]
+        direct = reference.get("resourceClaimName")
+        if direct:
+            yield name, direct
+        elif name not in generated:
+            yield name, None
+        elif generated[name]:
+            yield name, generated[name]
+
+
+def _requested(container: Object) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: units(name, text) for name, text in asked.items()}
+
+
+def _scored(spec: Object) -> tuple[int, int]:
+    cpu = memory = 0
+    for container in spec.get("containers") or ():
+        own = _requested(container)
+        cpu += own.get("cpu", DEFAULT_MILLI_CPU)
+        memory += own.get("memory", DEFAULT_MEMORY)
+    whole = requests(spec)
+    return max(cpu, whole.get("cpu", 0)), max(memory, whole.get("memory", 0))
+
+
+def _ports(spec: Object) -> Iterable[tuple[str, str, int]]:
+    for container in spec.get("containers") or ():
+        for port in container.get("ports") or ():
+            if port.get("hostPort"):
+                yield port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"]
+
+
+def _shape(selector: Object, affinity: Object, tolerations: tuple[Object, ...], spec: Object) -> str:
+    return json.dumps([selector, affinity, tolerations, spec.get("nodeName") or ""], sort_keys=True)
+
+
+def _add(into: dict[str, int], what: Mapping[str, int]) -> None:
+    for name, value in what.items():
+        into[name] = into.get(name, 0) + value
+
+
+def _raise(to: dict[str, int], what: Mapping[str, int]) -> None:
+    for name, value in what.items():
+        to[name] = max(to.get(name, 0), value)
