@@ -212,7 +212,7 @@ def _fixed_part(spec: Object) -> Object:
     changeable = ("tolerations", "activeDeadlineSeconds", "schedulingGates", "ephemeralContainers")
     made = {key: value for key, value in spec.items() if key not in changeable}
     for group in ("containers", "initContainers"):
-        if group in made:
+        if made.get(group):
             made[group] = [{key: part for key, part in one.items() if key != "image"} for one in made[group]]
     return made
 
