@@ -39,7 +39,10 @@ def record(
         note("--raw: whole objects are written, with environment values, annotations and opaque configuration")
     stop = threading.Event()
     with closing(Cluster(path, context)) as cluster, RecordingFile(output) as file, _until_stopped(stop):
-        found = record_cluster(cluster, file, resources=chosen, raw=raw, seconds=duration, stop=stop, note=note)
+        found = record_cluster(
+            cluster, file, resources=chosen, raw=raw, seconds=duration, stop=stop, note=note,
+            begun=lambda: note(f"recording {cluster.where}; Ctrl-C ends it"),
+        )  # fmt: skip
     _tell(found, output)
     return FINE
 

@@ -112,7 +112,7 @@ class Cluster:
         try:
             made: Any = configuration.new_client_from_config
             self._api = made(kubeconfig, context=context)
-        except (configuration.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        except Exception as error:  # a broken file fails in many ways, and none of them is our doing
             what = str(error).splitlines()[0] if str(error) else type(error).__name__
             fix = "give a kubeconfig that kubectl can use, and one of its contexts"
             raise InputError(f"cannot be used: {what}", where=kubeconfig, fix=fix) from None

@@ -53,12 +53,14 @@ def record(
     seconds: float | None = None,
     stop: threading.Event,
     note: Callable[[str], None],
+    begun: Callable[[], None] = lambda: None,
 ) -> Recorded:
-    """Record until `stop` is set or `seconds` have passed. `note` is told what went wrong on the way.
+    """Record until `stop` is set or `seconds` have passed. `begun` is called once what is there is written: nothing that happens
+    from then on is missed. `note` is told what went wrong on the way.
 
     Raises InputError when nothing can be read, Unreachable when the server does not answer at first, FileError.
     """
-    return _Recorder(cluster, file, raw, stop, note).run(resources, seconds)
+    return _Recorder(cluster, file, raw, stop, note).run(resources, seconds, begun)
 
 
 class _Recorder:
@@ -74,7 +76,7 @@ class _Recorder:
         self._order = threading.Lock()
         self._recorded = Recorded()
 
-    def run(self, resources: Sequence[str], seconds: float | None) -> Recorded:
+    def run(self, resources: Sequence[str], seconds: float | None, begun: Callable[[], None]) -> Recorded:
         until = time.monotonic() + seconds if seconds is not None else None
         followed = [one for one in RESOURCES if one in resources]
         started = [one for one in (self._first(resource) for resource in followed) if one is not None]
@@ -82,6 +84,7 @@ class _Recorder:
             raise InputError(
                 "nothing can be read", where=self._cluster.where, fix="let this user get, list and watch the resources"
             )
+        begun()
         threads = [threading.Thread(target=one.follow, name=one.resource, daemon=True) for one in started]
         try:
             for thread in threads:
