@@ -122,7 +122,7 @@ class Fabric:
 
     def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
         """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it."""
-        machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{node}.machines.lab")), node, fabric)
+        machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, node)), node, fabric)
         self._machines[node] = machine
         self._attached.setdefault(node, {})
         for model in fixed:

@@ -60,6 +60,7 @@ class Publisher:
         self._began = time.now()
         self._info: DeviceInfo | None = None
         self._writers: dict[str, SliceWriter] = {}  # by driver
+        self._devices: dict[str, Object] = {}
         self._slots: dict[str, list[int]] = {}  # pool → numbers of its names, with stable names
         self._held: dict[str, dict[str, int]] = {}  # pool → device → claims that hold it
         self._stale: dict[tuple[str, str], None] = {}  # (fabric, model)
@@ -190,6 +191,13 @@ class Publisher:
         return numbers
 
     def _described(self, name: str, model: Model) -> Object:
+        """A device of the pool; the same one each time, since the ConfigMap is read once."""
+        known = self._devices.get(name)
+        if known is None:
+            known = self._devices[name] = self._made(name, model)
+        return known
+
+    def _made(self, name: str, model: Model) -> Object:
         return {
             "name": name,
             "attributes": {key: {"string": value} for key, value in model.attributes.items()},

@@ -126,7 +126,7 @@ class SliceWriter:
             return
         generation = self._generation(live, len(changed) == 1 and not missing and not obsolete)
         for one in names:
-            spec = self._spec(wanted, generation, devices[one])
+            spec = self._spec(wanted, generation, _shared(live.get(one), devices[one]))
             if one not in live:
                 live[one] = self._client.create("resourceslices", _new(one, wanted.owners, spec))
             elif one in changed or live[one]["spec"]["pool"] != spec["pool"]:
@@ -165,6 +165,12 @@ class SliceWriter:
             **pool.place,
             **({"devices": devices} if devices else {}),
         }
+
+
+def _shared(live: Object | None, devices: list[Object]) -> list[Object]:
+    """The devices, where possible as the very objects that the slice holds, so that the server sees that they are the same."""
+    known = {one["name"]: one for one in live["spec"].get("devices") or ()} if live is not None else {}
+    return [known[one["name"]] if known.get(one["name"]) == one else one for one in devices]
 
 
 def _new(name: str, owners: list[Object], spec: Object) -> Object:

@@ -47,6 +47,7 @@ class Workloads:
         self._client = client
         self._time = time
         self._delete_after: dict[tuple[str, str], float] = {}
+        self._templates: set[tuple[str, str]] = set()
         self._timers: dict[tuple[str, str], Timer] = {}
         self.ran: list[Callable[[str, str, str], None]] = []
 
@@ -64,6 +65,8 @@ class Workloads:
 
     def run(self, wanted: Run) -> None:
         """Create the pod and what it needs."""
+        if wanted.devices and wanted.template:
+            self._templates.add((wanted.namespace, wanted.name))
         if wanted.devices:
             kind = "resourceclaimtemplates" if wanted.template else "resourceclaims"
             self._made(kind, _claim(wanted), wanted.namespace)
@@ -72,9 +75,11 @@ class Workloads:
             self._delete_after[(wanted.namespace, wanted.name)] = wanted.delete_after
 
     def withdraw(self, name: str, namespace: str = "default") -> None:
-        """Delete the pod and the claim or template of the same name."""
+        """Delete the pod and the claim (or template) that `run` made with it."""
         self._delete_after.pop((namespace, name), None)
-        for resource in ("pods", "resourceclaims", "resourceclaimtemplates"):
+        template = (namespace, name) in self._templates
+        self._templates.discard((namespace, name))
+        for resource in ("pods", "resourceclaimtemplates" if template else "resourceclaims"):
             self.delete(resource, name, namespace)
 
     def apply(self, resource: str, manifest: Object) -> None:

@@ -78,11 +78,13 @@ def dropped(key: str, gates: Gates) -> Dropped:
 
 
 def without(obj: Object, old: Object | None, groups: Dropped) -> Object:
-    """The object without the fields of every group that `old` does not use."""
+    """The object without the fields of every group that `old` does not use. What is the very same in `old` is not walked."""
     for paths in groups:
-        if old is None or not any(_holds(old, path) for path in paths):
-            for path in paths:
-                obj = _without(obj, path)
+        trimmed = obj
+        for path in paths:
+            trimmed = _without(trimmed, path, old)
+        if trimmed is not obj and not (old is not None and any(_holds(old, path) for path in paths)):
+            obj = trimmed
     return obj
 
 
@@ -99,15 +101,28 @@ def _parts(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _without(value: Any, path: Path) -> Any:
+def _without(value: Any, path: Path, old: Any) -> Any:
+    """The value without what is at the path: the value itself if there is nothing, or if it is `old`."""
+    if value is old:
+        return value
     key, rest = path[0], path[1:]
     if key == "*":
-        if isinstance(value, dict):
-            return {name: _without(part, rest) for name, part in value.items()}
-        return [_without(part, rest) for part in value] if isinstance(value, list) else value
+        return _without_in_parts(value, rest, old)
     if not isinstance(value, dict) or value.get(key) is None:
         return value
     if not rest:
         return {name: part for name, part in value.items() if name != key}
-    inner = _without(value[key], rest)
+    inner = _without(value[key], rest, old.get(key) if isinstance(old, dict) else None)
     return value if inner is value[key] else {**value, key: inner}
+
+
+def _without_in_parts(value: Any, rest: Path, old: Any) -> Any:
+    if isinstance(value, dict):
+        before = old if isinstance(old, dict) else {}
+        fields = {name: _without(part, rest, before.get(name)) for name, part in value.items()}
+        return value if all(fields[name] is part for name, part in value.items()) else fields
+    if not isinstance(value, list):
+        return value
+    known = {id(part) for part in old} if isinstance(old, list) else set()
+    parts = [part if id(part) in known else _without(part, rest, None) for part in value]
+    return value if all(new is part for new, part in zip(parts, value, strict=True)) else parts
