@@ -81,14 +81,13 @@ class PodVerbs:
         was = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
         if was is not None and was.get("status") == "True":
             scheduled["lastTransitionTime"] = was.get("lastTransitionTime")
-        if had.get("generation"):
-            scheduled["observedGeneration"] = had["generation"]
         others = [scheduled if each is was else each for each in conditions]
+        kept = {key: value for key, value in state.items() if key != "nominatedNodeName"}
         return {
             **pod,
             "metadata": {**had, **merged},
             "spec": {**pod["spec"], "nodeName": node},
-            "status": {**state, "conditions": others if was is not None else [*conditions, scheduled]},
+            "status": {**kept, "conditions": others if was is not None else [*conditions, scheduled]},
         }
 
     def _evict(self, call: Call) -> Outcome:
