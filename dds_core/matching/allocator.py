@@ -215,9 +215,10 @@ class Allocator:
 
     def _selected(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
         """Whether the class's selectors and the request's all select the device, in this order."""
+        view = candidate.view()
         try:
             for expression in (*wanted.device_class.selectors, *wanted.asked.selectors):
-                if not cel.compile(expression).matches(candidate.view):
+                if not cel.compile(expression).matches(view):
                     return False
         except SelectorError as error:
             device = "/".join(candidate.key)

@@ -27,15 +27,18 @@ class Candidate:
     """A device of a slice, and what was found out about it: `matches` says by number of a set of selectors whether they
     select it."""
 
-    __slots__ = ("device", "key", "matches", "slice", "view")
+    __slots__ = ("device", "key", "matches", "slice")
 
     def __init__(self, device: Device, slice_: Slice) -> None:
         self.device = device
         self.slice = slice_
         self.key: DeviceKey = (slice_.driver, slice_.pool, device.name)
-        capacity = {name: each.value for name, each in device.capacity.items()}
-        self.view = DeviceView(slice_.driver, device.attributes, capacity, device.shared)
         self.matches: dict[int, bool] = {}
+
+    def view(self) -> DeviceView:
+        """The device as selectors see it; made anew, since each looks but once."""
+        capacity = {name: each.value for name, each in self.device.capacity.items()}
+        return DeviceView(self.slice.driver, self.device.attributes, capacity, self.device.shared)
 
 
 class Pool:
@@ -97,15 +100,17 @@ class _Slices:
 
 
 class _View:
-    """What is kept of a node: which selectors mean it, and its pools as of some state of the slices."""
+    """What is kept of a node: which selectors mean it, and its pools as of change number `seen`, those in `stale` excepted."""
 
-    __slots__ = ("local", "means", "node", "pools", "shared")
+    __slots__ = ("by_key", "means", "node", "pools", "seen", "stale")
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.means: dict[NodeSelector, bool] = {}
-        self.pools: NodePools | None = None
-        self.local = self.shared = -1
+        self.by_key: dict[PoolKey, Pool] = {}
+        self.pools = NodePools(())
+        self.seen = 0
+        self.stale: set[PoolKey] = set()
 
     def reaches(self, reaches: Iterable[Reach]) -> bool:
         return any(each if isinstance(each, bool) else self._means(each) for each in reaches)
@@ -126,8 +131,8 @@ class Inventory:
         self._where: dict[str, Slice] = {}
         self._local: dict[str, dict[PoolKey, int]] = {}
         self._shared: dict[PoolKey, int] = {}
-        self._local_state: dict[str, int] = {}
-        self._shared_state = 0
+        self._changes = 0
+        self._changed: dict[PoolKey, int] = {}
         self._views: dict[str, _View] = {}
         for each in slices:
             self.put(each)
@@ -166,10 +171,12 @@ class Inventory:
         view = self._views.get(node.name)
         if view is None or view.node.labels != node.labels:
             view = self._views[node.name] = _View(node)
-        local = self._local_state.get(node.name, 0)
-        if view.pools is None or view.local != local or view.shared != self._shared_state:
-            view.pools = NodePools(self._gathered(view))
-            view.local, view.shared = local, self._shared_state
+            view.stale.update(self._local.get(node.name, ()), self._shared)
+        elif view.seen != self._changes:
+            view.stale.update(key for key, change in self._changed.items() if change > view.seen)
+        view.seen = self._changes
+        if view.stale:
+            self._look_again(view)
         return view.pools
 
     def _count(self, slice_: Slice, key: PoolKey, by: int) -> None:
@@ -185,21 +192,33 @@ class Inventory:
         """Nodes that have a slice in the pool must look again; all must, when a slice of it is no node's own."""
         nodes = {each.node for each in self._pools[key].slices.values()}
         if "" in nodes:
-            self._shared_state += 1
+            self._changes += 1
+            self._changed[key] = self._changes
             return
         for node in nodes:
-            self._local_state[node] = self._local_state.get(node, 0) + 1
+            if node in self._views:
+                self._views[node].stale.add(key)
 
-    def _gathered(self, view: _View) -> list[Pool]:
-        found = []
-        for key in self._local.get(view.node.name, {}).keys() | self._shared.keys():
+    def _look_again(self, view: _View) -> None:
+        """Bring the node's pools up to date; the order is made anew only if one of them is another."""
+        other = False
+        for key in view.stale:
             pool = self._pool(key, view)
-            if pool is not None:
-                found.append(pool)
-        return sorted(found, key=lambda pool: (pool.binding, pool.key))
+            if pool is view.by_key.get(key):
+                continue
+            other = True
+            if pool is None:
+                del view.by_key[key]
+            else:
+                view.by_key[key] = pool
+        view.stale.clear()
+        if other:
+            view.pools = NodePools(sorted(view.by_key.values(), key=lambda pool: (pool.binding, pool.key)))
 
     def _pool(self, key: PoolKey, view: _View) -> Pool | None:
-        slices = self._pools[key]
+        slices = self._pools.get(key)
+        if slices is None:
+            return None
         names = tuple(name for name, reaches in slices.reaches if self._relevant(slices.slices[name], reaches, view))
         if not names:
             return None

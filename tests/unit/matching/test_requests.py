@@ -77,6 +77,15 @@ def test_what_nobody_can_obey_is_refused(request_: dict[str, Any], said: str) ->
         allocator(SIZES).allocate(NODE, [claim(request_)])
 
 
+def test_what_is_kept_of_selectors_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dds_core.matching.allocator.SELECTORS_KEPT", 5)
+    chosen = allocator(SIZES)
+    for number in range(20):
+        wanted = claim(exactly("gpu", f"{BIG} && {number} >= 0"))
+        assert devices(chosen.allocate(NODE, [wanted])) == ["b0"]
+    assert all(len(candidate.matches) <= 5 for candidate in chosen._inventory.candidates())
+
+
 def test_classes_come_change_and_go() -> None:
     chosen = allocator(SIZES)
     wanted = [claim(exactly(device_class="new"))]
@@ -276,6 +285,19 @@ def test_two_constraints_must_both_hold() -> None:
     crossed: dict[str, Any] = {"constraints": [{"matchAttribute": ROOT}, {"distinctAttribute": UNIT}]}
     fit = allocator(ROOTS).allocate(NODE, [claim(exactly("x"), exactly("y"), **crossed)])
     assert devices(fit) == ["a0", "a1"]
+
+
+def test_a_device_that_one_constraint_refuses_has_joined_none() -> None:
+    """The second device differs in unit and is refused for its root; the third has the same unit and is welcome."""
+    three = slice_of(
+        device("a1", {"root": "a", "unit": 1}),
+        device("b2", {"root": "b", "unit": 2}),
+        device("a2", {"root": "a", "unit": 2}),
+    )
+    both: dict[str, Any] = {"constraints": [{"distinctAttribute": UNIT}, {"matchAttribute": ROOT}]}
+    for gates in (Gates(), Gates(distinct_pairwise=True)):
+        fit = allocator(three, gates=gates).allocate(NODE, [claim(exactly("x"), exactly("y"), **both)])
+        assert devices(fit) == ["a1", "a2"]
 
 
 def test_a_constraint_that_all_devices_cannot_satisfy_is_an_error() -> None:
