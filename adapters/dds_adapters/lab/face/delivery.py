@@ -65,6 +65,7 @@ class Delivery:
         self._bundle: asyncio.Handle | None = None
         self._sent_at = float("-inf")
         self._timer: Timer | None = None
+        self._armed: int | None = None
         self._stuck: asyncio.Handle | None = None
         self._over = False
 
@@ -74,7 +75,6 @@ class Delivery:
         self._allowed += self._size
         if not self._over:
             self._stream.on_ready(self._ready)
-            self._arm()
 
     def pause(self) -> None:
         """The client's buffers are full."""
@@ -112,6 +112,7 @@ class Delivery:
             return
         self._sent_at = self._loop.time()
         lines = self._stream.take()
+        self._arm()
         self._waiting.extend(lines)
         self._size += sum(map(len, lines))
         if self._size > self._allowed and self._paused:
@@ -136,12 +137,17 @@ class Delivery:
             self._stuck = self._loop.call_later(STUCK_S, self._outlet.give_up)
 
     def _arm(self) -> None:
+        """Be called when the stream wants it; that may come closer with what was taken."""
         due = self._stream.due
-        if due is not None and not self._over:
-            self._timer = self._time.after(max(0.0, (due - self._now()) / MICROSECONDS), self._tick)
+        if due == self._armed or due is None or self._over:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed = due
+        self._timer = self._time.after(max(0.0, (due - self._now()) / MICROSECONDS), self._tick)
 
     def _tick(self) -> None:
-        self._timer = None
+        self._timer = self._armed = None
         if not self._over:
             self._stream.tick()
             self._arm()
