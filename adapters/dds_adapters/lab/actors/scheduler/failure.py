@@ -10,9 +10,10 @@ from dds_adapters.lab.actors.scheduler.claims import can_be_cleared
 from dds_adapters.lab.actors.scheduler.devices import PodDevices
 from dds_adapters.lab.actors.scheduler.extended import is_special
 from dds_adapters.lab.actors.scheduler.finding import Nominations
-from dds_adapters.lab.actors.scheduler.pods import Pod
+from dds_adapters.lab.actors.scheduler.pods import Object, Pod
 from dds_adapters.lab.actors.scheduler.preemption import Outcome
 from dds_adapters.lab.actors.scheduler.process import Steps
+from dds_adapters.lab.actors.scheduler.settings import Tie
 from dds_adapters.lab.client import ApiError
 
 NOTHING_TO_CLEAR = "no new claims to deallocate"
@@ -24,11 +25,12 @@ DELETED = "deletion of ResourceClaim completed"
 class Refused:
     """The PostFilter of DynamicResources for one attempt."""
 
-    def __init__(self, scheduler: Bindings, pod: Pod, devices: PodDevices, random: Random) -> None:
+    def __init__(self, scheduler: Bindings, pod: Pod, devices: PodDevices, random: Random, tie: Tie | None) -> None:
         self._scheduler = scheduler
         self._pod = pod
         self._devices = devices
         self._random = random
+        self._tie = tie
 
     def clear_claim(self) -> Generator[float, None, str]:
         """Clear one random claim of those that some node could not use, healthy ones included, if nobody else holds it.
@@ -36,23 +38,28 @@ class Refused:
         devices = self._devices
         if not devices.claims:
             return NOTHING_TO_CLEAR
-        places = sorted(devices.unavailable)
-        self._random.shuffle(places)
-        for place in places:
-            claim = devices.claims[place]
-            if not can_be_cleared(claim, self._pod):
-                continue
-            if is_special(claim, self._pod):
-                yield from delete_special(self._scheduler, claim)
-                return DELETED
-            yield self._scheduler.pause()
-            try:
-                written = self._scheduler.client.update("resourceclaims", cleared(claim), "status")
-            except ApiError as error:
-                return str(error)
-            self._scheduler.claims.wrote(f"{claim['metadata']['namespace']}/{claim['metadata']['name']}", written)
-            return DEALLOCATED
-        return STILL
+        claim = self._any([devices.claims[place] for place in sorted(devices.unavailable)])
+        if claim is None:
+            return STILL
+        if is_special(claim, self._pod):
+            yield from delete_special(self._scheduler, claim)
+            return DELETED
+        yield self._scheduler.pause()
+        try:
+            written = self._scheduler.client.update("resourceclaims", cleared(claim), "status")
+        except ApiError as error:
+            return str(error)
+        self._scheduler.claims.wrote(f"{claim['metadata']['namespace']}/{claim['metadata']['name']}", written)
+        return DEALLOCATED
+
+    def _any(self, claims: list[Object]) -> Object | None:
+        """One of those that are the pod's alone."""
+        own = {claim["metadata"]["name"]: claim for claim in claims if can_be_cleared(claim, self._pod)}
+        if len(own) > 1 and self._tie is not None:
+            chosen = self._tie(self._pod.key, list(own))
+            if chosen in own:
+                return own[chosen]
+        return self._random.choice(list(own.values())) if own else None
 
 
 def make_room(

@@ -98,24 +98,29 @@ class Scheduler:
 
     def _turns(self) -> Steps:
         while (waiting := self._queue.pop()) is not None:
-            yield self._settings.latencies.cycle.draw(self._random)
             pod = self.pod(waiting.pod.uid)
             if pod is None or pod.node or pod.uid in self._bindings:
                 self._queue.done(waiting)
             elif pod.deleting:
                 self._queue.done(waiting)
-                self.writes.event(
-                    pod, "FailedScheduling", f"skip schedule deleting pod: {pod.key}", "Scheduling", "Warning"
-                )
+                text = f"skip schedule deleting pod: {pod.key}"
+                self.writes.event(pod, "FailedScheduling", text, "Scheduling", "Warning")
             else:
                 yield from self._turn(waiting, pod)
 
     def _turn(self, waiting: Waiting, pod: Pod) -> Steps:
+        """One attempt, with the cluster as it is known at its beginning."""
         devices = self._devices(pod)
+        took = self._settings.latencies.cycle.draw(self._random)
         try:
             found = self._choose(pod, devices)
         except AllocationError as error:
+            yield took
             yield from self._failed(waiting, f'running "DynamicResources" filter plugin: {error}')
+            return
+        yield took
+        if self.pod(pod.uid) is None:
+            self._queue.done(waiting)
             return
         if isinstance(found, Node):
             self._queue.done(waiting)
@@ -183,7 +188,7 @@ class Scheduler:
 
     def _refuse(self, waiting: Waiting, pod: Pod, devices: PodDevices, diagnosis: Diagnosis) -> Steps:
         """PostFilter: free a claim, look for pods to preempt; then the condition."""
-        refused = Refused(self, pod, devices, self._random)
+        refused = Refused(self, pod, devices, self._random, self._settings.tie)
         said = yield from refused.clear_claim()
         plain = self._search.plain_check(pod, devices)
         check = plain if devices.idle else lambda node: plain(node) or devices.check(node)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dds_adapters.lab.latency import NONE, Latency, Measured
 
 Tie = Callable[[str, Sequence[str]], str | None]
-"""Chooses among equal nodes: (namespace/name of the pod, names of the nodes) → one of them, or None for chance."""
+"""Chooses among equals, nodes for a pod or claims of it to clear: (namespace/name of the pod, names) → one, None for chance."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SchedulerSettings:
     """Equal nodes are tried side by side and the first to answer is taken: the choice is among the first so many of them in the
     scheduler's order. The recordings' machine had two cores. 0: any of them is as likely as the other."""
     tie: Tie | None = None
-    """Asked before chance is, where several nodes are equal."""
+    """Asked before chance is, where several nodes, or claims to clear, are equal."""
     clock_offset: float = 0.0
     """Seconds by which the clock of the scheduler's host is ahead."""
     allocation_delay: Latency = NONE
