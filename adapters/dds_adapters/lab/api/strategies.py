@@ -91,7 +91,7 @@ class BuiltIn:
                 made = with_status(made, old.get("status"))
             made = self.defaulted(made, old)
         of_status = subresource == "status" and not self.labels_by_status
-        made = {**made, "metadata": carried_metadata(new["metadata"], old["metadata"], of_status)}
+        made = {**made, "metadata": carried_metadata(made["metadata"], old["metadata"], of_status)}
         if self._dropped:
             made = gated.without(made, old, self._dropped)
         made = self.prepared(made, old, subresource)

@@ -67,7 +67,8 @@ class _Kept(BuiltIn):
                 if key in seen:
                     found.append(causes.invalid(at, key, "duplicate of key present in data"))
                 seen.add(key)
-                size += len(value.encode()) if field == "data" and "binaryData" in self.fields else len(value) * 3 // 4
+                text = value or ""  # binary data may be null
+                size += len(text.encode()) if field == "data" and "binaryData" in self.fields else len(text) * 3 // 4
         if size > LARGEST:
             found.append(causes.too_long(self.fields[0] if len(self.fields) == 1 else "", LARGEST))
         return found
