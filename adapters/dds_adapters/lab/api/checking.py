@@ -86,6 +86,15 @@ def _without_times(managed: list[Object] | None) -> list[Object]:
     return [{key: value for key, value in entry.items() if key != "time"} for entry in managed or []]
 
 
+def in_namespace(obj: Object, namespace: str) -> Object:
+    """The object in the namespace of its path: where it names none, that one; in none where the path has none."""
+    meta = obj["metadata"]
+    if (meta.get("namespace") or "") == namespace:
+        return obj
+    kept = {key: value for key, value in meta.items() if key != "namespace"}
+    return {**obj, "metadata": {**kept, "namespace": namespace} if namespace else kept}
+
+
 def without_status(obj: Object, resource: Resource) -> Object:
     """What the creator of an object owns: a status that has a path of its own is not taken from it."""
     return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj

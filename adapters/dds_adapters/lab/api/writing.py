@@ -14,6 +14,7 @@ from dds_adapters.lab.api.checking import (
     check_applied,
     check_identity,
     check_preconditions,
+    in_namespace,
     nothing_to_apply_to,
     same,
     unknown_fields,
@@ -74,13 +75,9 @@ class Writer:
         meta = {key: value for key, value in meta.items() if key not in left_out}
         name = call.name or meta.get("name") or self._generated_name(call, meta.get("generateName") or "")
         meta["name"] = name
-        if resource.namespaced:
-            meta["namespace"] = call.namespace
-        else:
-            meta.pop("namespace", None)
         meta["uid"] = self._uid()
         meta["creationTimestamp"] = self._clock.text()
-        sent = strategy.defaulted({**obj, "metadata": meta}, None)
+        sent = strategy.defaulted(in_namespace({**obj, "metadata": meta}, call.namespace), None)
         new = strategy.for_create(sent)
         if not applied:
             new = self._owned(call, strategy, None, new, without_status(sent, resource))
@@ -193,6 +190,7 @@ class Writer:
         applied: bool = False,
     ) -> Outcome:  # fmt: skip
         resource, old = call.resource, record.object
+        decoded = in_namespace(decoded, call.namespace)
         check_preconditions(call, old, decoded["metadata"])
         new = strategy.for_update(decoded, old, call.subresource)
         if not applied:
