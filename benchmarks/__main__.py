@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import appending, deciding, felt, lifecycle, replaying
+from benchmarks import appending, cel, deciding, felt, lifecycle, replaying
 from benchmarks.measure import Row
 from benchmarks.report import machine, markdown, write
 from tests.support.postgres import running_postgres
@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
     "postgres": ("Appending to PostgreSQL", _postgres),
     "replay": ("Replaying 200,000 events", replaying.measure),
     "decide": ("Deciding on a fleet", lambda _, rounds: deciding.measure(rounds)),
+    "cel": ("Selectors of devices in CEL", lambda _, rounds: cel.measure(rounds)),
     "felt": ("What people wait for", felt.measure),
 }
 

