@@ -21,6 +21,7 @@ from dds_core.matching.pools import Candidate, Inventory
 from dds_core.matching.results import Allocation, Result, allocation, score
 from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted
 from dds_core.matching.usage import InUse
+from dds_core.model import DeviceKey
 
 __all__ = [
     "Allocation",
@@ -136,12 +137,12 @@ class Allocator:
             allocations.append(allocation(plan, taken, chosen, node.name, self.gates, self._share_id))
         return Fit(tuple(allocations), score(plans, search.chosen))
 
-    def selects(self, claim: Claim, driver: str, device: str, pool: str) -> bool:
+    def selects(self, claim: Claim, key: DeviceKey) -> bool:
         """Whether some request of the claim could be given this device, were it free: by class and selectors alone.
 
         True as well for what cannot be judged: a class that is not there, a selector that fails, a device not in any slice.
         """
-        found = [each for each in self._inventory.candidates() if each.key == (driver, pool, device)]
+        found = self._inventory.named(key)
         return not found or any(
             self._might_select(candidate, asked, claim)
             for candidate in found

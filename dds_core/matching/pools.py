@@ -158,13 +158,16 @@ class Inventory:
             del self._pools[key]
         self._count(slice_, key, -1)
 
-    def slices(self) -> Iterable[Slice]:
-        return self._where.values()
-
     def candidates(self) -> Iterable[Candidate]:
         for pool in self._pools.values():
             for candidates in pool.candidates.values():
                 yield from candidates
+
+    def named(self, key: DeviceKey) -> list[Candidate]:
+        """The devices of this name: one, or one of each generation that is still around."""
+        pool = self._pools.get(key[:2])
+        found = [] if pool is None else pool.candidates.values()
+        return [each for candidates in found for each in candidates if each.key == key]
 
     def pools(self, node: Node) -> NodePools:
         """The pools that the node reaches, incomplete and invalid ones included."""

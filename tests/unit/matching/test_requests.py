@@ -152,6 +152,13 @@ def test_an_alternative_that_would_be_too_many_gives_way_to_one_that_is_not() ->
     assert (names.count("a/lots"), names.count("b/few"), len(names)) == (20, 10, 30)
 
 
+def test_an_alternative_that_leaves_too_little_for_the_next_request_is_passed_over() -> None:
+    many = slice_of(*(f"d{i}" for i in range(60)))
+    wanted = claim(first_of("a", lots=asked(count=20), few=asked(count=5)), exactly("b", count=20))
+    names = [result.request for result in allocator(many).allocate(NODE, [wanted]).allocations[0].results]
+    assert (names.count("a/few"), names.count("b")) == (5, 20)
+
+
 def test_a_later_claim_makes_an_earlier_one_choose_anew() -> None:
     some = slice_of(*(f"d{i}" for i in range(5)))
     first = claim(first_of("a", lots=asked(count=3), few=asked(count=1)), name="first")
