@@ -6,7 +6,9 @@ to the fabric as computing on its devices. A node that is `lost` is silent: noth
 is found again.
 """
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -21,6 +23,7 @@ from dds_adapters.lab.latency import Fixed, Latency, Uniform
 from dds_adapters.lab.time import Time, Timer
 
 RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
 FIRST_RETRY, LAST_RETRY = 2.0, 120.0
 
 
@@ -125,10 +128,8 @@ class Kubelet:
         if phase == "Pending":
             self._after(known, self._settings.start.draw(self._random), lambda: self._start(key, known))
         elif phase == "Running":
-            try:
+            with suppress(NotPrepared, ApiError):
                 known.serials = tuple(self._prepared(pod))
-            except NotPrepared:
-                known.serials = ()
             began = (pod.get("status") or {}).get("startTime")
             self._run(key, known, pod, instants.read(began) if began else self._time.now())
 
@@ -142,6 +143,9 @@ class Kubelet:
             self._events.warn(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
             self._again(known, lambda: self._start(key, known))
             return
+        except ApiError:
+            self._again(known, lambda: self._start(key, known))
+            return
         now = instants.written(self._time.now())
         if self._patch(key, _running(pod, now)):
             self._run(key, known, pod, self._time.now())
@@ -152,10 +156,15 @@ class Kubelet:
         known.running, known.tries = True, 0
         for serial in known.serials:
             self._fabric.occupy(serial, "/".join(key))
-        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for)
-        if text:
-            left = float(text) - (self._time.now() - began) / 1_000_000
+        seconds = self._run_for(pod)
+        if seconds is not None:
+            left = seconds - (self._time.now() - began) / 1_000_000
             self._after(known, max(0.0, left), lambda: self._succeed(key, known))
+
+    def _run_for(self, pod: Object) -> float | None:
+        """How long the pod runs; for ever, if its annotation is no number of seconds."""
+        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
+        return float(text) if _SECONDS.fullmatch(text) else None
 
     def _succeed(self, key: tuple[str, str], known: _Pod) -> None:
         pod = self._pods.get(key[1], key[0])

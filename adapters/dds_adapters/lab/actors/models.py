@@ -79,7 +79,7 @@ def read_config_map(obj: Object) -> DeviceInfo:
         fabrics = yaml.safe_load(data.get("fabric-id-range", "[0]"))
         models = tuple(_model(entry) for entry in _list(entries))
         return DeviceInfo(models, data.get("label-prefix", PREFIX), tuple(int(one) for one in _list(fabrics)))
-    except (KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise BadConfig(
             f"device-info cannot be read ({type(error).__name__})",
             where=f"{NAMESPACE}/{NAME}",

@@ -108,7 +108,7 @@ class NodeLifecycle:
         up."""
         node = self._nodes.get(name)
         taints = [one for one in _taints(node) if one["effect"] == "NoExecute"] if node is not None else []
-        for pod in self._client.list("pods", fields=f"spec.nodeName={name}") if taints else ():
+        for pod in self._pods(name, lambda: self._evict(name)) if taints else ():
             left = _seconds_left(pod, taints, self._time.now())
             if left is not None:
                 key = f"evict/{name}/{pod['metadata']['uid']}"
@@ -129,8 +129,16 @@ class NodeLifecycle:
     def _collect(self, name: str) -> None:
         """The node has been gone for a while: its pods are deleted, with nobody left to end them."""
         if self._nodes.get(name) is None:
-            for pod in self._client.list("pods", fields=f"spec.nodeName={name}"):
+            for pod in self._pods(name, lambda: self._collect(name)):
                 self._delete(pod, 0)
+
+    def _pods(self, node: str, again: Callable[[], None]) -> list[Object]:
+        """The pods of a node; none, and another try later, if the API does not say."""
+        try:
+            return self._client.list("pods", fields=f"spec.nodeName={node}")
+        except ApiError:
+            self._later(f"pods/{node}", RETRY, again)
+            return []
 
     def _delete(self, pod: Object, grace: int | None) -> None:
         metadata = pod["metadata"]
@@ -141,7 +149,7 @@ class NodeLifecycle:
                 self._later(f"delete/{metadata['uid']}", RETRY, lambda: self._delete(pod, grace))
 
     def _ready(self, name: str, status: str) -> None:
-        node = self._client.find("nodes", name)
+        node = self._nodes.get(name)
         if node is None:
             return
         known = (node.get("status") or {}).get("conditions") or []

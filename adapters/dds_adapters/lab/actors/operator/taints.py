@@ -5,10 +5,11 @@ from dds_adapters.lab.actors.operator.view import Shown
 from dds_adapters.lab.client import ApiError, Client, Object
 
 KEY = "k8s.io/device-uuid"
+NOT_THERE = (403, 404, 405)
 
 
 class TaintRules:
-    """Rules in one version of the API, "" for none at all."""
+    """Rules in one version of the API, "" for none at all. `remove` raises ApiError when it has to be tried again."""
 
     def __init__(self, client: Client, version: str) -> None:
         self._client = client
@@ -28,8 +29,9 @@ class TaintRules:
             return
         try:
             self._client.delete(self._resource, name(resource))
-        except ApiError:
-            return  # there is none
+        except ApiError as error:
+            if error.code not in NOT_THERE:
+                raise
 
     def _rule(self, resource: str, shown: Shown, uuid: str) -> Object:
         return {

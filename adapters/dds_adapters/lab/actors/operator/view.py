@@ -4,8 +4,9 @@ nothing."""
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from dds_adapters.lab.actors.formed import Formed, has_resource, has_spec
 from dds_adapters.lab.actors.operator.settings import MANAGED_BY, REQUESTS, RESOURCES
-from dds_adapters.lab.client import Client, Object
+from dds_adapters.lab.client import Client, Mirror, Object
 
 Change = Callable[[Object | None, Object | None], None]
 
@@ -37,9 +38,9 @@ class View:
     def start(self) -> None:
         self.nodes = self._client.mirror("nodes")
         self.slices = self._client.mirror("resourceslices")
-        self.resources = self._client.mirror(RESOURCES)
-        self.requests = self._client.mirror(REQUESTS)
-        self._mirrors = (self.nodes, self.slices, self.resources, self.requests)
+        self.resources = Formed(self._client.mirror(RESOURCES), has_spec)
+        self.requests = Formed(self._client.mirror(REQUESTS), has_resource)
+        self._mirrors: list[Mirror | Formed] = [self.nodes, self.slices, self.resources, self.requests]
         for mirror, call in zip(self._mirrors, (self._node, self._slice, self._resource, self._request), strict=True):
             mirror.on_change(call)
             for obj in mirror.values():

@@ -9,7 +9,9 @@ from dds_adapters.lab.client import Object
 def refusal(new: Object, others: Iterable[Object]) -> str:
     """Why the request may not be so, "" when it may. `others` are all requests; one of the same name is not
     compared."""
-    wanted = new["spec"]["resource"]
+    wanted = (new.get("spec") or {}).get("resource")
+    if not wanted:
+        return ""
     policy = wanted.get("allocation_policy", "samenode")
     if policy == "differentnode" and wanted.get("target_node"):
         return "when 'differentnode' is specified, 'target_node' cannot be specified"

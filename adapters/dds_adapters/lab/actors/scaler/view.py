@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from dds_adapters.lab.actors import instants
+from dds_adapters.lab.actors.formed import Formed, has_resource, has_spec
 from dds_adapters.lab.actors.models import Model
 from dds_adapters.lab.actors.scaler.settings import FAILED, LEAST, MOST, RESCHEDULE, UUID_ATTRIBUTES
-from dds_adapters.lab.client import Client, Object
+from dds_adapters.lab.client import Client, Mirror, Object
 
 Key = tuple[str, str, str]
 """Driver, pool, device."""
@@ -70,11 +71,17 @@ class View:
 
     def start(self) -> None:
         self.nodes = self._client.mirror("nodes")
-        self.resources = self._client.mirror("composableresources")
-        self.requests = self._client.mirror("composabilityrequests")
+        self.resources = Formed(self._client.mirror("composableresources"), has_spec)
+        self.requests = Formed(self._client.mirror("composabilityrequests"), has_resource)
         self.slices = self._client.mirror("resourceslices")
         self.claims = self._client.mirror("resourceclaims")
-        self._mirrors = (self.nodes, self.resources, self.requests, self.slices, self.claims)
+        self._mirrors: list[Mirror | Formed] = [
+            self.nodes,
+            self.resources,
+            self.requests,
+            self.slices,
+            self.claims,
+        ]
         calls = (self._node, self._resource, self._request, self._slice, self._claim)
         for mirror, call in zip(self._mirrors, calls, strict=True):
             mirror.on_change(call)
