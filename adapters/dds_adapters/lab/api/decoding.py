@@ -68,7 +68,7 @@ def _value(node: Node, value: Any, live: Any, at: At, owner: str, unknown: list[
         if type(value) is bool:
             return value
     elif kind == "any":
-        return value
+        return _object(node, value, live, at, unknown) if node.fields and type(value) is dict else value
     elif kind == "int-or-string":
         if type(value) is int or type(value) is str:
             return value

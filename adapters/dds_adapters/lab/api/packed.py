@@ -115,6 +115,10 @@ ZERO_VALUES: Mapping[str, frozenset[str]] = {
 """Numbers and booleans that are values in Go and left out when they are zero; others are pointers, or never zero."""
 
 
+SCHEMA_OR_OTHER = ("JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray")
+"""Definitions of a schema or something else; where it is a schema, it is decoded as one."""
+
+
 def kind_node(group: str, version: str, kind: str) -> Node:
     """The root node of a built-in kind (or of a body such as Binding, Eviction of group policy, DeleteOptions)."""
     return _named(_data()["kinds"][f"{group}/{version}/{kind}"])
@@ -138,6 +142,9 @@ _built: dict[str, Node] = {}
 def _named(full: str) -> Node:
     found = _built.get(full)
     if found is not None:
+        return found
+    if full.endswith(SCHEMA_OR_OTHER):
+        found = _built[full] = _with(_named(full[: full.index("Or")]), type="any")
         return found
     facts = _data()["definitions"][full]
     short = ".".join(full.split(".")[-3:])

@@ -20,7 +20,8 @@ class Node:
     """One position of an object.
 
     `type` is one of "object" (named `fields`), "map" (any key, values as `items`), "list" (of `items`), "string",
-    "integer", "number", "boolean", "any", "int-or-string", "quantity", "time" (to the second), "microtime", "bytes".
+    "integer", "number", "boolean", "any", "int-or-string", "quantity", "time" (to the second), "microtime", "bytes". An
+    "any" with `fields` is an object of these fields where it is an object.
     """
 
     type: str

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.rules import causes
+from dds_adapters.lab.api.rules import causes, values
 from dds_adapters.lab.api.schema import EMPTY, MISSING, Node
 from dds_adapters.lab.api.status import Cause
 
@@ -111,11 +111,16 @@ def _check(schema: Object, at: str) -> list[Cause]:
         found.append(causes.forbidden(f"{at}.uniqueItems", "uniqueItems cannot be set to true"))
     for name, part in (properties or {}).items():
         found += _check(part, f"{at}.properties[{name}]")
-    if isinstance(extra, dict):
-        found += _check(extra, f"{at}.additionalProperties")
-    if isinstance(schema.get("items"), dict):
-        found += _check(schema["items"], f"{at}.items")
+    for key in ("additionalProperties", "items"):
+        found += _check_free_part(schema.get(key), f"{at}.{key}")
     return found
+
+
+def _check_free_part(part: Any, at: str) -> list[Cause]:
+    """A schema where there may be something else too: a boolean, a list of schemas."""
+    if part is None or (isinstance(part, bool) and at.endswith("additionalProperties")):
+        return []
+    return _check(part, at) if isinstance(part, dict) else [causes.invalid(at, part, "must be a schema")]
 
 
 def _check_type(schema: Object, at: str) -> list[Cause]:
@@ -168,7 +173,5 @@ def _check_values(schema: Object, at: str) -> list[Cause]:
                 if part.get(key) and not (key == "type" and schema.get("x-kubernetes-int-or-string")):
                     found.append(causes.forbidden(f"{at}.{junctor}[{index}].{key}", "must be empty to be structural"))
     if "default" in schema:
-        from dds_adapters.lab.api.rules import values
-
         found += values.check(node_of(schema), schema["default"], f"{at}.default", f"{at}.default")
     return found
