@@ -170,6 +170,7 @@ class Mirror:
         self._queue: deque[tuple[int, Notice | dict[tuple[str, str], Object]]] = deque()
         self._due = 0
         self._timer: Timer | None = None
+        self._return: Timer | None = None
         self._calls: list[OnChange] = []
         self._watch: Watch | None = None
         self._objects = self._list()
@@ -197,15 +198,16 @@ class Mirror:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._watch is not None:
-            self._watch.on_ready(None)
-            self._watch.close()
-            self._watch = None
+        if self._return is not None:
+            self._return.cancel()
+            self._return = None
+        self._leave()
 
-    def cut(self) -> None:
-        """What a broken connection does: the watch ends, and everything is listed again."""
+    def cut(self, seconds: float = 0.0) -> None:
+        """What a broken connection does: nothing is heard for so long, then everything is listed again."""
         if self._watch is not None:
-            self._watch.close()
+            self._leave()
+            self._return = self._time.after(seconds, self._come_back)
 
     # -- following -----------------------------------------------------------------------------------------------
 
@@ -218,6 +220,16 @@ class Mirror:
             objects[_place(obj)] = obj
         self._watch.on_ready(self._noted)
         return objects
+
+    def _leave(self) -> None:
+        if self._watch is not None:
+            self._watch.on_ready(None)
+            self._watch.close()
+            self._watch = None
+
+    def _come_back(self) -> None:
+        self._return = None
+        self._enqueue(self._list())
 
     def _noted(self) -> None:
         watch = self._watch
