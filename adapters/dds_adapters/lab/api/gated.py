@@ -10,7 +10,7 @@ from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.kinds import Object
 
 Path = tuple[str, ...]
-"""Keys from the object down; "*" is every item of a list or every value of a map."""
+"""Keys from the object down; "*" is every item of a list or every value of a map, the last may be several ("a|b")."""
 
 _REQUEST = "devices.requests.*"
 _DEVICE = "spec.devices.*"
@@ -49,7 +49,7 @@ _SLICE: Mapping[str, tuple[str, ...]] = {
         "spec.perDeviceNodeSelection", "spec.sharedCounters", f"{_DEVICE}.consumesCounters", f"{_DEVICE}.nodeName",
         f"{_DEVICE}.nodeSelector", f"{_DEVICE}.allNodes",
     ),
-    "DRAListTypeAttributes": tuple(f"{_DEVICE}.attributes.*.{name}" for name in ("ints", "bools", "strings", "versions")),
+    "DRAListTypeAttributes": (f"{_DEVICE}.attributes.*.ints|bools|strings|versions",),
     "DRANodeAllocatableResources": (f"{_DEVICE}.nodeAllocatableResourceMappings",),
 }  # fmt: skip
 
@@ -92,9 +92,11 @@ def _holds(value: Any, path: Path) -> bool:
     key, rest = path[0], path[1:]
     if key == "*":
         return any(_holds(part, rest) for part in _parts(value))
-    if not isinstance(value, dict) or value.get(key) is None:
+    if not isinstance(value, dict):
         return False
-    return _holds(value[key], rest) if rest else True
+    if not rest:
+        return any(value.get(name) is not None for name in key.split("|"))
+    return value.get(key) is not None and _holds(value[key], rest)
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -108,10 +110,17 @@ def _without(value: Any, path: Path, old: Any) -> Any:
     key, rest = path[0], path[1:]
     if key == "*":
         return _without_in_parts(value, rest, old)
-    if not isinstance(value, dict) or value.get(key) is None:
+    if not isinstance(value, dict):
         return value
     if not rest:
-        return {name: part for name, part in value.items() if name != key}
+        gone = key.split("|")
+        return (
+            {name: part for name, part in value.items() if name not in gone}
+            if not value.keys().isdisjoint(gone)
+            else value
+        )
+    if value.get(key) is None:
+        return value
     inner = _without(value[key], rest, old.get(key) if isinstance(old, dict) else None)
     return value if inner is value[key] else {**value, key: inner}
 
