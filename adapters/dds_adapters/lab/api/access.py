@@ -123,7 +123,9 @@ class Access:
             if found is None:
                 raise status.unauthorized()
             user = found
-        return self._impersonated(user, headers)
+        if any(name.startswith("impersonate-") for name in headers):
+            return self._impersonated(user, headers)
+        return user
 
     def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
         name = headers.get("impersonate-user", "")

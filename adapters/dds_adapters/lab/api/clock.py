@@ -12,6 +12,11 @@ def text(instant: int) -> str:
     return (_EPOCH + timedelta(seconds=instant // MICROSECONDS)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def instant(text: str) -> int:
+    """Microseconds since 1970-01-01 UTC, of an RFC 3339 text."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
 class Clock:
     """`now` as given; the text of a second is made once."""
 

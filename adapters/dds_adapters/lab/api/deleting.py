@@ -83,13 +83,9 @@ class Deleter:
     def _marked(self, obj: Object, grace: int, finalizers: list[str]) -> Object:
         """The object as it waits for its end; itself when it waits already and no sooner an end is asked for."""
         meta = obj["metadata"]
-        due = self._clock.now() + grace * MICROSECONDS
         if meta.get("deletionTimestamp"):
-            sooner = grace < meta.get("deletionGracePeriodSeconds", 0)
-            if not sooner and finalizers == (meta.get("finalizers") or []):
-                return obj
-            if not sooner:
-                return {**obj, "metadata": {**meta, "finalizers": finalizers}}
+            return _marked_again(obj, grace, finalizers)
+        due = self._clock.now() + grace * MICROSECONDS
         changed = {**meta, "deletionTimestamp": clocks.text(due), "deletionGracePeriodSeconds": grace}
         if finalizers:
             changed["finalizers"] = finalizers
@@ -145,6 +141,19 @@ def _for_one(call: Call, meta: Object, resource: Resource) -> Call:
         verb="delete", resource=resource, user=call.user, namespace=meta.get("namespace", ""), name=meta["name"],
         deleting=call.deleting,
     )  # fmt: skip
+
+
+def _marked_again(obj: Object, grace: int, finalizers: list[str]) -> Object:
+    """An end that is on its way may come sooner, counted from when it was first asked for, and never later."""
+    meta = obj["metadata"]
+    changed = dict(meta)
+    waits = meta.get("deletionGracePeriodSeconds") or 0
+    if grace < waits:
+        due = clocks.instant(meta["deletionTimestamp"]) + (grace - waits) * MICROSECONDS
+        changed |= {"deletionTimestamp": clocks.text(due), "deletionGracePeriodSeconds": grace}
+    if finalizers != (meta.get("finalizers") or []):
+        changed["finalizers"] = finalizers
+    return obj if changed == meta else {**obj, "metadata": changed}
 
 
 def _check_preconditions(call: Call, meta: Object) -> None:

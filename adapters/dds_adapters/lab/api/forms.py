@@ -4,6 +4,7 @@ Bytes are made once per version of an object and form, and shared by every reade
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -34,7 +35,8 @@ class Media(msgspec.Struct, frozen=True):
 PLAIN = Media(JSON)
 
 
-def accepted(accept: str) -> list[Media]:
+@lru_cache(256)
+def accepted(accept: str) -> tuple[Media, ...]:
     """The media ranges of an Accept header in the order in which the client wants them."""
     ranges: list[tuple[float, Media]] = []
     for part in accept.split(","):
@@ -49,7 +51,7 @@ def accepted(accept: str) -> list[Media]:
         media = Media(type.lower(), values.get("as", ""), values.get("g", ""), values.get("v", ""))
         if weight > 0:
             ranges.append((-weight, media))
-    return [media for _, media in sorted(ranges, key=lambda each: each[0])]
+    return tuple(media for _, media in sorted(ranges, key=lambda each: each[0]))
 
 
 def negotiate(accept: str, shapes: Iterable[str] = ()) -> Media:

@@ -87,7 +87,8 @@ def test_a_pod_on_a_node_has_its_grace(room: Room) -> None:
     assert marked["metadata"]["deletionTimestamp"] == "2026-11-21T00:00:30Z"
     room.time.run(room.time.now() + 5 * SECOND)
     _, sooner = room.http("DELETE", f"{PODS}/bound", {"gracePeriodSeconds": 1})
-    assert sooner["metadata"]["deletionTimestamp"] == "2026-11-21T00:00:06Z"
+    assert sooner["metadata"]["deletionTimestamp"] == "2026-11-21T00:00:01Z", "counted from the first"
+    assert sooner["metadata"]["generation"] == marked["metadata"]["generation"]
     _, later = room.http("DELETE", f"{PODS}/bound", {"gracePeriodSeconds": 60})
     assert later["metadata"]["deletionGracePeriodSeconds"] == 1, "an end is never put off"
     room.admin.delete("pods", "bound", "default", grace=0)
