@@ -20,7 +20,7 @@ from tests.unit.lab.kinds.kinds import (
     registry,
     strategy,
     updated,
-)  # fmt: skip
+)
 
 # -- metadata -----------------------------------------------------------------------------------------------------
 
@@ -47,9 +47,13 @@ OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-1"}
         ("ownerReferences", [{**OWNER, "uid": ""}], [("Invalid", "ownerReferences.uid")]),
         ("ownerReferences", [{**OWNER, "apiVersion": ""}], [("Invalid", "ownerReferences.apiVersion")]),
         ("ownerReferences", [{**OWNER, "kind": "Event"}], [("Invalid", "ownerReferences")]),
-        ("ownerReferences", [{**OWNER, "controller": True}, {**OWNER, "uid": "2", "controller": True}], [("Invalid", "ownerReferences")]),  # noqa: E501
+        (
+            "ownerReferences",
+            [{**OWNER, "controller": True}, {**OWNER, "uid": "2", "controller": True}],
+            [("Invalid", "ownerReferences")],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_metadata_may_not_hold(key: str, value: Any, expected: list[tuple[str, str]]) -> None:
     found = refused_create(strategy("resourceclaims"), changed(claim(), f"metadata.{key}", value))
     assert found == [(reason, f"metadata.{field}") for reason, field in expected]
@@ -246,7 +250,15 @@ def test_events_are_kept_in_the_words_of_the_core_group() -> None:
     ("path", "value", "expected"),
     [
         ("eventTime", REMOVED, [("Required", "eventTime")]),
-        ("reportingController", "", [("Required", "reportingController"), ("Invalid", "reportingController"), ("Invalid", "reportingController")]),  # noqa: E501
+        (
+            "reportingController",
+            "",
+            [
+                ("Required", "reportingController"),
+                ("Invalid", "reportingController"),
+                ("Invalid", "reportingController"),
+            ],
+        ),
         ("reportingInstance", "", [("Required", "reportingInstance")]),
         ("action", "", [("Required", "action")]),
         ("reason", "r" * 129, [("Invalid", "reason")]),
@@ -254,7 +266,7 @@ def test_events_are_kept_in_the_words_of_the_core_group() -> None:
         ("type", "Odd", [("Invalid", "type")]),
         ("regarding.namespace", "other", [("Invalid", "involvedObject.namespace")]),
     ],
-)  # fmt: skip
+)
 def test_what_a_new_event_may_not_hold(path: str, value: Any, expected: list[tuple[str, str]]) -> None:
     assert refused_create(strategy("events", "events.k8s.io"), changed(new_event(), path, value)) == expected
 

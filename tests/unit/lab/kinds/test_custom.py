@@ -23,7 +23,7 @@ from tests.unit.lab.kinds.kinds import (
     request,
     strategy,
     updated,
-)  # fmt: skip
+)
 
 R = "spec.resource"
 DEFINITION = crds.COMPOSABILITY_REQUESTS
@@ -177,8 +177,16 @@ NUMBER = {"type": "integer", "minimum": 1, "maximum": 8, "exclusiveMaximum": Tru
         ({"type": "array", "items": {"type": "string"}, "minItems": 1}, [], [("Invalid", "spec.x")]),
         ({"type": "array", "items": {"type": "string"}, "maxItems": 1}, ["a", "b"], [("TooMany", "spec.x")]),
         ({"type": "array", "items": {"type": "string"}}, ["a", 1], [("TypeInvalid", "spec.x[1]")]),
-        ({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}, ["a", "a"], [("Duplicate", "spec.x[1]")]),  # noqa: E501
-        ({"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1}, {"a": 1, "b": 2}, [("TooMany", "spec.x")]),  # noqa: E501
+        (
+            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            ["a", "a"],
+            [("Duplicate", "spec.x[1]")],
+        ),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1},
+            {"a": 1, "b": 2},
+            [("TooMany", "spec.x")],
+        ),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, {"a": "b"}, [("TypeInvalid", "spec.x.a")]),
         ({"x-kubernetes-int-or-string": True}, 1, []),
         ({"x-kubernetes-int-or-string": True}, "1", []),
@@ -193,7 +201,7 @@ NUMBER = {"type": "integer", "minimum": 1, "maximum": 8, "exclusiveMaximum": Tru
         ({"type": "string", "allOf": [{"minLength": 2}]}, "a", [("Invalid", "spec.x")]),
         ({"type": "string", "not": {"enum": ["a"]}}, "a", [("Invalid", "spec.x")]),
     ],
-)  # fmt: skip
+)
 def test_values(schema: Object, value: Any, expected: list[tuple[str, str]]) -> None:
     assert refused_create(things({"type": "object", "properties": {"x": schema}}), thing({"x": value})) == expected
 
@@ -254,7 +262,10 @@ def test_defaults_are_set_wherever_something_is() -> None:
 
 
 def test_selectable_fields() -> None:
-    made = things({"type": "object", "properties": {"x": {"type": "integer"}, "b": {"type": "boolean"}}}, selectableFields=[{"jsonPath": ".spec.x"}, {"jsonPath": ".spec.b"}])  # fmt: skip # noqa: E501
+    made = things(
+        {"type": "object", "properties": {"x": {"type": "integer"}, "b": {"type": "boolean"}}},
+        selectableFields=[{"jsonPath": ".spec.x"}, {"jsonPath": ".spec.b"}],
+    )
     assert made.selectable_names == ("spec.x", "spec.b")
     assert made.selectable(thing({"x": 3, "b": True})) == {"spec.x": "3", "spec.b": "true"}
 
@@ -290,20 +301,64 @@ def test_a_definition_is_established_with_its_names() -> None:
         (f"{SCHEMA}.type", "string", [("Invalid", f"{AT}.schema.openAPIV3Schema.type")]),
         (f"{SCHEMA}.type", "", [("Required", f"{AT}.schema.openAPIV3Schema.type")]),
         (f"{SCHEMA}.properties.x", {}, [("Required", f"{AT}.schema.openAPIV3Schema.properties[x].type")]),
-        (f"{SCHEMA}.properties.x", {"type": "thing"}, [("NotSupported", f"{AT}.schema.openAPIV3Schema.properties[x].type")]),
-        (f"{SCHEMA}.properties.x", {"type": "array"}, [("Required", f"{AT}.schema.openAPIV3Schema.properties[x].items")]),
-        (f"{SCHEMA}.properties.x", {"type": "string", "pattern": "("}, [("Invalid", f"{AT}.schema.openAPIV3Schema.properties[x].pattern")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "integer", "default": "a"}, [("TypeInvalid", f"{AT}.schema.openAPIV3Schema.properties[x].default")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "object", "additionalProperties": False}, [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].additionalProperties")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "object", "additionalProperties": {"type": "string"}, "properties": {"a": {"type": "string"}}}, [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].additionalProperties")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "string", "x-kubernetes-list-type": "set"}, [("Invalid", f"{AT}.schema.openAPIV3Schema.properties[x].type")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"}, [("Required", f"{AT}.schema.openAPIV3Schema.properties[x].x-kubernetes-list-map-keys")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "array", "uniqueItems": True, "items": {"type": "string"}}, [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].uniqueItems")]),  # noqa: E501
-        (f"{SCHEMA}.properties.x", {"type": "string", "anyOf": [{"type": "string"}]}, [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].anyOf[0].type")]),  # noqa: E501
-        (f"{V0}.additionalPrinterColumns.0.type", "picture", [("NotSupported", f"{AT}.additionalPrinterColumns[0].type")]),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "thing"},
+            [("NotSupported", f"{AT}.schema.openAPIV3Schema.properties[x].type")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "array"},
+            [("Required", f"{AT}.schema.openAPIV3Schema.properties[x].items")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "string", "pattern": "("},
+            [("Invalid", f"{AT}.schema.openAPIV3Schema.properties[x].pattern")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "integer", "default": "a"},
+            [("TypeInvalid", f"{AT}.schema.openAPIV3Schema.properties[x].default")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "object", "additionalProperties": False},
+            [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].additionalProperties")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "object", "additionalProperties": {"type": "string"}, "properties": {"a": {"type": "string"}}},
+            [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].additionalProperties")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "string", "x-kubernetes-list-type": "set"},
+            [("Invalid", f"{AT}.schema.openAPIV3Schema.properties[x].type")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "array", "items": {"type": "object"}, "x-kubernetes-list-type": "map"},
+            [("Required", f"{AT}.schema.openAPIV3Schema.properties[x].x-kubernetes-list-map-keys")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "array", "uniqueItems": True, "items": {"type": "string"}},
+            [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].uniqueItems")],
+        ),
+        (
+            f"{SCHEMA}.properties.x",
+            {"type": "string", "anyOf": [{"type": "string"}]},
+            [("Forbidden", f"{AT}.schema.openAPIV3Schema.properties[x].anyOf[0].type")],
+        ),
+        (
+            f"{V0}.additionalPrinterColumns.0.type",
+            "picture",
+            [("NotSupported", f"{AT}.additionalPrinterColumns[0].type")],
+        ),
         (f"{V0}.additionalPrinterColumns.0.jsonPath", "", [("Required", f"{AT}.additionalPrinterColumns[0].jsonPath")]),
     ],
-)  # fmt: skip
+)
 def test_bad_definitions_are_refused(path: str, value: Any, expected: list[tuple[str, str]]) -> None:
     assert refused_create(strategy("customresourcedefinitions"), changed(DEFINITION, path, value)) == expected
 

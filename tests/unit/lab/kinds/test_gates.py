@@ -20,7 +20,7 @@ from tests.unit.lab.kinds.kinds import (
     resource_slice,
     strategy,
     updated,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,14 @@ SHARED = resource_slice(
     allowMultipleAllocations=True,
     capacity={"bw": {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi"}}}},
 )
-FIRST = changed(claim(), "spec.devices.requests.0", {"name": "r0", "firstAvailable": [{"name": "a", "deviceClassName": "g", "allocationMode": "ExactCount", "count": 1}]})  # fmt: skip # noqa: E501
+FIRST = changed(
+    claim(),
+    "spec.devices.requests.0",
+    {
+        "name": "r0",
+        "firstAvailable": [{"name": "a", "deviceClassName": "g", "allocationMode": "ExactCount", "count": 1}],
+    },
+)
 
 
 @pytest.mark.parametrize(
@@ -111,12 +118,32 @@ FIRST = changed(claim(), "spec.devices.requests.0", {"name": "r0", "firstAvailab
         ("DRADeviceTaints", "resourceslices", TAINTED, "taints"),
         ("DRADeviceBindingConditions", "resourceslices", BOUND, "bindingConditions"),
         ("DRAConsumableCapacity", "resourceslices", SHARED, "requestPolicy"),
-        ("DRAPartitionableDevices", "resourceslices", resource_slice(consumesCounters=[{"counterSet": "s", "counters": {"c": {"value": "1"}}}]), "consumesCounters"),  # noqa: E501
-        ("DRAExtendedResource", "deviceclasses", {"metadata": {"name": "c"}, "spec": {"extendedResourceName": "a.com/gpu"}}, "extendedResourceName"),  # noqa: E501
-        ("DRAConsumableCapacity", "resourceclaims", changed(claim(), "spec.devices.requests.0.exactly.capacity", {"requests": {"bw": "1Gi"}}), "capacity"),  # noqa: E501
-        ("DRADeviceTaints", "resourceclaims", changed(claim(), "spec.devices.requests.0.exactly.tolerations", [{"operator": "Exists"}]), "tolerations"),  # noqa: E501
+        (
+            "DRAPartitionableDevices",
+            "resourceslices",
+            resource_slice(consumesCounters=[{"counterSet": "s", "counters": {"c": {"value": "1"}}}]),
+            "consumesCounters",
+        ),
+        (
+            "DRAExtendedResource",
+            "deviceclasses",
+            {"metadata": {"name": "c"}, "spec": {"extendedResourceName": "a.com/gpu"}},
+            "extendedResourceName",
+        ),
+        (
+            "DRAConsumableCapacity",
+            "resourceclaims",
+            changed(claim(), "spec.devices.requests.0.exactly.capacity", {"requests": {"bw": "1Gi"}}),
+            "capacity",
+        ),
+        (
+            "DRADeviceTaints",
+            "resourceclaims",
+            changed(claim(), "spec.devices.requests.0.exactly.tolerations", [{"operator": "Exists"}]),
+            "tolerations",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_gate_that_is_off_drops_its_fields(gate: str, plural: str, body: dict[str, Any], gone: str) -> None:
     off = {gate: False}
     if gate == "DRADeviceTaints":
@@ -161,7 +188,15 @@ def test_status_fields_are_gated_too() -> None:
 
 
 def test_a_pods_extended_claim_is_gated() -> None:
-    body = {**pod(), "status": {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [{"containerName": "c", "resourceName": "a.com/g", "requestName": "r"}]}}}  # fmt: skip # noqa: E501
+    body = {
+        **pod(),
+        "status": {
+            "extendedResourceClaimStatus": {
+                "resourceClaimName": "c",
+                "requestMappings": [{"containerName": "c", "resourceName": "a.com/g", "requestName": "r"}],
+            }
+        },
+    }
     for on in (True, False):
         made = strategy("pods", DRAExtendedResource=on)
         old = created(made, pod())

@@ -17,7 +17,7 @@ from tests.unit.lab.kinds.kinds import (
     refused_update,
     strategy,
     updated,
-)  # fmt: skip
+)
 
 C0 = "spec.containers.0"
 AT = "spec.containers[0]"
@@ -105,7 +105,11 @@ def test_requests_follow_limits() -> None:
 def test_own_tolerations_priority_and_probes_stay() -> None:
     own = [{"operator": "Exists"}]
     body = changed(changed(plain(), "spec.tolerations", own), "spec.priorityClassName", "system-node-critical")
-    body = changed(changed(body, f"{C0}.livenessProbe", {"httpGet": {"port": 80}, "periodSeconds": 5}), f"{C0}.ports", [{"containerPort": 80}])  # fmt: skip # noqa: E501
+    body = changed(
+        changed(body, f"{C0}.livenessProbe", {"httpGet": {"port": 80}, "periodSeconds": 5}),
+        f"{C0}.ports",
+        [{"containerPort": 80}],
+    )
     spec = created(strategy("pods"), body)["spec"]
     assert (spec["tolerations"], spec["priority"]) == (own, 2_000_001_000)
     probe = spec["containers"][0]["livenessProbe"]
@@ -137,11 +141,23 @@ def test_volumes_and_variables_have_defaults() -> None:
         (f"{C0}.resources.claims", [{"name": ""}], [("Required", f"{AT}.resources.claims[0]")]),
         (f"{C0}.resources.claims", [{"name": "gpu"}] * 2, [("Duplicate", f"{AT}.resources.claims[1]")]),
         (f"{C0}.resources.claims", [{"name": "gpu", "request": "a"}] * 2, [("Duplicate", f"{AT}.resources.claims[1]")]),
-        (f"{C0}.resources", {"limits": {"cpu": "-1"}}, [("Invalid", f"{AT}.resources.limits[cpu]"), ("Invalid", f"{AT}.resources.requests[cpu]")]),  # noqa: E501
-        (f"{C0}.resources", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, [("Invalid", f"{AT}.resources.requests")]),
+        (
+            f"{C0}.resources",
+            {"limits": {"cpu": "-1"}},
+            [("Invalid", f"{AT}.resources.limits[cpu]"), ("Invalid", f"{AT}.resources.requests[cpu]")],
+        ),
+        (
+            f"{C0}.resources",
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
+            [("Invalid", f"{AT}.resources.requests")],
+        ),
         (f"{C0}.resources", {"requests": {"gpu": "2"}}, [("Invalid", f"{AT}.resources.requests[gpu]")]),
         (f"{C0}.resources", {"requests": {"a.com/gpu": "2"}}, [("Required", f"{AT}.resources.limits")]),
-        (f"{C0}.resources", {"requests": {"a.com/g": "1"}, "limits": {"a.com/g": "2"}}, [("Invalid", f"{AT}.resources.requests")]),  # noqa: E501
+        (
+            f"{C0}.resources",
+            {"requests": {"a.com/g": "1"}, "limits": {"a.com/g": "2"}},
+            [("Invalid", f"{AT}.resources.requests")],
+        ),
         (f"{C0}.env", [{"value": "x"}], [("Required", f"{AT}.env[0].name")]),
         (f"{C0}.volumeMounts", [{"name": "v", "mountPath": "/v"}], [("NotFound", f"{AT}.volumeMounts[0].name")]),
         (f"{C0}.ports", [{"containerPort": 0}], [("Invalid", f"{AT}.ports[0].containerPort")]),
@@ -149,8 +165,16 @@ def test_volumes_and_variables_have_defaults() -> None:
         ("spec.initContainers", [{"name": "init"}], [("Required", "spec.initContainers[0].image")]),
         ("spec.resourceClaims.0.resourceClaimName", REMOVED, [("Invalid", "spec.resourceClaims[0]")]),
         ("spec.resourceClaims.0.resourceClaimTemplateName", "t", [("Invalid", "spec.resourceClaims[0]")]),
-        ("spec.resourceClaims.0.resourceClaimName", "Not_A_Name", [("Invalid", "spec.resourceClaims[0].resourceClaimName")]),
-        ("spec.resourceClaims.1", {"name": "gpu", "resourceClaimName": "d"}, [("Duplicate", "spec.resourceClaims[1].name")]),
+        (
+            "spec.resourceClaims.0.resourceClaimName",
+            "Not_A_Name",
+            [("Invalid", "spec.resourceClaims[0].resourceClaimName")],
+        ),
+        (
+            "spec.resourceClaims.1",
+            {"name": "gpu", "resourceClaimName": "d"},
+            [("Duplicate", "spec.resourceClaims[1].name")],
+        ),
         ("spec.restartPolicy", "Sometimes", [("NotSupported", "spec.restartPolicy")]),
         ("spec.dnsPolicy", "Slow", [("NotSupported", "spec.dnsPolicy")]),
         ("spec.preemptionPolicy", "Maybe", [("NotSupported", "spec.preemptionPolicy")]),
@@ -158,12 +182,21 @@ def test_volumes_and_variables_have_defaults() -> None:
         ("spec.activeDeadlineSeconds", 0, [("Invalid", "spec.activeDeadlineSeconds")]),
         ("spec.nodeSelector", {"a": "not valid!"}, [("Invalid", "spec.nodeSelector")]),
         ("spec.nodeName", "Not_A_Node", [("Invalid", "spec.nodeName")]),
-        ("spec.tolerations", [{"key": "k", "operator": "Exists", "tolerationSeconds": 5}], [("Invalid", "spec.tolerations[0].effect")]),  # noqa: E501
+        (
+            "spec.tolerations",
+            [{"key": "k", "operator": "Exists", "tolerationSeconds": 5}],
+            [("Invalid", "spec.tolerations[0].effect")],
+        ),
         ("spec.schedulingGates", [{"name": ""}], [("Required", "spec.schedulingGates[0].name")]),
         (
             "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",
             {"nodeSelectorTerms": []},
-            [("Required", "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")],
+            [
+                (
+                    "Required",
+                    "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms",
+                )
+            ],
         ),
         (
             "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution",
@@ -171,7 +204,7 @@ def test_volumes_and_variables_have_defaults() -> None:
             [("Invalid", "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight")],
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_pod_may_not_hold(path: str, value: Any, expected: list[tuple[str, str]]) -> None:
     assert refused_create(strategy("pods"), changed(pod(), path, value)) == expected
 
@@ -254,11 +287,23 @@ EXTENDED = {
         ("conditions", [{"type": "", "status": "True"}], [("Invalid", "status.conditions[0].type")] * 2),
         ("resourceClaimStatuses", [{"name": "none"}], [("Invalid", "status.resourceClaimStatuses[0].name")]),
         ("resourceClaimStatuses", [{"name": "gpu"}] * 2, [("Duplicate", "status.resourceClaimStatuses[1].name")]),
-        ("extendedResourceClaimStatus", {**EXTENDED, "resourceClaimName": ""}, [("Required", "status.extendedResourceClaimStatus.resourceClaimName")]),  # noqa: E501
-        ("extendedResourceClaimStatus", {"resourceClaimName": "x"}, [("Invalid", "status.extendedResourceClaimStatus.requestMappings")]),  # noqa: E501
-        ("extendedResourceClaimStatus", changed(EXTENDED, "requestMappings.0.containerName", "z"), [("Invalid", "status.extendedResourceClaimStatus.requestMappings[0].containerName")]),  # noqa: E501
+        (
+            "extendedResourceClaimStatus",
+            {**EXTENDED, "resourceClaimName": ""},
+            [("Required", "status.extendedResourceClaimStatus.resourceClaimName")],
+        ),
+        (
+            "extendedResourceClaimStatus",
+            {"resourceClaimName": "x"},
+            [("Invalid", "status.extendedResourceClaimStatus.requestMappings")],
+        ),
+        (
+            "extendedResourceClaimStatus",
+            changed(EXTENDED, "requestMappings.0.containerName", "z"),
+            [("Invalid", "status.extendedResourceClaimStatus.requestMappings[0].containerName")],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_pods_status_may_not_hold(path: str, value: Any, expected: list[tuple[str, str]]) -> None:
     old = stored()
     assert refused_update(strategy("pods"), changed(old, f"status.{path}", value), old, "status") == expected

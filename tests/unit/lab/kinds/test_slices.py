@@ -19,7 +19,7 @@ from tests.unit.lab.kinds.kinds import (
     resource_slice,
     strategy,
     updated,
-)  # fmt: skip
+)
 
 D0 = "spec.devices[0]"
 TAINT = {"key": "k", "effect": "NoSchedule"}
@@ -49,7 +49,11 @@ def devices(count: int, **more: Any) -> list[Object]:
         ("spec.sharedCounters", [{"name": "s", "counters": COUNTERS}], [("Invalid", "spec")]),
         ("spec.devices", devices(129), [("TooMany", "spec.devices")]),
         ("spec.devices", devices(65, taints=[TAINT]), [("TooMany", "spec.devices")]),
-        ("spec.devices", [*devices(64), {"name": "x", "consumesCounters": [{"counterSet": "s", "counters": COUNTERS}]}], [("TooMany", "spec.devices")]),  # noqa: E501
+        (
+            "spec.devices",
+            [*devices(64), {"name": "x", "consumesCounters": [{"counterSet": "s", "counters": COUNTERS}]}],
+            [("TooMany", "spec.devices")],
+        ),
         ("spec.devices", devices(1) * 2, [("Duplicate", "spec.devices[1].name")]),
         ("spec.devices.0.name", "a.b", [("Invalid", f"{D0}.name")]),
         ("spec.devices.0.nodeName", "n1", [("Invalid", f"{D0}.nodeName")]),
@@ -67,12 +71,28 @@ def devices(count: int, **more: Any) -> list[Object]:
         ("spec.devices.0.attributes", {"a": {"string": "x" * 65}}, [("TooLong", f"{D0}.attributes[a].string")]),
         ("spec.devices.0.attributes", {"a": {"version": "1.2"}}, [("Invalid", f"{D0}.attributes[a].version")]),
         ("spec.devices.0.attributes", {f"a{n}": {"int": n} for n in range(33)}, [("Invalid", D0)]),
-        ("spec.devices.0.consumesCounters", [{"counterSet": "s"}], [("Required", f"{D0}.consumesCounters[0].counters")]),
-        ("spec.devices.0.consumesCounters", [{"counters": COUNTERS}], [("Required", f"{D0}.consumesCounters[0].counterSet")]),
-        ("spec.devices.0.consumesCounters", [{"counterSet": f"s{n}", "counters": COUNTERS} for n in range(3)], [("TooMany", f"{D0}.consumesCounters")]),  # noqa: E501
-        ("spec.devices.0.consumesCounters", [{"counterSet": "s", "counters": COUNTERS}] * 2, [("Duplicate", f"{D0}.consumesCounters[1].counterSet")]),  # noqa: E501
+        (
+            "spec.devices.0.consumesCounters",
+            [{"counterSet": "s"}],
+            [("Required", f"{D0}.consumesCounters[0].counters")],
+        ),
+        (
+            "spec.devices.0.consumesCounters",
+            [{"counters": COUNTERS}],
+            [("Required", f"{D0}.consumesCounters[0].counterSet")],
+        ),
+        (
+            "spec.devices.0.consumesCounters",
+            [{"counterSet": f"s{n}", "counters": COUNTERS} for n in range(3)],
+            [("TooMany", f"{D0}.consumesCounters")],
+        ),
+        (
+            "spec.devices.0.consumesCounters",
+            [{"counterSet": "s", "counters": COUNTERS}] * 2,
+            [("Duplicate", f"{D0}.consumesCounters[1].counterSet")],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_slice_may_not_hold(path: str, value: Any, expected: list[tuple[str, str]]) -> None:
     assert refused_create(strategy("resourceslices"), changed(resource_slice(), path, value)) == expected
 
@@ -84,11 +104,20 @@ def test_what_a_slice_may_not_hold(path: str, value: Any, expected: list[tuple[s
         ("spec.devices", devices(64, taints=[TAINT])),
         ("spec.devices", []),
         ("spec.pool.name", "fabric/a100/1"),
-        ("spec.devices.0.attributes", {"type": {"string": "gpu"}, "d.com/numa": {"int": 0}, "v": {"version": "1.2.3"}, "b": {"bool": False}}),  # noqa: E501
-        ("spec.devices.0.taints", [{"key": "k", "effect": effect, "value": "v"} for effect in ("None", "NoSchedule", "NoExecute")]),  # noqa: E501
-        ("spec.devices.0.consumesCounters", [{"counterSet": "s", "counters": {f"c{n}": {"value": "1"} for n in range(32)}}]),
+        (
+            "spec.devices.0.attributes",
+            {"type": {"string": "gpu"}, "d.com/numa": {"int": 0}, "v": {"version": "1.2.3"}, "b": {"bool": False}},
+        ),
+        (
+            "spec.devices.0.taints",
+            [{"key": "k", "effect": effect, "value": "v"} for effect in ("None", "NoSchedule", "NoExecute")],
+        ),
+        (
+            "spec.devices.0.consumesCounters",
+            [{"counterSet": "s", "counters": {f"c{n}": {"value": "1"} for n in range(32)}}],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_a_slice_may_hold(path: str, value: Any) -> None:
     created(strategy("resourceslices"), changed(resource_slice(), path, value))
 
@@ -113,7 +142,11 @@ def test_places(place: Object) -> None:
     ],
 )
 def test_node_selectors(requirement: Object, expected: list[tuple[str, str]]) -> None:
-    body = changed(changed(resource_slice(), "spec.nodeName", REMOVED), "spec.nodeSelector", {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]})  # fmt: skip # noqa: E501
+    body = changed(
+        changed(resource_slice(), "spec.nodeName", REMOVED),
+        "spec.nodeSelector",
+        {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]},
+    )
     at = "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0]"
     assert refused_create(strategy("resourceslices"), body) == [(reason, f"{at}.{field}") for reason, field in expected]
 
