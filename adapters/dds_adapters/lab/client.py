@@ -20,6 +20,9 @@ from dds_adapters.lab.api.watches import ERROR, Notice, Watch
 from dds_adapters.lab.latency import NONE, Latency
 from dds_adapters.lab.time import MICROSECONDS, Time, Timer
 
+RETRY_SECONDS = 1.0
+"""Until a mirror that could not list tries again."""
+
 OnChange = Callable[[Object | None, Object | None], None]
 """Told (old, new) of each change: old is None for a new object, new is None for one that is gone."""
 
@@ -143,9 +146,9 @@ class Client:
 
     def resource(self, name: str) -> Resource:
         """The resource that a plural (plural.group, plural.version.group) means. ApiError 404 when the server has none."""
-        found = self._resources.get(name)
-        if found is None:
-            served = (each for each in self.server.registry.resources() if name in _names(each))
+        found, registry = self._resources.get(name), self.server.registry
+        if found is None or registry.find(found.group, found.version, found.plural) is not found:
+            served = (each for each in registry.resources() if name in _names(each))
             found = next(served, None)
             if found is None:
                 raise status.no_such_path()
@@ -228,8 +231,13 @@ class Mirror:
             self._watch = None
 
     def _come_back(self) -> None:
+        """List again, as often as it takes."""
         self._return = None
-        self._enqueue(self._list())
+        try:
+            self._enqueue(self._list())
+        except ApiError:
+            self._watch = None
+            self._return = self._time.after(RETRY_SECONDS, self._come_back)
 
     def _noted(self) -> None:
         watch = self._watch
@@ -240,7 +248,7 @@ class Mirror:
                 self._enqueue(notice)
         if watch.closed:
             watch.on_ready(None)
-            self._enqueue(self._list())
+            self._come_back()
 
     def _enqueue(self, news: "Notice | dict[tuple[str, str], Object]") -> None:
         delay = self._latency.draw(self._random)

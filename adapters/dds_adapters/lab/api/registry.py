@@ -170,8 +170,10 @@ class Registry:
                 self._strategies.pop(resource, None)
 
     def strategy(self, resource: Resource) -> Strategy:
-        """What to ask about objects of this resource."""
+        """What to ask about objects of this resource (of a custom one as it is defined now)."""
         found = self._strategies.get(resource)
+        if found is None and resource.custom:
+            return self._strategies[self._resources[resource.group, resource.version, resource.plural]]
         if found is None:
             found = self._strategies[resource] = RULES.get(resource.name, BuiltIn)(resource, self.gates, self._second)
         return found

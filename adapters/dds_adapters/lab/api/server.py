@@ -114,9 +114,11 @@ class ApiServer:
         """Served at all, and allowed."""
         if not (authorised or call.user.master):
             self.access.check(call.user, attributes_of(call))
-        if call.subresource and call.subresource not in call.resource.subresources:
+        resource = call.resource
+        served = self.registry.find(resource.group, resource.version, resource.plural) is not None
+        if not served or (call.subresource and call.subresource not in resource.subresources):
             raise status.no_such_path()
-        if call.verb not in call.resource.verbs:
+        if call.verb not in resource.verbs:
             raise status.method_not_allowed()
 
     def _definition_changed(self, change: Change) -> None:

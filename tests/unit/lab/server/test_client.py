@@ -6,8 +6,9 @@ from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.requests import Call
 from dds_adapters.lab.api.status import ApiError, too_many_requests
 from dds_adapters.lab.client import Client, Mirror
+from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS
 from dds_adapters.lab.latency import Fixed, Uniform
-from tests.unit.lab.server.rooms import SECOND, Room, claim
+from tests.unit.lab.server.rooms import SECOND, Room, claim, request
 
 
 @pytest.fixture
@@ -193,3 +194,27 @@ def test_a_mirror_that_closes_while_it_tells(room: Room) -> None:
     room.label("a", v="2")
     pass_by(room, 1)
     assert heard == [("a@", "a@1")]
+
+
+def test_definitions_come_change_and_go_under_a_client(room: Room) -> None:
+    room.with_definitions()
+    name = "composabilityrequests.cro.hpsys.ibm.ie.com"
+    room.admin.create("composabilityrequests", request("r"))
+    mirror = room.admin.mirror("composabilityrequests")
+    more = {"spec": {"names": {"shortNames": ["creq"]}}}
+    room.admin.patch("customresourcedefinitions", name, more)
+    assert room.admin.get("composabilityrequests", "r")
+    mirror.cut()
+    room.admin.create("composabilityrequests", request("s"))
+    pass_by(room, 1)
+    assert len(mirror) == 2
+    room.admin.delete("customresourcedefinitions", name)
+    mirror.cut()
+    with pytest.raises(ApiError) as error:
+        room.admin.list("composabilityrequests")
+    assert error.value.code == 404
+    pass_by(room, 10)
+    room.admin.create("customresourcedefinitions", COMPOSABILITY_REQUESTS)
+    room.admin.create("composabilityrequests", request("t"))
+    pass_by(room, 2)
+    assert [each["metadata"]["name"] for each in mirror.values()] == ["t"]
