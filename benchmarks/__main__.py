@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
     "replay": ("Replaying 200,000 events", replaying.measure),
     "decide": ("Deciding on a fleet", lambda _, rounds: deciding.measure(rounds)),
     "cel": ("Selectors of devices in CEL", lambda _, rounds: cel.measure(rounds)),
+    "lab-load": ("The lab under load", lambda _, rounds: lab_load.measure(rounds)),
     "felt": ("What people wait for", felt.measure),
 }
 

@@ -8,6 +8,7 @@ lines and never decode: what is measured is the server.
 """
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.server import ApiServer
 from dds_adapters.lab.client import Client
 from dds_adapters.lab.face.credentials import Credentials
-from dds_adapters.lab.face.serving import Face, run
+from dds_adapters.lab.face.serving import Face, calm_collector, run
 from dds_adapters.lab.time import RealTime, VirtualTime
 
 CLAIMS, NAMESPACES, WATCHES, WRITES = 20_000, 100, 100, 2_000
@@ -145,6 +146,7 @@ def serve() -> None:
         credentials = Credentials()
         face = Face(server, clock, credentials)
         await face.listen(tls=False)
+        calm_collector()
         print(json.dumps([face.url.partition("://")[2], credentials.tokens["admin"]]), flush=True)
         await asyncio.Event().wait()
 
@@ -174,6 +176,7 @@ def watch(address: str, token: str, spread: str) -> None:
     """Open the watches, say so, and tell at the end what has arrived."""
 
     async def main() -> None:
+        gc.disable()  # it is not what is measured
         loop = asyncio.get_running_loop()
         host, _, port = address.rpartition(":")
         delays: list[int] = []

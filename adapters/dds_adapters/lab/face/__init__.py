@@ -5,6 +5,6 @@
 
 from dds_adapters.lab.face.credentials import Credentials
 from dds_adapters.lab.face.kubeconfig import write_kubeconfig
-from dds_adapters.lab.face.serving import Exposed, Face, Served, serving
+from dds_adapters.lab.face.serving import Exposed, Face, Served, calm_collector, run, serving
 
-__all__ = ["Credentials", "Exposed", "Face", "Served", "serving", "write_kubeconfig"]
+__all__ = ["Credentials", "Exposed", "Face", "Served", "calm_collector", "run", "serving", "write_kubeconfig"]

@@ -156,18 +156,17 @@ class Connection(asyncio.Protocol):
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
         """Send a watch."""
         self._send(messages.stream_head(code, headers, keep=self._keep and self._chunked, chunked=self._chunked))
-        self._delivery = Delivery(lines, self, self._face.server.clock.now, self._face.time, self._loop)
+        face = self._face
+        self._delivery = Delivery(lines, self, face.pulse, face.server.clock.now, face.time, self._loop)
         if self._paused:
             self._delivery.pause()
         self._delivery.start()
 
-    def write(self, lines: list[bytes]) -> None:
+    def write(self, lines: bytes) -> None:
         """Send lines of a watch as one chunk."""
-        if self._transport is None:
-            return
-        if self._chunked:
-            lines = [b"%x\r\n" % sum(map(len, lines)), *lines, messages.CHUNK_END]
-        self._transport.writelines(lines)
+        if self._transport is not None:
+            framed = (b"%x\r\n" % len(lines), lines, messages.CHUNK_END) if self._chunked else (lines,)
+            self._transport.writelines(framed)
 
     def finish(self) -> None:
         """End a watch properly."""

@@ -1,19 +1,16 @@
-"""A watch on its way to one client: what comes is sent at once when it is quiet, and in bundles when it is busy.
+"""A watch on its way to one client, at the beat of the face. It never blocks.
 
-A reader that is too slow is given up; what waits for it holds references to lines that all watches share. Never blocks.
+A reader that is too slow is given up; what waits for it are bundles that watches which see the same share.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from typing import Protocol
 
+from dds_adapters.lab.face.pulse import Pulse
 from dds_adapters.lab.time import MICROSECONDS, Time, Timer
 
-BUNDLE_S = 0.01
-"""Between two writes to one client at least; a write costs far more than the line in it."""
-BUNDLE_LINES = 64
 WAITING_BYTES = 16 * 1024 * 1024
 """How much may wait for a reader, beyond what was there when it began."""
 STUCK_S = 10.0
@@ -36,7 +33,7 @@ class Lines(Protocol):
 class Outlet(Protocol):
     """Where the lines go."""
 
-    def write(self, lines: list[bytes]) -> None: ...
+    def write(self, lines: bytes) -> None: ...
     def finish(self) -> None:
         """All that there was has been written."""
         ...
@@ -50,11 +47,18 @@ class Delivery:
     """From a stream to an outlet, until either ends."""
 
     def __init__(
-        self, stream: Lines, outlet: Outlet, now: Callable[[], int], time: Time, loop: asyncio.AbstractEventLoop
+        self,
+        stream: Lines,
+        outlet: Outlet,
+        pulse: Pulse,
+        now: Callable[[], int],
+        time: Time,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`now` is the clock that the stream's `due` is told by."""
         self._stream = stream
         self._outlet = outlet
+        self._pulse = pulse
         self._now = now
         self._time = time
         self._loop = loop
@@ -62,8 +66,7 @@ class Delivery:
         self._size = 0
         self._allowed = WAITING_BYTES
         self._paused = False
-        self._bundle: asyncio.Handle | None = None
-        self._sent_at = float("-inf")
+        self._asked = False
         self._timer: Timer | None = None
         self._armed: int | None = None
         self._stuck: asyncio.Handle | None = None
@@ -71,8 +74,7 @@ class Delivery:
 
     def start(self) -> None:
         """Send what there is, and go on."""
-        self._collect()
-        self._allowed += self._size
+        self._collect(beginning=True)
         if not self._over:
             self._stream.on_ready(self._ready)
 
@@ -95,39 +97,41 @@ class Delivery:
         self._over = True
         self._stream.on_ready(None)
         self._stream.close()
-        for each in (self._bundle, self._timer, self._stuck):
+        for each in (self._timer, self._stuck):
             if each is not None:
                 each.cancel()
         self._waiting.clear()
 
     def _ready(self) -> None:
-        if self._bundle is not None or self._over:
-            return
-        wait = self._sent_at + BUNDLE_S - self._loop.time()
-        self._bundle = self._loop.call_later(wait, self._collect) if wait > 0 else self._loop.call_soon(self._collect)
+        if not self._asked and not self._over:
+            self._asked = True
+            self._pulse.ask(self._beat)
 
-    def _collect(self) -> None:
-        self._bundle = None
-        if self._over:
-            return
-        self._sent_at = self._loop.time()
+    def _beat(self) -> None:
+        self._asked = False
+        if not self._over:
+            self._collect()
+
+    def _collect(self, beginning: bool = False) -> None:
         lines = self._stream.take()
         self._arm()
-        self._waiting.extend(lines)
-        self._size += sum(map(len, lines))
-        if self._size > self._allowed and self._paused:
+        if lines:
+            for bundle in self._pulse.bundles(lines):
+                self._waiting.append(bundle)
+                self._size += len(bundle)
+        if beginning:
+            self._allowed += self._size
+        if self._paused and self._size > self._allowed:
             self._outlet.give_up()
-            return
-        self._push()
+        else:
+            self._push()
 
     def _push(self) -> None:
         waiting = self._waiting
         while waiting and not self._paused and not self._over:
-            lines = list(islice(waiting, BUNDLE_LINES))
-            for _ in lines:
-                waiting.popleft()
-            self._size -= sum(map(len, lines))
-            self._outlet.write(lines)
+            bundle = waiting.popleft()
+            self._size -= len(bundle)
+            self._outlet.write(bundle)
         if not self._stream.closed or self._over:
             return
         if not waiting:
