@@ -21,6 +21,7 @@ from dds_adapters.lab.actors.nodes import NodeLifecycle
 from dds_adapters.lab.actors.operator import Operator
 from dds_adapters.lab.actors.publisher import Publisher
 from dds_adapters.lab.actors.scaler import Scaler
+from dds_adapters.lab.actors.scheduler import Scheduler
 from dds_adapters.lab.actors.taints import TaintEviction
 from dds_adapters.lab.actors.vendor import NodeDevices, VendorDriver
 from dds_adapters.lab.actors.workloads import Workloads
@@ -183,8 +184,6 @@ class Lab:
         knobs = self.scenario.parts.scheduler
         assert knobs is not None
         client = self.client("system:kube-scheduler")
-        from dds_adapters.lab.actors.scheduler.scheduler import Scheduler
-
         yield Scheduler(client, self.time, settings.scheduler(self.scenario, knobs, self._stalled))
 
     def _claims(self) -> Iterator[Actor]:

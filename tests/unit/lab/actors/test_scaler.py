@@ -100,6 +100,18 @@ def test_a_used_device_stays_and_goes_back_when_it_has_been_idle() -> None:
     assert site.fabric.attached("node0") == ()
 
 
+def test_devices_of_another_model_are_counted_but_never_raise_a_request() -> None:
+    """A request that could shrink is kept up by the node's other devices, at most to the size that it has."""
+    site = Site()
+    site.wait("train", 0)
+    site.wait("other", 0, 1, 2, pool="nvidia-h100-80-fabric1")
+    site.run(8)
+    site.client("user").delete("pods", "train", "default", grace=0)
+    site.client("user").delete("resourceclaims", "train", "default")
+    site.run(8)
+    assert site.sizes() == {("node0", A100): 1, ("node0", H100): 3}
+
+
 def test_a_withdrawn_claims_device_goes_back_too() -> None:
     site = Site()
     site.wait("hasty", 0)

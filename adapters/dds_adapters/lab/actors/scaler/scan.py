@@ -148,8 +148,8 @@ class NodeScan:
             return
         size = request["spec"]["resource"]["size"]
         if desired < size:
-            desired = max(desired, self._kept())
-        if desired > size or desired < size:
+            desired = min(size, max(desired, self._kept()))  # what is kept counts other models too, and never adds
+        if desired != size:
             patch = [{"op": "replace", "path": "/spec/resource/size", "value": desired}]
             self.client.patch("composabilityrequests", request["metadata"]["name"], patch, how="json")
 
