@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import appending, cel, deciding, felt, lifecycle, replaying
+from benchmarks import appending, cel, deciding, felt, lab_load, lifecycle, replaying
 from benchmarks.measure import Row
 from benchmarks.report import machine, markdown, write
 from tests.support.postgres import running_postgres
