@@ -1,6 +1,6 @@
 """The two subresources of pods that are no part of the pod: binding puts it on a node, eviction asks it to go.
 
-Also namespaces' finalize. Each is one write like any other; nothing here decides where a pod should run.
+Each is one write like any other; nothing here decides where a pod should run.
 """
 
 from typing import Any
@@ -13,6 +13,9 @@ from dds_adapters.lab.api.paths import Query, deleting
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.store import Store
+
+POSTED = ("binding", "eviction")
+"""Subresources that are only posted to."""
 
 
 class PodVerbs:

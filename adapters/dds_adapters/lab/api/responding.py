@@ -12,6 +12,7 @@ from dds_adapters.lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discover
 from dds_adapters.lab.api.forms import Form, Media, as_body, negotiate
 from dds_adapters.lab.api.kinds import Object, Resource
 from dds_adapters.lab.api.paths import PATCH_TYPES, Place, Query
+from dds_adapters.lab.api.pods import POSTED
 from dds_adapters.lab.api.registry import Strategy
 from dds_adapters.lab.api.requests import Call, Outcome, Reading, Request, Response, User
 from dds_adapters.lab.api.status import ApiError, NotAPage
@@ -196,8 +197,7 @@ def _check_routed(verb: str, place: Place, resource: Resource) -> None:
     if resource.namespaced and not place.namespace and (place.name or verb in ("create", "deletecollection")):
         raise status.no_such_path() if place.name else status.method_not_allowed()
     if place.subresource:
-        only_posted = place.subresource in ("binding", "eviction")
-        allowed = ("create",) if only_posted else ("get", "update", "patch")
+        allowed = ("create",) if place.subresource in POSTED else ("get", "update", "patch")
         if verb not in allowed:
             raise status.method_not_allowed()
     elif verb not in resource.verbs or (

@@ -12,7 +12,7 @@ from dds_adapters.lab.api.access import Access, attributes_of
 from dds_adapters.lab.api.clock import Clock
 from dds_adapters.lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.pods import PodVerbs
+from dds_adapters.lab.api.pods import POSTED, PodVerbs
 from dds_adapters.lab.api.reading import Reader
 from dds_adapters.lab.api.registry import Registry
 from dds_adapters.lab.api.requests import Call, Outcome, Request, Response
@@ -104,8 +104,10 @@ class ApiServer:
         self.store.compact()
 
     def _create(self, call: Call) -> Outcome:
-        if call.subresource:
+        if call.subresource in POSTED:
             return self._pods.create(call)
+        if call.subresource:
+            raise status.method_not_allowed()
         if not call.resource.kept:
             return self._reviews.create(call)
         return self._writer.create(call)
