@@ -10,9 +10,10 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dds_adapters.lab.client import ApiError, Client
 from dds_adapters.lab.time import MICROSECONDS, VirtualTime
 
 Object = dict[str, Any]
+Call = Callable[[], Any]
 FOLDER = Path(__file__).parents[1] / "data" / "recordings"
 SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 PLAIN = ("deviceclasses", "resourceslices")
@@ -110,7 +112,8 @@ def story(stream: Sequence[Row]) -> dict[str, list[Step]]:
 
 def _story_name(claim: Object) -> str:
     meta = claim["metadata"]
-    return meta["ownerReferences"][0]["name"] if SPECIAL in (meta.get("annotations") or {}) else meta["name"]
+    name: str = meta["ownerReferences"][0]["name"] if _is_special(claim) else meta["name"]
+    return name
 
 
 def _held(claim: Object) -> str:
@@ -164,11 +167,11 @@ class Player:
         claims.start()
         Garbage(Client(self.server, self.time, "garbage-collector"), self.time, GarbageSettings()).start()
         for resource in ("pods", "resourceclaims"):
-            self.user.mirror(resource).on_change(lambda old, new, resource=resource: self._note(resource, old, new))
+            self.user.mirror(resource).on_change(partial(self._note, resource))
 
     def play(self) -> dict[str, list[Step]]:
         """Everything, to the end of the recording and a little longer; what happened to each claim."""
-        for at, call in _inputs(self):
+        for at, call in self.inputs():
             self.time.after((at - self.time.now()) / MICROSECONDS, call)
         if self.restart is not None:
             down, up = self.restart
@@ -176,6 +179,10 @@ class Player:
             self.time.after(1.0 + up, self._restart)
         self.time.run(self.recorded[-1].at + 100_000)
         return story(self.seen)
+
+    def inputs(self) -> list[tuple[int, Call]]:
+        """What others than the scheduler and the claim controller did, in order."""
+        return list(_inputs(self))
 
     def _restart(self) -> None:
         self._scheduler = self._start()
@@ -233,39 +240,41 @@ def _clears(stream: Sequence[Row]) -> dict[str, list[tuple[int, str]]]:
 # -- inputs --------------------------------------------------------------------------------------------------------
 
 
-def _inputs(player: Player) -> Iterator[tuple[int, Any]]:
+def _inputs(player: Player) -> Iterator[tuple[int, Call]]:
     """What others than the scheduler and the claim controller did, in order."""
     conditions: dict[str, Object] = {}
     deleted: set[str] = set()
+    user = player.user
     for row in player.recorded:
-        obj, user = row.object, player.user
-        uid = obj["metadata"].get("uid", "")
         if row.resource in ("nodes", *PLAIN):
-            yield row.at, lambda row=row: _follow(user, row)
+            yield row.at, partial(_follow, user, row)
+        elif row.resource in ("pods", "resourceclaims") and row.type == "ADDED":
+            if not _is_special(row.object):
+                yield row.at, partial(user.create, row.resource, _bare(row.object))
         elif row.resource in ("pods", "resourceclaims"):
-            if row.type == "ADDED":
-                if SPECIAL not in (obj["metadata"].get("annotations") or {}):
-                    yield row.at, lambda row=row: user.create(row.resource, _bare(row.object))
-                continue
-            going = row.type == "DELETED" or "deletionTimestamp" in obj["metadata"]
-            if going and uid not in deleted and SPECIAL not in (obj["metadata"].get("annotations") or {}):
+            uid = row.object["metadata"]["uid"]
+            going = row.type == "DELETED" or "deletionTimestamp" in row.object["metadata"]
+            if going and uid not in deleted and not _is_special(row.object):
                 deleted.add(uid)
-                yield row.at, lambda row=row: _delete(user, row)
-            if row.resource == "resourceclaims" and row.type == "MODIFIED":
-                told = _told(obj)
-                if told != conditions.get(uid, {}) and told:
-                    yield row.at, lambda row=row: _say(player, row)
-                conditions[uid] = told
+                yield row.at, partial(_delete, user, row)
+            told = _told(row.object)
+            if told and told != conditions.get(uid) and row.type == "MODIFIED":
+                yield row.at, partial(say, player, row)
+            conditions[uid] = told
+
+
+def _is_special(obj: Object) -> bool:
+    return SPECIAL in (obj["metadata"].get("annotations") or {})
 
 
 def _told(claim: Object) -> Object:
     return {
         f"{one['driver']}/{one['pool']}/{one['device']}": one.get("conditions")
-        for one in claim["status"].get("devices") or ()
+        for one in (claim.get("status") or {}).get("devices") or ()
     }
 
 
-def _say(player: Player, row: Row) -> None:
+def say(player: Player, row: Row) -> None:
     """Set the recorded conditions on those devices that our claim holds too."""
     name = row.name
     special = _special_of(player, row.object)
@@ -282,13 +291,13 @@ def _say(player: Player, row: Row) -> None:
 
 def _entry(told: Object, held: Object) -> Object:
     """The recorded entry, for the device that we hold in the place of the recorded one."""
-    named = {key: held[key] for key in ("driver", "pool", "device", "shareID") if key in held}
+    named: Object = {key: held[key] for key in ("driver", "pool", "device", "shareID") if key in held}
     return {**named, "conditions": told.get("conditions") or []}
 
 
 def _special_of(player: Player, recorded: Object) -> Object | None:
     """Our special claim for the pod whose recorded one has another name."""
-    if SPECIAL not in (recorded["metadata"].get("annotations") or {}):
+    if not _is_special(recorded):
         return None
     owner = recorded["metadata"]["ownerReferences"][0]["name"]
     for claim in player.user.list("resourceclaims", "default"):
