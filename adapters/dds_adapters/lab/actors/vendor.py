@@ -18,6 +18,8 @@ from dds_adapters.lab.latency import Fixed, Latency, Uniform
 from dds_adapters.lab.time import Time, Timer
 from dds_core.errors import InputError
 
+POOL_ONLY: Object = {"key": "fabric.example.com/pool-only", "effect": "NoSchedule"}
+
 
 class NotPrepared(InputError):
     """The driver does not know a device of that name."""
@@ -25,7 +27,8 @@ class NotPrepared(InputError):
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """What a driver tells of its devices of one model (`model` is the fabric's name for it)."""
+    """What a driver tells of its devices of one model (`model` is the fabric's name for it, `device` that of pool
+    devices)."""
 
     model: str
     product: str
@@ -33,6 +36,7 @@ class DeviceModel:
     brand: str = "Nvidia"
     architecture: str = "Ampere"
     compute: str = "8.0.0"
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,9 @@ class VendorSettings:
     """`start`: seconds from a restart to the published slice. `binding`: seconds after its attach in which a device is
     still being bound, so that a plugin that starts meanwhile misses it (issue 1008). `hot_plug`: restarts by itself
     when devices come or go. `names` are numbers: the device's minor, its position among what is there, or one of its
-    own that no other device of the node ever gets. `always_next`: every change is a new generation."""
+    own that no other device of the node ever gets. `always_next`: every change is a new generation. `pool_names`: a
+    driver that also prepares devices under the pool's names, as an own plugin would; what it shows itself is tainted,
+    so that only the pool's devices are given out. An unmodified driver does not."""
 
     models: tuple[DeviceModel, ...] = ()
     driver: str = "gpu.nvidia.com"
@@ -50,6 +56,7 @@ class VendorSettings:
     first_start: Latency = field(default=Fixed(0.02))
     binding: float = 0.0
     hot_plug: bool = False
+    pool_names: bool = False
     names: Literal["minor", "position", "own"] = "minor"
     always_next: bool = False
 
@@ -104,10 +111,19 @@ class VendorDriver:
 
     def prepare(self, node: str, device: str) -> str:
         """Make the device of this name ready for a pod; the serial of what the plugin gives. Raises NotPrepared."""
-        serial = self._devices.get(node, {}).get(device)
-        if serial is None:
+        serial = self._devices.get(node, {}).get(device) or self._of_the_pool(node, device)
+        if not serial:
             raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
         return serial
+
+    def _of_the_pool(self, node: str, device: str) -> str:
+        """A device of the model that a pool's name tells, on which nobody computes yet; "" for none."""
+        for one in self._fabric.attached(node) if self._settings.pool_names else ():
+            facts = self._facts.get(one.device.model)
+            fits = facts is not None and facts.device == device.rpartition("-")[0]
+            if fits and not one.fixed and not self._fabric.users(one.device.serial):
+                return one.device.serial
+        return ""
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and old is None and new["metadata"]["name"] not in self._owners:
@@ -181,6 +197,7 @@ class VendorDriver:
                 "uuid": {"string": one.device.serial},
             },
             "capacity": {"memory": {"value": facts.memory}},
+            **({"taints": [POOL_ONLY]} if self._settings.pool_names and not one.fixed else {}),
         }
 
 

@@ -84,6 +84,22 @@ def test_on_the_happy_path_the_device_is_told_ready() -> None:
     assert site.told("train") == [["FabricDeviceReady"]]
 
 
+def test_on_the_happy_path_a_device_is_told_to_one_claim_and_kept_while_its_claim_is_there() -> None:
+    site = Site(ScalerSettings(reaction=Fixed(0.1), ready=True))
+    site.wait("first", 0)
+    site.run(10)
+    site.wait("second", 1)
+    site.run(1)
+    assert site.told("second") == []
+    site.run(60)
+    assert site.told("second") == [["FabricDeviceReady"]]
+    assert site.sizes() == {("node0", A100): 2}
+    site.clear("first")
+    site.clear("second")
+    site.run(30)
+    assert site.sizes() == {("node0", A100): 0}
+
+
 def test_a_used_device_stays_and_goes_back_when_it_has_been_idle() -> None:
     site = Site()
     site.wait("train", 0)

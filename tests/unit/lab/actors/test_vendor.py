@@ -1,5 +1,7 @@
 """The vendor's driver: what it publishes, when it looks, how names move, what it prepares."""
 
+from dataclasses import replace
+
 import pytest
 
 from dds_adapters.lab.actors.fabric import Answer
@@ -185,3 +187,22 @@ def test_answers_are_not_needed_for_a_device_to_be_there() -> None:
     assert len(heard) == 1
     assert hall.user.get("resourceslices", SLICE)["spec"]["driver"] == GPU
     assert hall.devices(SLICE) == ["gpu-0"]
+
+
+def test_a_driver_of_ones_own_prepares_the_pools_names_and_taints_what_it_shows() -> None:
+    models = tuple(
+        replace(one, device=name) for one, name in zip(PRODUCTS, ("nvidia-a100-40", "nvidia-h100-80"), strict=True)
+    )
+    settings = VendorSettings(models=models, start=Fixed(0.5), first_start=Fixed(0.0), hot_plug=True, pool_names=True)
+    hall = Hall(operator=None, vendor=settings)
+    attach(hall)
+    attach(hall, H100)
+    hall.run(1)
+    first, second = hall.fabric.attached("node0")
+    (device, _) = hall.user.get("resourceslices", SLICE)["spec"]["devices"]
+    assert device["taints"][0]["effect"] == "NoSchedule"
+    assert hall.vendor.prepare("node0", "nvidia-a100-40-7") == first.device.serial
+    assert hall.vendor.prepare("node0", "nvidia-h100-80-0") == second.device.serial
+    hall.fabric.occupy(first.device.serial, "default/train")
+    with pytest.raises(NotPrepared):
+        hall.vendor.prepare("node0", "nvidia-a100-40-7")

@@ -87,13 +87,15 @@ class NodeScan:
 
     def _demand(self, model: Model) -> int:
         """Devices of a model that are waited for, and those that are used."""
-        waited = sum(
-            one.device == model.device and one.state in (PREPARING, "Reschedule")
-            for claim in self.claims.values()
-            for one in claim.devices
-        )
+        states = (PREPARING, "Reschedule", "Ready") if self.settings.ready else (PREPARING, "Reschedule")
+        waited = self._count(model, states)
         used = [one for one in self.resources if one["spec"]["model"] == model.model and self._is_used(one)]
         return waited + len(used)
+
+    def _count(self, model: Model, states: tuple[str, ...]) -> int:
+        """The devices of a model that the node's claims have in one of these states."""
+        devices = (one for claim in self.claims.values() for one in claim.devices)
+        return sum(one.device == model.device and one.state in states for one in devices)
 
     # -- claims whose devices are there
 
@@ -116,7 +118,12 @@ class NodeScan:
         for device in claim.devices:
             wanted[device.device] = wanted.get(device.device, 0) + 1
         for device_name, count in wanted.items():
-            free = [one for one in self.resources if self._is_free(one, self._model(device_name))][:count]
+            model = self._model(device_name)
+            free = [one for one in self.resources if self._is_free(one, model)]
+            taken = (
+                self._count(model, ("Ready",)) if self.settings.ready else 0
+            )  # by claims that keep the pool's device
+            free = free[taken : taken + count]
             if len(free) < count:
                 return None
             matched += free
@@ -248,7 +255,7 @@ class NodeScan:
             if error.code != 404:
                 raise
         known = self.claims[key]
-        state = "Failed" if condition == FAILED else "Reschedule"
+        state = {FAILED: "Failed", READY: "Ready"}.get(condition, "Reschedule")
         self.claims[key] = replace(known, devices=tuple(replace(one, state=state) for one in known.devices))
 
 

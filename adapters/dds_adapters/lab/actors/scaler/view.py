@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dds_adapters.lab.actors import instants
 from dds_adapters.lab.actors.formed import Formed, has_resource, has_spec
 from dds_adapters.lab.actors.models import Model
-from dds_adapters.lab.actors.scaler.settings import FAILED, LEAST, MOST, RESCHEDULE, UUID_ATTRIBUTES
+from dds_adapters.lab.actors.scaler.settings import FAILED, LEAST, MOST, READY, RESCHEDULE, UUID_ATTRIBUTES
 from dds_adapters.lab.client import Client, Mirror, Object
 
 Key = tuple[str, str, str]
@@ -260,6 +260,8 @@ def _state(result: Object, entries: list[Object]) -> str:
             return "Reschedule"
         if FAILED in true:
             return "Failed"
+        if READY in true:
+            return "Ready"
         if not true & {*result["bindingConditions"], *(result.get("bindingFailureConditions") or ())}:
             return PREPARING
     return ""
