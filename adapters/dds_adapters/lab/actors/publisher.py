@@ -61,6 +61,7 @@ class Publisher:
         self._info: DeviceInfo | None = None
         self._writers: dict[str, SliceWriter] = {}  # by driver
         self._devices: dict[str, Object] = {}
+        self._pools: dict[str, tuple[str, str]] = {}  # pool → fabric, model
         self._slots: dict[str, list[int]] = {}  # pool → numbers of its names, with stable names
         self._held: dict[str, dict[str, int]] = {}  # pool → device → claims that hold it
         self._stale: dict[tuple[str, str], None] = {}  # (fabric, model)
@@ -114,8 +115,9 @@ class Publisher:
                 names[device] = names.get(device, 0) + by
                 if not names[device]:
                     del names[device]
-        for fabric, model in self._fabric.pools():
-            self._pool_changed(fabric, model)
+        for pool in dict.fromkeys(pool for pool, _ in (*before, *after)):
+            if pool in self._pools:
+                self._pool_changed(*self._pools[pool])
 
     def _wait(self, seconds: float | None = None) -> None:
         """Look at the next multiple of the interval, or soon."""
@@ -160,6 +162,7 @@ class Publisher:
 
     def _publish(self, fabric: str, model: Model, info: DeviceInfo) -> None:
         pool = f"{model.device}-fabric{fabric}"
+        self._pools[pool] = (fabric, model.model)
         free = min(self._fabric.free(fabric, model.model), MOST_DEVICES)
         numbers = self._kept(pool, model, fabric, free) if self._settings.stable_names else list(range(free))
         devices = [self._described(f"{model.device}-{number}", model) for number in numbers]
