@@ -25,9 +25,11 @@ MAY_IMPORT_OURS = {
 }
 # Where a package is not named here, it may import whatever pyproject.toml declares.
 MAY_IMPORT_OTHERS = {
-    "dds_core": {"transitions", "pydantic", "msgspec"},
+    "dds_core": {"transitions", "pydantic", "msgspec", "cel_expr_python"},
     "dds_migrations": {"sqlalchemy", "alembic"},
 }
+# What only one part of a package may load, so that whoever imports the package does not pay for it.
+ONLY_BELOW = {"cel_expr_python": "dds_core.matching"}
 # A list of what is allowed and not of what is forbidden: who wants another module has to argue that it is pure.
 PURE_STANDARD_LIBRARY = (
     "__future__ abc ast base64 binascii bisect codecs collections contextlib copy dataclasses datetime "
@@ -37,7 +39,13 @@ PURE_STANDARD_LIBRARY = (
 )
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_CALLS = {f"{kind}.{call}" for kind in ("datetime", "date") for call in ("now", "utcnow", "today")}
-DISTRIBUTION_OF = {"yaml": "pyyaml"}  # import name → name on the package index, where they differ
+# Import name → name on the package index, where they differ; or the package that brings it along as part of its own interface.
+DISTRIBUTION_OF = {
+    "yaml": "pyyaml",
+    "cel_expr_python": "cel-expr-python",
+    "pydantic_core": "pydantic",
+    "urllib3": "kubernetes",
+}
 
 
 def modules(package: str) -> Iterator[tuple[str, str]]:
@@ -101,6 +109,8 @@ def broken_rules(module: str, source: str, siblings: dict[str, set[str]]) -> lis
         elif top in sys.stdlib_module_names:
             if package == "dds_core" and not starts_with(name, set(PURE_STANDARD_LIBRARY.split())):
                 broken.append(f"{module} imports {name}: dds_core does no I/O, reads no clock and starts no thread")
+        elif not starts_with(module, {ONLY_BELOW.get(top, package)}):
+            broken.append(f"{module} imports {name}: only {ONLY_BELOW[top]} may")
         elif others is not None and top not in others:
             broken.append(f"{module} imports {name}: {package} may import {', '.join(sorted(others))}")
     return broken
@@ -151,7 +161,17 @@ def test_every_import_from_elsewhere_is_declared() -> None:
 
 
 def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> None:
-    unwanted = ["sqlalchemy", "alembic", "kubernetes", "click", "psycopg", "yaml", "dds_adapters", "dds_migrations"]
+    unwanted = [
+        "sqlalchemy",
+        "alembic",
+        "kubernetes",
+        "click",
+        "psycopg",
+        "yaml",
+        "cel_expr_python",
+        "dds_adapters",
+        "dds_migrations",
+    ]
     script = f"import sys, dds_core; print([name for name in {unwanted!r} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
@@ -164,6 +184,7 @@ def test_importing_the_core_loads_no_adapter_and_none_of_their_libraries() -> No
         ("dds_core.picture", "from time import time"),
         ("dds_core.picture", "def f():\n    import sqlite3"),
         ("dds_core.picture", "import sqlalchemy"),
+        ("dds_core.picture", "from cel_expr_python import cel"),
         ("dds_core.picture", "import urllib.request"),
         ("dds_core.picture", "import dds_adapters.sql"),
         ("dds_migrations.env", "import dds_core"),
@@ -182,6 +203,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("dds_core.log.chain", "import hashlib\nfrom . import envelope\nfrom ..errors import DdsError"),
+        ("dds_core.matching.cel", "def f():\n    from cel_expr_python import cel"),
         ("dds_adapters.sql.log", "from .tables import events\nimport dds_core.log\nfrom dds_migrations import check"),
         ("dds_adapters.sql.__init__", "from . import tables\nfrom .log import SqlLog"),
         ("dds_adapters.jsonl", "from dds_adapters import sql"),
