@@ -2,7 +2,7 @@
 started.
 
 It looks at the hardware once at each start and never again, so that after a hot plug somebody has to restart it; its
-names come from minor numbers, which other devices take over (domain facts: NVIDIA/k8s-dra-driver-gpu, issues 427 and
+names come from minor numbers, which other devices take over (NVIDIA/k8s-dra-driver-gpu, issues 427 and
 1008). It prepares devices by name alone. It must never read claims.
 """
 
