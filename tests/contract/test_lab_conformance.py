@@ -9,6 +9,7 @@ from pathlib import Path
 from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
 from dds_adapters.lab.client import Client
 from dds_adapters.lab.conform.asking import Report, run
+from dds_adapters.lab.conform.differences import REWORDED
 from dds_adapters.lab.conform.questions import questions, questions_after_restart
 from dds_adapters.lab.conform.transport import Kubeconfig
 from dds_adapters.lab.face import Served
@@ -24,6 +25,7 @@ def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
         after = run(transport, questions_after_restart())
     print(*before.lines(), *after.lines(), sep="\n")  # noqa: T201 - the known differences are part of the result
     assert len(before.asked) == 116 and len(after.asked) == 4
+    assert {each.question for each in (*before.wordings, *after.wordings)} == set(REWORDED)
     _as_recorded(before)
     _as_recorded(after)
 

@@ -5,12 +5,13 @@ is asked over HTTP like every other, through a kubeconfig.
 """
 
 from dds_adapters.lab.conform.asking import Report, run
-from dds_adapters.lab.conform.differences import KNOWN, Known, table
+from dds_adapters.lab.conform.differences import KNOWN, REWORDED, Known, table
 from dds_adapters.lab.conform.questions import Question, questions, questions_after_restart
 from dds_adapters.lab.conform.transport import Answer, Ask, CouldNotAsk, Transport
 
 __all__ = [
     "KNOWN",
+    "REWORDED",
     "Answer",
     "Ask",
     "CouldNotAsk",

@@ -41,17 +41,24 @@ class Report:
             f"{entry.question}: {place}"
             for entry in KNOWN
             for place in entry.places
-            if entry.question in self.asked and (entry.question, place) not in shown
+            if not entry.optional and entry.question in self.asked and (entry.question, place) not in shown
         ]
 
     def lines(self) -> list[str]:
         """The report for people."""
         told = [f"{len(self.asked)} questions, {len(self.asked) - len(self._other)} answered as recorded"]
         told += [f"differs: {each}" for each in self.unknown]
-        told += [f"known: {each.question}: {each.path}: {why.reason}" for each, why in self.explained]
+        told += [f"known: {where}: {reason}" for where, reason in self._told()]
         if self.wordings:
             told.append(f"in other words: {', '.join(dict.fromkeys(each.question for each in self.wordings))}")
         return told
+
+    def _told(self) -> list[tuple[str, str]]:
+        """The known differences, those of one reason in one line."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for each, why in self.explained:
+            places.setdefault((each.question, why.reason), []).append(each.path)
+        return [(f"{question}: {', '.join(paths)}", reason) for (question, reason), paths in places.items()]
 
     @property
     def _other(self) -> set[str]:

@@ -19,6 +19,7 @@ CLOSED_WITHIN_S = 1.0
 CUSTOM_GROUPS = ("cro.hpsys.ibm.ie.com/",)
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_NUMBER = re.compile(r"\d+")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -114,7 +115,12 @@ def wording(question: str, recorded: Answer, found: Answer) -> list[Difference]:
     pairs += [(path, a, b) for path, a, b in _messages("body", recorded.body, found.body)]
     for at, (a, b) in enumerate(zip(recorded.events or (), found.events or (), strict=False)):
         pairs += _messages(f"events[{at}].object", a.get("object"), b.get("object") if isinstance(b, dict) else None)
-    return [Difference(question, path, a, b) for path, a, b in pairs if a != b and a and b]
+    return [Difference(question, path, a, b) for path, a, b in pairs if a and b and _worded(a) != _worded(b)]
+
+
+def _worded(text: str) -> str:
+    """Without what each server makes up: uids and versions."""
+    return _NUMBER.sub("<number>", _UUID.sub("<uid>", text))
 
 
 def _messages(path: str, recorded: Any, found: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -60,6 +60,7 @@ def test_words_are_kept_apart() -> None:
     assert differ(status("so"), status("or so", "status")) == ["body.details.causes[0].field"]
     assert [each.path for each in wording("q", status("so"), status("or so"))] == ["body.message"]
     assert wording("q", status("so"), status("so")) == []
+    assert wording("q", status(f"uid {UID} at 7"), status(f"uid {OTHER} at 88")) == []
 
 
 def test_a_warning_is_told_or_not() -> None:
