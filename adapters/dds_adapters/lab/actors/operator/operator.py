@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from dds_adapters.lab.actors.fabric import Fabric
+from dds_adapters.lab.actors.formed import has_resource
 from dds_adapters.lab.actors.operator import webhook
 from dds_adapters.lab.actors.operator.requests import Requests
 from dds_adapters.lab.actors.operator.resources import Resources
@@ -47,7 +48,7 @@ class Operator:
 
     def refusal(self, request: Object) -> str:
         """What the operator's webhook says against a ComposabilityRequest, "" for nothing."""
-        return webhook.refusal(request, self._view.requests.values())
+        return webhook.refusal(request, self._view.kin_of(request) if has_resource(request) else ())
 
     def _resource_changed(self, old: Object | None, new: Object | None) -> None:
         self._resources.changed(old, new)

@@ -3,11 +3,14 @@ nothing."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dds_adapters.lab.actors.formed import Formed, has_resource, has_spec
 from dds_adapters.lab.actors.operator.settings import MANAGED_BY, REQUESTS, RESOURCES
+from dds_adapters.lab.actors.operator.webhook import kin
 from dds_adapters.lab.client import Client, Mirror, Object
 
+Key = TypeVar("Key", str, tuple[str, ...])
 Change = Callable[[Object | None, Object | None], None]
 
 
@@ -28,6 +31,7 @@ class View:
         self._owned: dict[str, dict[str, None]] = {}  # request → its resources
         self._targets: dict[str, dict[str, None]] = {}  # node → resources
         self._holders: dict[str, dict[str, None]] = {}  # device id → resources
+        self._kin: dict[tuple[str, ...], dict[str, None]] = {}  # what webhook.kin says → requests
         self._shown: dict[str, dict[str, Shown]] = {}  # uuid → slice → where
         self._in_slice: dict[str, tuple[str, ...]] = {}
         self.request_changed: Change = _ignore
@@ -62,6 +66,11 @@ class View:
         """The resources that name the device, by name."""
         return self._named(self._holders, device_id)
 
+    def kin_of(self, request: Object) -> list[Object]:
+        """The requests that a request may be in the way of, by name."""
+        found = (self.requests.get(name) for name in sorted(self._kin.get(kin(request), ())))
+        return [one for one in found if one is not None]
+
     def shown(self, uuid: str) -> Shown | None:
         """Where a slice shows the device with this uuid; None when none does. An empty uuid matches nothing here."""
         return next(iter(self._shown.get(uuid, {}).values()), None) if uuid else None
@@ -76,6 +85,9 @@ class View:
         self.node_changed(old, new)
 
     def _request(self, old: Object | None, new: Object | None) -> None:
+        for obj, add in ((old, False), (new, True)):
+            if obj is not None:
+                _index(self._kin, kin(obj), obj["metadata"]["name"], add)
         self.request_changed(old, new)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
@@ -119,7 +131,7 @@ def owner(resource: Object) -> str:
     return found
 
 
-def _index(index: dict[str, dict[str, None]], key: str, name: str, add: bool) -> None:
+def _index(index: dict[Key, dict[str, None]], key: Key, name: str, add: bool) -> None:
     if not key:
         return
     if add:

@@ -1,5 +1,7 @@
-"""What the operator's validating webhook refuses of a ComposabilityRequest, at creation and at every update. A pure
-function."""
+"""What the operator's validating webhook refuses of a ComposabilityRequest, at creation and at every update.
+
+Pure functions; what they compare with is told to them.
+"""
 
 from collections.abc import Iterable
 
@@ -7,8 +9,7 @@ from dds_adapters.lab.client import Object
 
 
 def refusal(new: Object, others: Iterable[Object]) -> str:
-    """Why the request may not be so, "" when it may. `others` are all requests; one of the same name is not
-    compared."""
+    """Why the request may not be so, "" when it may. `others` are all requests, or at least its kin."""
     wanted = (new.get("spec") or {}).get("resource")
     if not wanted:
         return ""
@@ -16,19 +17,20 @@ def refusal(new: Object, others: Iterable[Object]) -> str:
     if policy == "differentnode" and wanted.get("target_node"):
         return "when 'differentnode' is specified, 'target_node' cannot be specified"
     for other in others:
-        if other["metadata"]["name"] == new["metadata"].get("name"):
-            continue
-        theirs = other["spec"]["resource"]
-        if (theirs["type"], theirs["model"]) != (wanted["type"], wanted["model"]):
-            continue
-        if theirs.get("allocation_policy", "samenode") != policy:
+        if other["metadata"]["name"] == new["metadata"].get("name") or kin(other) != kin(new):
             continue
         there = f"composabilityRequest resource {other['metadata']['name']} with type {wanted['type']}"
-        if policy == "differentnode":
-            return f"{there} and model {wanted['model']} already exists"
-        if node_of(other) == node_of(new):
-            return f"{there} and model {wanted['model']} already exists in node '{node_of(new)}'"
+        node = "" if policy == "differentnode" else f" in node '{node_of(new)}'"
+        return f"{there} and model {wanted['model']} already exists{node}"
     return ""
+
+
+def kin(request: Object) -> tuple[str, ...]:
+    """What two requests must have in common to be in each other's way: policy, type, model, and for samenode the node."""
+    wanted = request["spec"]["resource"]
+    policy: str = wanted.get("allocation_policy", "samenode")
+    alike = (policy, wanted["type"], wanted["model"])
+    return alike if policy == "differentnode" else (*alike, node_of(request))
 
 
 def node_of(request: Object) -> str:
