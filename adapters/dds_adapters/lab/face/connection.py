@@ -154,7 +154,11 @@ class Connection(asyncio.Protocol):
         self._done()
 
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
-        """Send a watch."""
+        """Send a watch; of one that was asked for by HEAD only the head."""
+        if self._head_only:
+            lines.close()
+            self.reply(Response(code, b"", headers))
+            return
         self._send(messages.stream_head(code, headers, keep=self._keep and self._chunked, chunked=self._chunked))
         face = self._face
         self._delivery = Delivery(lines, self, face.pulse, face.server.clock.now, face.time, self._loop)

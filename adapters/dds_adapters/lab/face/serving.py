@@ -5,6 +5,7 @@ import gc
 import importlib
 import ipaddress
 import logging
+import socket
 import ssl
 import threading
 import time as wall
@@ -71,7 +72,7 @@ class Face:
         Raises Exposed for a host that others can reach, unless with TLS and tokens; InputError when it cannot be had.
         """
         _refuse_exposure(host, tls, self.credentials)
-        own: Identity | None = identity([host]) if tls else None
+        own: Identity | None = identity(_names(host)) if tls else None
         context: ssl.SSLContext | None = own.context if own is not None else None
         try:
             self._listener = await self.loop.create_server(
@@ -241,6 +242,11 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _names(host: str) -> list[str]:
+    """What clients may call the server by; where it listens everywhere, by the machine's name too."""
+    return [host, socket.gethostname()] if host in ("0.0.0.0", "::") else [host]
 
 
 def _broken() -> Response:

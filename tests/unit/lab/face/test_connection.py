@@ -85,6 +85,13 @@ def test_a_head_has_no_body(lab: Served) -> None:
         assert wire.answer().code == 200
 
 
+def test_a_head_of_a_watch_ends_at_once(lab: Served) -> None:
+    with Wire(lab) as wire:
+        wire.send(wire.request("HEAD", f"{CLAIMS}?watch=1") + wire.request("GET", "/version"))
+        assert wire.head().code == 200
+        assert wire.answer().code == 200
+
+
 def test_an_old_client_gets_an_old_answer(lab: Served) -> None:
     with Wire(lab) as wire:
         wire.send(wire.request("GET", f"{CLAIMS}?watch=1&timeoutSeconds=1", version="1.0"))
