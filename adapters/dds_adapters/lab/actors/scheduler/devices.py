@@ -56,7 +56,7 @@ class PodDevices:
     pod: Pod
     claims: list[Object]
     """Its claims in the pod's order; last, if it has one, the special claim that exists already."""
-    available: Callable[[Object, Node], bool]
+    available: Availability
     inventory: Inventory
     extended: ExtendedResources
     by_claim: tuple[str, ...] = ()
@@ -81,6 +81,11 @@ class PodDevices:
         return not self.claims and not self.by_claim
 
     @property
+    def hopeless(self) -> bool:
+        """Whether a claim is allocated that can be used on no node."""
+        return not all(self.available.anywhere(claim) for claim in self.claims)
+
+    @property
     def ranked(self) -> bool:
         """Whether nodes can differ by which alternatives they offer."""
         return any(
@@ -93,7 +98,7 @@ class PodDevices:
 
     def check(self, node: Node) -> Refusal | None:
         """Filter: whether every claim is available on the node, or can be allocated there."""
-        missing = [place for place, claim in enumerate(self.claims) if not self.available(claim, node)]
+        missing = [place for place, claim in enumerate(self.claims) if not self.available.on(claim, node)]
         special = self._special(node)
         wanted = [*self._wanted, special[2]] if special is not None else self._wanted
         chosen = self.inventory.choose(node, wanted) if wanted else None
@@ -126,18 +131,32 @@ class PodDevices:
         return self._special_claims[resources]
 
 
-def available_on(binding_conditions: bool, now: int, timeout: float) -> Callable[[Object, Node], bool]:
-    """Whether an allocated claim is usable on a node: its node selector, and neither failed nor timed out devices."""
+class Availability:
+    """Whether an allocated claim is usable: on a node by its node selector, and anywhere only if its devices have neither failed
+    nor timed out. For one attempt: what a claim's status says is looked at once and not for each node."""
 
-    def available(claim: Object, node: Node) -> bool:
+    def __init__(self, binding_conditions: bool, now: int, timeout: float) -> None:
+        self._binding_conditions = binding_conditions
+        self._now = now
+        self._timeout = timeout
+        self._known: dict[str, bool] = {}
+
+    def anywhere(self, claim: Object) -> bool:
+        """Whether there may be a node on which the claim can be used."""
+        uid = claim["metadata"]["uid"]
+        if uid not in self._known:
+            self._known[uid] = allocation_of(claim) is None or not self._lost(claim)
+        return self._known[uid]
+
+    def on(self, claim: Object, node: Node) -> bool:
+        """Whether the claim can be used on the node, or be allocated there."""
         allocation = allocation_of(claim)
         if allocation is None:
             return True
-        if not labels.node_selects(allocation.get("nodeSelector"), node.name, node.labels):
-            return False
-        return not binding_conditions or readiness(claim, now, timeout).state not in (FAILED, TIMED_OUT)
+        return self.anywhere(claim) and labels.node_selects(allocation.get("nodeSelector"), node.name, node.labels)
 
-    return available
+    def _lost(self, claim: Object) -> bool:
+        return self._binding_conditions and readiness(claim, self._now, self._timeout).state in (FAILED, TIMED_OUT)
 
 
 def before_nodes(pod: Pod, found: list[Object], claims: Claims, inventory: Inventory) -> Refusal | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dds_adapters.lab.actors.scheduler import labels
 from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
@@ -38,30 +39,32 @@ _ANTI_AFFINE = Refusal("InterPodAffinity", ("node(s) didn't match pod anti-affin
 _KEPT_AWAY = Refusal("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",), curable=True)
 
 
-class Static:
-    """The filters that depend on the node object and the pod's shape only, remembered for each shape and node."""
+class Alone:
+    """The filters that depend on one node, the pods on it and the pod's shape and requests; remembered until the node changes."""
 
-    BOUND = 512
+    BOUND = 128
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, tuple[int, Refusal | None]]] = {}
+        self._known: dict[tuple[object, ...], dict[str, tuple[int, Refusal | None]]] = {}
 
-    def of(self, pod: Pod) -> Callable[[Node], Refusal | None]:
-        """The static filters for this pod."""
-        if pod.shape not in self._known and len(self._known) >= self.BOUND:
+    def of(self, pod: Pod, by_claim: tuple[str, ...]) -> Callable[[Node], Refusal | None]:
+        """These filters for this pod; nominated pods are not counted."""
+        key = (pod.shape, tuple(pod.requests.items()), tuple(pod.ports), by_claim)
+        if key not in self._known and len(self._known) >= self.BOUND:
             self._known.clear()
-        known = self._known.setdefault(pod.shape, {})
+        known = self._known.setdefault(key, {})
 
         def check(node: Node) -> Refusal | None:
             found = known.get(node.name)
-            if found is None or found[0] != node.version:
-                found = known[node.name] = (node.version, _static(pod, node))
+            if found is None or found[0] != node.changes:
+                found = known[node.name] = (node.changes, static(pod, node) or fits(pod, node, (), by_claim))
             return found[1]
 
         return check
 
 
-def _static(pod: Pod, node: Node) -> Refusal | None:
+def static(pod: Pod, node: Node) -> Refusal | None:
+    """The filters that depend on the node object and the pod's shape only."""
     if node.unschedulable and not tolerates(pod.tolerations, UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
     if pod.node and pod.node != node.name:
@@ -93,11 +96,14 @@ def fits(pod: Pod, node: Node, nominated: Iterable[Pod] = (), by_claim: Containe
         return _TOO_MANY
     lacking = []
     hopeless = False
+    allocatable, used = node.allocatable, node.used
     for name, wanted in pod.requests.items():
-        have = node.allocatable.get(name, 0)
+        have = allocatable.get(name, 0)
         if not have and name in by_claim:
             continue
-        taken = node.used.get(name, 0) + sum(one.requests.get(name, 0) for one in others)
+        taken = used.get(name, 0)
+        if others:
+            taken += sum(one.requests.get(name, 0) for one in others)
         if wanted > have - taken:
             lacking.append(f"Insufficient {name}")
             hopeless = hopeless or wanted > have
@@ -213,8 +219,14 @@ def _resources(pod: Pod, node: Node) -> int:
     empty one), and how evenly cpu and memory would be used."""
     cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
     used_cpu, used_memory = node.scored_cpu + pod.scored[0], node.scored_memory + pod.scored[1]
+    return _balance(used_cpu, cpu, used_memory, memory, pod.best_effort)
+
+
+@lru_cache(maxsize=65_536)
+def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool) -> int:
+    """Remembered, since most nodes of a fleet are alike."""
     least = (_left(used_cpu, cpu) + _left(used_memory, memory)) // 2
-    if pod.best_effort:
+    if best_effort:
         return least
     shares = [min(1.0, used / have) for used, have in ((used_cpu, cpu), (used_memory, memory)) if have]
     uneven = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0

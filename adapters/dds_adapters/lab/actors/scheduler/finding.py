@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random
 
-from dds_adapters.lab.actors.scheduler.devices import PodDevices
+from dds_adapters.lab.actors.scheduler.devices import NOT_AVAILABLE, PodDevices
 from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
-from dds_adapters.lab.actors.scheduler.feasibility import Affinity, Refusal, Static, fits, score
+from dds_adapters.lab.actors.scheduler.feasibility import Affinity, Alone, Refusal, fits, score, static
 from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
 from dds_adapters.lab.actors.scheduler.pods import Pod
 from dds_adapters.lab.actors.scheduler.settings import SchedulerSettings
@@ -65,7 +65,7 @@ class Search:
         self._nominations = nominations
         self._settings = settings
         self._random = random
-        self._static = Static()
+        self._alone = Alone()
         self._start = 0
 
     def find(self, pod: Pod, devices: PodDevices) -> Node | Diagnosis:
@@ -82,13 +82,13 @@ class Search:
 
     def plain_check(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None]:
         """All filters of a node but the devices."""
-        static = self._static.of(pod)
+        alone = self._alone.of(pod, devices.by_claim)
         affinity = Affinity(pod, self._nodes) if pod.affinity or self._nodes.with_required_affinity else None
         nominations = self._nominations
 
         def check(node: Node) -> Refusal | None:
-            others = nominations.ahead_of(pod, node.name) if nominations.by_node else ()
-            found = static(node) or fits(pod, node, others, devices.by_claim)
+            others = nominations.ahead_of(pod, node.name) if node.name in nominations.by_node else ()
+            found = static(pod, node) or fits(pod, node, others, devices.by_claim) if others else alone(node)
             return found if found is not None or affinity is None else affinity.check(node)
 
         return check
@@ -97,6 +97,10 @@ class Search:
         self, pod: Pod, devices: PodDevices, plain: Callable[[Node], Refusal | None], diagnosis: Diagnosis
     ) -> Node | Diagnosis:
         order = self._nodes.order()
+        if devices.hopeless:  # no node serves, so that none has to be scored
+            for node in order:
+                diagnosis.refusals[node.name] = plain(node) or devices.check(node) or NOT_AVAILABLE
+            return diagnosis
         total = len(order)
         wanted = self._enough(total)
         looked = 0

@@ -21,6 +21,7 @@ class Node:
 
     __slots__ = (
         "allocatable",
+        "changes",
         "choice",
         "labels",
         "name",
@@ -49,6 +50,8 @@ class Node:
         self.scored_memory = 0
         self.version = 0
         """Counts changes of the node itself, not of the pods on it."""
+        self.changes = 0
+        """Counts both."""
 
     def take(self, obj: Object) -> None:
         """Another version of the node object."""
@@ -61,6 +64,7 @@ class Node:
         amounts = status.get("allocatable") or status.get("capacity") or {}
         self.allocatable = {name: units(name, text) for name, text in amounts.items()}
         self.version += 1
+        self.changes += 1
 
     def add(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
@@ -72,6 +76,7 @@ class Node:
             self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
+        self.changes += 1
         for name, value in pod.requests.items():
             self.used[name] = self.used.get(name, 0) + sign * value
         self.scored_cpu += sign * pod.scored[0]

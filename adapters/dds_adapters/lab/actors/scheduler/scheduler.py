@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from dds_adapters.lab.actors.scheduler.binding import Assigned, Binding, temporary_uid
 from dds_adapters.lab.actors.scheduler.cluster import Cluster
-from dds_adapters.lab.actors.scheduler.devices import PodDevices, available_on, before_nodes
+from dds_adapters.lab.actors.scheduler.devices import Availability, PodDevices, before_nodes
 from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
 from dds_adapters.lab.actors.scheduler.extended import is_special
 from dds_adapters.lab.actors.scheduler.failure import Refused, make_room
@@ -142,7 +142,7 @@ class Scheduler:
         return PodDevices(
             pod=pod,
             claims=[*found, special] if special is not None else found,
-            available=available_on(binding, self.clock(), profile.binding_timeout),
+            available=Availability(binding, self.clock(), profile.binding_timeout),
             inventory=cluster.inventory,
             extended=cluster.extended,
             by_claim=extended,
