@@ -129,6 +129,10 @@ class Scaler(Written):
     allocation: Duration = Field(
         default=5.0, description="A device is not promised again for so long (DEVICE_NO_ALLOCATION_DURATION)."
     )
+    refresh: bool = Field(
+        default=True,
+        description="Whether it writes the time of last use at every scan, as the reference does; else at its begin and end.",
+    )
     ready: bool = Field(
         default=False, description="Whether it sets FabricDeviceReady, so that pods keep the pool's device."
     )
