@@ -114,5 +114,5 @@ def quality(spec: Object) -> str:
 
 def _counted(container: Object, field: str) -> dict[str, Any]:
     amounts = (container.get("resources") or {}).get(field) or {}
-    exact = {name: quantities.parsed(value) for name, value in amounts.items() if name in COUNTED_FOR_QUALITY}
+    exact = {name: quantities.nanos(value) for name, value in amounts.items() if name in COUNTED_FOR_QUALITY}
     return {name: value for name, value in exact.items() if value}

@@ -1,7 +1,5 @@
 """Capacities of devices and the policies by which shares of them are asked for (KEP-5075)."""
 
-from fractions import Fraction
-
 from dds_adapters.lab.api import quantities
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.rules import causes
@@ -18,7 +16,7 @@ def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
     where = f"{at}.requestPolicy"
     if not shared:
         return [causes.forbidden(where, "allowMultipleAllocations must be true to use requestPolicy")]
-    whole = _amount(capacity.get("value"))
+    whole = quantities.nanos(capacity.get("value"))
     default, values, bounds = policy.get("default"), policy.get("validValues"), policy.get("validRange")
     if values and bounds is not None:
         why = "exactly one policy can be specified, cannot specify `validValues` and `validRange` at the same time"
@@ -32,33 +30,33 @@ def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
         return _values(values, default, whole, where)
     if bounds is not None:
         return _range(bounds, default, whole, where)
-    if _amount(default) > whole:
+    if quantities.nanos(default) > whole:
         return [causes.invalid(f"{where}.default", default, "must not be larger than the capacity value")]
     return []
 
 
-def _values(values: list[str], default: str, whole: Fraction, at: str) -> list[Cause]:
+def _values(values: list[str], default: str, whole: int, at: str) -> list[Cause]:
     spot = f"{at}.validValues"
     found = [causes.too_many(spot, len(values), VALUES)] if len(values) > VALUES else []
     for index, value in enumerate(values):
-        amount = _amount(value)
+        amount = quantities.nanos(value)
         if amount > whole:
             found.append(causes.invalid(f"{spot}[{index}]", value, "must not be larger than the capacity value"))
-        if index and amount == _amount(values[index - 1]):
+        if index and amount == quantities.nanos(values[index - 1]):
             found.append(causes.duplicate(f"{spot}[{index}]", value))
-        elif index and amount < _amount(values[index - 1]):
+        elif index and amount < quantities.nanos(values[index - 1]):
             found.append(causes.invalid(f"{spot}[{index}]", value, "values must be sorted in ascending order"))
-    if all(_amount(value) != _amount(default) for value in values):
+    if all(quantities.nanos(value) != quantities.nanos(default) for value in values):
         found.append(causes.invalid(f"{at}.default", default, "default value must be one of `validValues`"))
     return found
 
 
-def _range(bounds: Object, default: str, whole: Fraction, at: str) -> list[Cause]:
+def _range(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
     spot = f"{at}.validRange"
     if bounds.get("min") is None:
         return [causes.required(f"{spot}.min")]
-    low, start = _amount(bounds["min"]), _amount(default)
-    high = _amount(bounds["max"]) if bounds.get("max") is not None else None
+    low, start = quantities.nanos(bounds["min"]), quantities.nanos(default)
+    high = quantities.nanos(bounds["max"]) if bounds.get("max") is not None else None
     found: list[Cause] = []
     if low > whole:
         found.append(causes.invalid(f"{spot}.min", bounds["min"], "must not be larger than the capacity value"))
@@ -77,8 +75,8 @@ def _range(bounds: Object, default: str, whole: Fraction, at: str) -> list[Cause
     return found
 
 
-def _step(bounds: Object, default: str, whole: Fraction, at: str) -> list[Cause]:
-    step, low = _amount(bounds["step"]), _amount(bounds["min"])
+def _step(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
+    step, low = quantities.nanos(bounds["step"]), quantities.nanos(bounds["min"])
     where = f"{at}.validRange"
     if step <= 0:
         return [causes.invalid(f"{where}.step", bounds["step"], "must be greater than zero")]
@@ -87,12 +85,8 @@ def _step(bounds: Object, default: str, whole: Fraction, at: str) -> list[Cause]
         found.append(
             causes.invalid(f"{where}.step", bounds["step"], "one step from the minimum must fit in the capacity value")
         )
-    if (_amount(default) - low) % step:
+    if (quantities.nanos(default) - low) % step:
         found.append(causes.invalid(f"{at}.default", default, "must be a multiple of the step from the minimum"))
-    if bounds.get("max") is not None and (_amount(bounds["max"]) - low) % step:
+    if bounds.get("max") is not None and (quantities.nanos(bounds["max"]) - low) % step:
         found.append(causes.invalid(f"{where}.max", bounds["max"], "must be a multiple of the step from the minimum"))
     return found
-
-
-def _amount(quantity: str | None) -> Fraction:
-    return quantities.parsed(quantity or "0") or Fraction(0)

@@ -18,10 +18,10 @@ def is_extended(name: str) -> bool:
 def amount(name: str, value: str, at: str) -> list[Cause]:
     """One resource: its name, and an amount that is not negative, and whole where only whole ones are."""
     found = causes.invalids(at, name, names.qualified_name(name))
-    exact = quantities.parsed(value) or 0
+    exact = quantities.nanos(value)
     if exact < 0:
         found.append(causes.invalid(at, value, "must be greater than or equal to 0"))
-    elif (name in WHOLE or is_extended(name)) and exact.denominator != 1:
+    elif (name in WHOLE or is_extended(name)) and exact % quantities.NANO:
         found.append(causes.invalid(at, value, "must be an integer"))
     return found
 
@@ -40,11 +40,11 @@ def of_container(given: Object, claims: frozenset[str], at: str) -> list[Cause]:
     for name, value in requests.items():
         where = f"{at}.requests"
         limit = limits.get(name)
-        if limit is not None and (quantities.parsed(value) or 0) > (quantities.parsed(limit) or 0):
+        if limit is not None and quantities.nanos(value) > quantities.nanos(limit):
             found.append(causes.invalid(where, value, f"must be less than or equal to {name} limit of {limit}"))
         elif is_extended(name) and limit is None:
             found.append(causes.required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
-        elif is_extended(name) and quantities.parsed(value) != quantities.parsed(limit or ""):
+        elif is_extended(name) and quantities.nanos(value) != quantities.nanos(limit):
             found.append(causes.invalid(where, value, f"must be equal to {name} limit of {limit}"))
     return found + _claims(given.get("claims") or [], claims, f"{at}.claims")
 
