@@ -204,4 +204,5 @@ def mix(wanted: work.Mix) -> MixSettings:
         keep=wanted.keep,
         cpu=wanted.cpu or "",
         memory=wanted.memory or "",
+        node_selector=wanted.node_selector,
     )

@@ -42,15 +42,10 @@ def seeded(seed: int, name: str) -> Random:
 
 
 class _Due:
-    __slots__ = ("at", "call", "order")
+    __slots__ = ("call",)
 
-    def __init__(self, at: int, order: int, call: Callable[[], None] | None) -> None:
-        self.at = at
-        self.order = order
+    def __init__(self, call: Callable[[], None] | None) -> None:
         self.call = call
-
-    def __lt__(self, other: "_Due") -> bool:
-        return (self.at, self.order) < (other.at, other.order)
 
     def cancel(self) -> None:
         self.call = None
@@ -62,7 +57,7 @@ class VirtualTime:
     def __init__(self, seed: int, start: int) -> None:
         self._seed = seed
         self._now = start
-        self._due: list[_Due] = []
+        self._due: list[tuple[int, int, _Due]] = []  # instant, order of asking: no two are equal in both
         self._order = 0
 
     def now(self) -> int:
@@ -70,8 +65,8 @@ class VirtualTime:
 
     def after(self, seconds: float, call: Callable[[], None]) -> Timer:
         self._order += 1
-        due = _Due(self._now + max(0, round(seconds * MICROSECONDS)), self._order, call)
-        heapq.heappush(self._due, due)
+        due = _Due(call)
+        heapq.heappush(self._due, (self._now + max(0, round(seconds * MICROSECONDS)), self._order, due))
         return due
 
     def random(self, name: str) -> Random:
@@ -86,18 +81,19 @@ class VirtualTime:
     def step(self) -> bool:
         """Go to the next timer and call it. False when there is none."""
         while self._due:
-            due = heapq.heappop(self._due)
-            if due.call is not None:
-                self._now = max(self._now, due.at)
-                due.call()
+            at, _, due = heapq.heappop(self._due)
+            call = due.call
+            if call is not None:
+                self._now = max(self._now, at)
+                call()
                 return True
         return False
 
     def next_at(self) -> int | None:
         """The instant of the next timer, None when there is none."""
-        while self._due and self._due[0].call is None:
+        while self._due and self._due[0][2].call is None:
             heapq.heappop(self._due)
-        return self._due[0].at if self._due else None
+        return self._due[0][0] if self._due else None
 
 
 class RealTime:

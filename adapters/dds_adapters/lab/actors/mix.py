@@ -1,6 +1,7 @@
 """A random mix of pods with claims: when they come, what they ask for, how long they run. All of it from one seed."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
@@ -41,6 +42,7 @@ class MixSettings:
     keep: int = 0
     cpu: str = ""
     memory: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
 
 
 class Mix:
@@ -98,6 +100,7 @@ class Mix:
                 template=random.random() < settings.templates,
                 cpu=settings.cpu,
                 memory=settings.memory,
+                node_selector=settings.node_selector,
             )
         )
         if random.random() < settings.withdrawn:

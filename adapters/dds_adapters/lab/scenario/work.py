@@ -235,5 +235,6 @@ class Mix(Written):
     )
     cpu: Amount | None = Field(default=None, description="CPUs that each pod asks for.")
     memory: Amount | None = Field(default=None, description="Memory that each pod asks for.")
+    node_selector: Labels = Field(default={}, description="Labels that their nodes must have.")
     linger: Duration = Field(default=10.0, description="With `finished`: it is deleted so long after its end.")
     keep: Number = Field(default=0, description="With `finished`: so many of the last ones stay.")

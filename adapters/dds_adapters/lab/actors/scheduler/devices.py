@@ -86,6 +86,11 @@ class PodDevices:
         return not all(self.available.anywhere(claim) for claim in self.claims)
 
     @property
+    def alike(self) -> bool:
+        """Whether a hopeless pod hears the same of every node: it has but one claim."""
+        return len(self.claims) == 1 and not self.by_claim
+
+    @property
     def ranked(self) -> bool:
         """Whether nodes can differ by which alternatives they offer."""
         return any(

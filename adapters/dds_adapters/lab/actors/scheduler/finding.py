@@ -98,8 +98,14 @@ class Search:
     ) -> Node | Diagnosis:
         order = self._nodes.order()
         if devices.hopeless:  # no node serves, so that none has to be scored
+            said: Refusal | None = None
             for node in order:
-                diagnosis.refusals[node.name] = plain(node) or devices.check(node) or NOT_AVAILABLE
+                against = plain(node)
+                if against is None:
+                    if said is None or not devices.alike:
+                        said = devices.check(node) or NOT_AVAILABLE
+                    against = said
+                diagnosis.refusals[node.name] = against
             return diagnosis
         total = len(order)
         wanted = self._enough(total)
