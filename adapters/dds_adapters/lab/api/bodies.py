@@ -1,8 +1,10 @@
 """Bodies of requests as values: JSON and YAML in, whatever nonsense a client sends.
 
-YAML is read as the JSON that it stands for: no dates, no aliases, no tags. Nothing here knows an object.
+YAML is read as the JSON that it stands for, with the words for true and false that a real server knows: no dates, no
+aliases. Nothing here knows an object.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -28,9 +30,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     """The safe loader with the scalars of JSON only."""
 
 
+_TRUE, _FALSE = ("y", "yes", "on", "true"), ("n", "no", "off", "false")
 _PLAIN = {
     "tag:yaml.org,2002:null": (re.compile(r"~|null|Null|NULL|"), "~nN\0"),
-    "tag:yaml.org,2002:bool": (re.compile(r"true|True|TRUE|false|False|FALSE"), "tTfF"),
+    "tag:yaml.org,2002:bool": (
+        re.compile("|".join(f"{word}|{word.title()}|{word.upper()}" for word in (*_TRUE, *_FALSE))),
+        "yYnNtTfFoO",
+    ),
     "tag:yaml.org,2002:int": (re.compile(r"[-+]?(?:0|[1-9][0-9]*)"), "-+0123456789"),
     "tag:yaml.org,2002:float": (
         re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][-+]?[0-9]+)?"),
@@ -41,6 +47,16 @@ _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _PLAIN.items():
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern.pattern})$"), list(_first))
 _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^$"), [""])
+
+
+def _bool(loader: Any, node: Any) -> bool:
+    word = loader.construct_scalar(node).lower()
+    if word not in (*_TRUE, *_FALSE):
+        raise ValueError(f"cannot decode !!str `{word}` as a !!bool")
+    return word in _TRUE
+
+
+_Loader.add_constructor("tag:yaml.org,2002:bool", _bool)
 
 
 def media_type(headers: Mapping[str, str]) -> str:
@@ -64,7 +80,7 @@ def _json(body: bytes, kind: str) -> Any:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError, msgspec.MsgspecError) as problem:
         raise _unreadable(body, kind, f"json parse error: {problem}") from None
-    if body.count(b"{") + body.count(b"[") > DEEPEST and _too_deep(value):
+    if body.count(b"{") + body.count(b"[") > DEEPEST and too_deep(value):
         raise _unreadable(body, kind, "json parse error: exceeded max depth")
     return value
 
@@ -99,11 +115,14 @@ def _yaml(body: bytes, kind: str) -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """With text for keys, as a conversion to JSON gives them; what JSON has no word for becomes text."""
+    """With text for keys, as a conversion to JSON gives them; what JSON has no word for becomes text. ValueError for numbers
+    that JSON does not have."""
     if isinstance(value, dict):
         return {_key(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_as_json(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"json: unsupported value: {value}")
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
@@ -113,8 +132,8 @@ def _key(key: Any) -> str:
     return "null" if key is None else str(key)
 
 
-def _too_deep(value: Any) -> bool:
-    """Whether something is nested deeper than anything sensible, found without recursion."""
+def too_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than DEEPEST, found without recursion."""
     level = [value]
     for _ in range(DEEPEST):
         level = [

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from dds_adapters.lab.api.bodies import too_deep
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.status import ApiError, bad_request, rejected_patch
 from dds_adapters.lab.api.strategic import strategic_patch
@@ -53,10 +54,19 @@ def json_patch(obj: Object, operations: Any) -> Object:
     """The object after all operations in order (RFC 6902), or none of them.
 
     ApiError 400 for what is no list of operations, 413 for too many, 422 when one cannot be carried out (a test that fails,
-    a path that is not there, an unknown operation): a real server does not say which.
+    a path that is not there, an unknown operation) or the outcome is nested too deeply: a real server does not say which.
     """
     _check_operations(operations)
-    document: Any = obj
+    try:
+        document = _patched(obj, operations)
+    except RecursionError:
+        raise rejected_patch() from None
+    if not isinstance(document, dict) or too_deep(document):
+        raise rejected_patch()
+    return document
+
+
+def _patched(document: Any, operations: list[dict[str, Any]]) -> Any:
     copied = 0
     for operation in operations:
         kind, path = operation.get("op"), _tokens(operation.get("path"))
@@ -82,8 +92,6 @@ def json_patch(obj: Object, operations: Any) -> Object:
             document = _remove(document, path)
         else:
             raise rejected_patch()
-    if not isinstance(document, dict):
-        raise rejected_patch()
     return document
 
 

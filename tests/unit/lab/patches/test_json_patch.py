@@ -128,6 +128,21 @@ def test_copies_cannot_blow_up() -> None:
     assert refused.value.code == 422
 
 
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [op("add", "/a" * depth, {}) for depth in range(1, 300)],
+        [each for _ in range(1_000) for each in (op("move", "/b/c", **{"from": "/a"}), op("move", "/a", **{"from": "/b"}),
+                                                 op("add", "/b", {}))],
+        [op("add", "/a", {}), *(op("add", "/a" * depth, {}) for depth in range(2, 1_100))],
+    ],
+)  # fmt: skip
+def test_nothing_gets_deeper_than_what_can_be_walked(operations: Json) -> None:
+    with pytest.raises(ApiError) as refused:
+        json_patch({"a": {}, "b": {}}, operations)
+    assert refused.value.code == 422
+
+
 def test_untouched_parts_are_shared() -> None:
     document = {"spec": {"large": [1]}, "status": {}}
     outcome = json_patch(document, [op("add", "/status/x", 1)])

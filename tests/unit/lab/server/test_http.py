@@ -41,7 +41,7 @@ def test_routes(room: Room, method: str, path: str, code: int) -> None:
 
 
 def test_a_body_may_be_yaml_and_must_be_something_known(room: Room) -> None:
-    body = yaml.safe_dump(claim("y")).encode()
+    body = yaml.safe_dump(claim("new")).encode()
     assert room.http("POST", CLAIMS, body, type="application/yaml")[0] == 201
     for type in ("text/plain", "application/cbor", "multipart/form-data"):
         code, status = room.http("POST", CLAIMS, claim("z"), type=type)
@@ -51,6 +51,22 @@ def test_a_body_may_be_yaml_and_must_be_something_known(room: Room) -> None:
     assert isinstance(answer, Response)
     assert answer.code == 201
     assert room.http("POST", CLAIMS, claim("c"), type="application/json; charset=utf-8")[0] == 201
+
+
+@pytest.mark.parametrize("value", ["!!bool x", "!!float nan", "!!float inf", "1e999", "!!int x", "*y", "{[a]: b}"])
+def test_yaml_that_stands_for_no_json(room: Room, value: str) -> None:
+    body = yaml.safe_dump(claim("new")) + f"more: {value}\n"
+    code, status = room.http("POST", CLAIMS, body.encode(), type="application/yaml")
+    assert (code, status["reason"]) == (400, "BadRequest")
+
+
+def test_yaml_has_many_words_for_true_and_false(room: Room) -> None:
+    for word in ("yes", "y", "Off", "TRUE"):
+        body = yaml.safe_dump(claim("new", labels={"app": "@"})).replace("'@'", word)
+        code, status = room.http("POST", CLAIMS, body.encode(), type="application/yaml")
+        assert (code, "cannot unmarshal bool" in status["message"]) == (400, True)
+    quoted = yaml.safe_dump(claim("new", labels={"app": "yes"}))
+    assert room.http("POST", CLAIMS, quoted.encode(), type="application/yaml")[0] == 201
 
 
 def test_custom_kinds_know_no_strategic_patch(room: Room) -> None:

@@ -204,9 +204,9 @@ def test_an_apply_creates_what_is_not_there(room: Room) -> None:
     assert (code, made["metadata"]["managedFields"][0]["operation"]) == (201, "Apply")
     code, _ = room.http("PATCH", f"{CLAIMS}/new", claim("new"), type=APPLY, params={"fieldManager": "me"})
     assert code == 200
-    yaml = b"apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata:\n  name: new\n  labels: {on: 'true'}\n"
+    yaml = b"apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata:\n  name: new\n  labels: {app: 'true'}\n"
     code, made = room.http("PATCH", f"{CLAIMS}/new", yaml, type=APPLY, params={"fieldManager": "you"})
-    assert (code, made["metadata"]["labels"]) == (200, {"on": "true"})
+    assert (code, made["metadata"]["labels"]) == (200, {"app": "true"})
 
 
 @pytest.mark.parametrize(
