@@ -16,7 +16,8 @@ from dds_adapters.kubernetes.recording import RecordedEvent
 
 @dataclass
 class Story:
-    """`steps`: such as `pool 1`, `pool 1 elsewhere`, `node 2 same`, `cleared`, `given up`, `signal FabricDeviceReady`, `in use`, `gone`."""
+    """`steps`: such as `pool 1`, `pool 1 elsewhere`, `node 2 same`, `cleared`, `given up`, `signal FabricDeviceReady`,
+    `in use`, `gone`."""
 
     steps: list[str] = field(default_factory=list)
     node: str = ""
@@ -47,7 +48,7 @@ def stories(events: Iterable[RecordedEvent]) -> dict[str, list[str]]:
 
 def _name(claim: dict[str, Any]) -> str:
     owners = claim["metadata"].get("ownerReferences") or ()
-    return next((owner["name"] for owner in owners if owner["kind"] == "Pod"), claim["metadata"]["name"])
+    return str(next((owner["name"] for owner in owners if owner["kind"] == "Pod"), claim["metadata"]["name"]))
 
 
 def _claim(story: Story, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:

@@ -1,0 +1,64 @@
+"""A simulated day of a thousand nodes and ten thousand claims, in a process of its own: how long it takes, how much memory.
+
+`python -m benchmarks.lab_day` runs it in this process and prints what came of it as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from benchmarks.measure import Row, short
+from dds_adapters.lab import library
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.tally import Tally, moves
+
+MOST_SECONDS, MOST_MIB = 120, 1024
+
+
+def measure(rounds: int) -> list[Row]:
+    """Once, however many rounds: it takes a minute."""
+    done = subprocess.run([sys.executable, "-m", "benchmarks.lab_day"], capture_output=True, text=True, check=True)
+    found: Mapping[str, float] = json.loads(done.stdout)
+    seconds, memory = found["seconds"], found["mib"]
+    what = f"a day of {found['nodes']:.0f} nodes and {found['claims']:.0f} claims"
+    story = (
+        f"{found['writes']:.0f} writes, {found['attached']:.0f} attaches, {found['hand_overs']:.0f} hand-overs, "
+        f"{found['stayed']:.0f} of them on the node that was made ready"
+    )
+    return [
+        Row(what, f"{seconds:.0f} s", story, None, f"≤ {MOST_SECONDS} s", seconds <= MOST_SECONDS),
+        Row("its writes", f"{short(found['writes'] / seconds)} writes/s", "each seen by every actor that watches"),
+        Row("its memory", f"{memory:.0f} MiB", "peak of the process", None, f"≤ {MOST_MIB} MiB", memory <= MOST_MIB),
+    ]
+
+
+def day() -> dict[str, float]:
+    """Run the scenario `day` to its end."""
+    scenario, tally = library.find("day"), Tally()
+    begun = time.perf_counter()
+    with Lab.virtual(scenario) as lab:
+        tally.follow(lab.client("tally"))
+        lab.run()
+        seconds = time.perf_counter() - begun
+        moved = moves(lab.ledger)
+        return {
+            "seconds": seconds,
+            "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "nodes": len(scenario.cluster.node_names()),
+            "claims": tally.claims,
+            "bound": tally.bound,
+            "writes": lab.server.store.revision,
+            "attached": moved["attached"],
+            "detached": moved["detached"],
+            "hand_overs": tally.hand_overs,
+            "stayed": tally.stayed,
+        }
+
+
+if __name__ == "__main__":
+    print(json.dumps(day()))
