@@ -5,6 +5,7 @@ Compiled rules are kept until a role or a binding changes. This module must neve
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -12,11 +13,15 @@ from dds_adapters.lab.api import status
 from dds_adapters.lab.api.kinds import RBAC, Object
 from dds_adapters.lab.api.registry import GranularCheck
 from dds_adapters.lab.api.requests import AUTHENTICATED, NOBODY, Call, User
+from dds_adapters.lab.api.selectors import exact_name
 from dds_adapters.lab.api.status import ApiError, Cause
 from dds_adapters.lab.api.store import Change, Store
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 """Key of a user's `extra` that names the node of a service account's token."""
+
+REMEMBERED_USERS = 1_000
+"""Users (whoever may impersonate can be any number of them) whose grants are kept at hand."""
 
 ROLE_TABLES = tuple(f"{plural}.{RBAC}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"))
 
@@ -129,10 +134,10 @@ class Access:
 
     def _impersonated(self, user: User, headers: Mapping[str, str]) -> User:
         name = headers.get("impersonate-user", "")
-        groups = tuple(filter(None, (each.strip() for each in headers.get("impersonate-group", "").split(","))))
+        groups = _several(headers.get("impersonate-group", ""))
         uid = headers.get("impersonate-uid", "")
         extra = {
-            key.removeprefix("impersonate-extra-"): (value,)
+            unquote(key.removeprefix("impersonate-extra-")): _several(value)
             for key, value in headers.items()
             if key.startswith("impersonate-extra-")
         }
@@ -159,7 +164,10 @@ class Access:
         else:
             wanted.append(Attributes(verb="impersonate", resource="users", name=name))
         wanted += [Attributes(verb="impersonate", resource="groups", name=group) for group in groups]
-        more = {"uids": (("", uid),) if uid else (), "userextras": tuple((key, each[0]) for key, each in extra.items())}
+        more = {
+            "uids": (("", uid),) if uid else (),
+            "userextras": tuple((key, each) for key in extra for each in extra[key]),
+        }
         for resource, values in more.items():
             for subresource, value in values:
                 wanted.append(
@@ -235,6 +243,8 @@ class Access:
             found = list(self._grants.get(("User", user.name), ()))
             for group in user.groups:
                 found += self._grants.get(("Group", group), ())
+            if len(self._of_user) >= REMEMBERED_USERS:
+                self._of_user.clear()
             self._of_user[key] = found
         return found
 
@@ -259,6 +269,11 @@ class Access:
         return tuple(rule(each) for each in found.object.get("rules") or ()) if found is not None else ()
 
 
+def _several(value: str) -> tuple[str, ...]:
+    """The values of a header that was sent once or several times."""
+    return tuple(filter(None, (each.strip() for each in value.split(","))))
+
+
 def _subject(subject: Object, namespace: str) -> tuple[str, str]:
     kind, name = subject.get("kind", ""), subject.get("name", "")
     if kind == "ServiceAccount":
@@ -281,10 +296,11 @@ def refusal(user: User, asked: Attributes) -> ApiError:
     return status.forbidden(message, {key: value for key, value in details.items() if value})
 
 
-def attributes_of(call: Call) -> Attributes:
-    """The permission that a call needs."""
+def attributes_of(call: Call, verb: str = "") -> Attributes:
+    """The permission that a call needs, for its own verb or for another one that it comes to."""
     resource = call.resource
+    selected = exact_name(call.reading.fields) if call.verb in ("list", "watch") else ""
     return Attributes(
-        verb=call.verb, group=resource.group, resource=resource.plural, subresource=call.subresource,
-        name=call.name, namespace=call.namespace,
+        verb=verb or call.verb, group=resource.group, resource=resource.plural, subresource=call.subresource,
+        name=call.name or selected, namespace=call.namespace,
     )  # fmt: skip

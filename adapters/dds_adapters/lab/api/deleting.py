@@ -13,7 +13,7 @@ from dds_adapters.lab.api.reading import Reader
 from dds_adapters.lab.api.registry import Registry
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.store import Record, Store
-from dds_adapters.lab.api.writing import TERMINATING, Admission
+from dds_adapters.lab.api.writing import TERMINATING, Admission, admit
 
 POD_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"
@@ -46,8 +46,7 @@ class Deleter:
         if record is None:
             raise status.not_found(call.resource, call.name)
         _check_preconditions(call, record.object["metadata"])
-        for hook in self._admission:
-            hook(call, record.object, None)
+        admit(self._admission, call, record.object, None)
         return self._removed(call, record)
 
     def collection(self, call: Call) -> Outcome:
@@ -59,6 +58,7 @@ class Deleter:
                 meta = record.object["metadata"]
                 each = _for_one(call, meta, call.resource)
                 if self._store.get(call.resource.key, each.path) is not None:
+                    admit(self._admission, each, record.object, None)
                     self._removed(each, record)
         return found
 

@@ -1,7 +1,6 @@
 """Nobody may grant what they do not hold: the rules of a role, or of the role that a binding refers to, must be covered by
-the writer's own, unless the writer may `escalate` (roles) or `bind` (bindings).
-
-Rules that were there before a write need no cover.
+the writer's own, unless the writer may `escalate` (roles) or `bind` (bindings). As on a real server that goes for every
+rule at every write, also of what was granted before.
 """
 
 from collections.abc import Iterator
@@ -11,16 +10,19 @@ from dds_adapters.lab.api.access import Access, Attributes, Rule, rule
 from dds_adapters.lab.api.kinds import RBAC, Object
 from dds_adapters.lab.api.requests import Call
 
+EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
+"""What a role that gathers the rules of others may come to grant."""
 BINDINGS = ("clusterrolebindings", "rolebindings")
 
 
-def check(access: Access, call: Call, new: Object, old: Object | None) -> None:
+def check(access: Access, call: Call, new: Object) -> None:
     """ApiError 403 where the write would grant more than its writer has."""
     if call.resource.plural in BINDINGS:
         granted = _bound(access, call, new)
     else:
-        had = (old or {}).get("rules") or []
-        granted = [rule(each) for each in new.get("rules") or () if each not in had]
+        granted = [rule(each) for each in new.get("rules") or ()]
+        if new.get("aggregationRule"):
+            granted += EVERYTHING
     if not granted or _excused(access, call, new):
         return
     own = access.rules_in(call.user, call.namespace)

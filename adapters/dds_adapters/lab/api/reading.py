@@ -172,7 +172,7 @@ def _decode_token(text: str) -> Token:
         token = msgspec.json.decode(packed, type=Token)
     except (ValueError, binascii.Error, msgspec.DecodeError) as wrong:
         raise status.bad_request(f"invalid continue token: continue key is not valid: {wrong}") from None
-    if token.v != _TOKEN_VERSION or not token.start.startswith("/") or ".." in token.start.split("/"):
+    if token.v != _TOKEN_VERSION or not token.rv or not token.start.startswith("/") or ".." in token.start.split("/"):
         raise status.bad_request("invalid continue token: continue key is not valid: unrecognized encoded value")
     return token
 

@@ -15,6 +15,7 @@ from dds_adapters.lab.api.paths import PATCH_TYPES, Place, Query
 from dds_adapters.lab.api.pods import POSTED
 from dds_adapters.lab.api.registry import Strategy
 from dds_adapters.lab.api.requests import Call, Outcome, Reading, Request, Response, User
+from dds_adapters.lab.api.selectors import exact_name
 from dds_adapters.lab.api.status import ApiError, NotAPage
 from dds_adapters.lab.api.tables import Columns
 from dds_adapters.lab.api.watches import Stream
@@ -59,7 +60,8 @@ class Responder:
         verb = _verb(request.method, place, query)
         asked = Attributes(
             verb=verb or request.method.lower(), group=place.group, resource=place.plural, subresource=place.subresource,
-            name=place.name, namespace=place.name if place.plural == "namespaces" else place.namespace,
+            name=place.name or (exact_name(query.text("fieldSelector")) if verb in ("list", "watch") else ""),
+            namespace=place.name if place.plural == "namespaces" else place.namespace,
         )  # fmt: skip
         self._server.access.check(user, asked)
         resource = self._found(place)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dds_adapters.lab.api.status import bad_request
+from dds_adapters.lab.api.status import ApiError, bad_request
 
 _TOKEN = re.compile(r"\s*(?:(==|!=|[=!(),<>])|([^\s=!(),<>]+))")
 _KEY = re.compile(
@@ -67,6 +67,15 @@ def fields(text: str, known: tuple[str, ...], custom: bool = False) -> Selector:
             raise bad_request(_unknown_field(key, known, custom))
         found.append(Requirement(key, operator, (value,)))
     return tuple(found)
+
+
+def exact_name(text: str) -> str:
+    """The one name that a field selector asks for, as permissions see it; "" where it asks for none, or is no selector."""
+    try:
+        terms = [_field_term(term, text) for term in _split(text) if term]
+    except ApiError:
+        return ""
+    return next((value for key, operator, value in terms if (key, operator) == ("metadata.name", "in")), "")
 
 
 def _unknown_field(key: str, known: tuple[str, ...], custom: bool) -> str:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from dds_adapters.lab.api import escalation, ownership, patches, status
-from dds_adapters.lab.api.access import Access
+from dds_adapters.lab.api.access import Access, attributes_of
 from dds_adapters.lab.api.checking import (
     check_applied,
     check_identity,
@@ -36,6 +36,11 @@ SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 LONGEST_PREFIX = 58
 NAME_ATTEMPTS = 8
 TERMINATING = "Terminating"
+MADE_BY_UPDATE = frozenset(
+    {"events", "leases.coordination.k8s.io"}
+    | {f"{plural}.{RBAC}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")}
+)
+"""Kinds of which an update makes what is not there."""
 
 
 class Writer:
@@ -67,7 +72,7 @@ class Writer:
     def _create(self, call: Call, strategy: Strategy, obj: Object, warnings: tuple[str, ...]) -> Outcome:
         """`obj` has managedFields already when it was applied."""
         resource, meta = call.resource, obj.get("metadata") or {}
-        if meta.get("resourceVersion") not in (None, "", "0"):
+        if call.verb != "update" and meta.get("resourceVersion") not in (None, "", "0"):
             raise status.internal("resourceVersion should not be set on objects to be created")
         self._check_namespace(call)
         applied = call.verb == "patch"
@@ -86,7 +91,7 @@ class Writer:
         if causes:
             raise status.invalid_object(resource, name, causes)
         self._check_rights(call, strategy, new, None)
-        self._admit(call, None, new)
+        admit(self.admission, call, None, new)
         path = f"{call.namespace}/{name}" if resource.namespaced else name
         if self._store.get(resource.key, path) is not None:
             raise status.already_exists(resource, name)
@@ -137,9 +142,13 @@ class Writer:
     # -- update and patch ----------------------------------------------------------------------------------------
 
     def update(self, call: Call) -> Outcome:
-        """The whole object replaced."""
+        """The whole object replaced; of some kinds a new one where there is none yet."""
         check_identity(call, call.body)
         strategy = self._registry.strategy(call.resource)
+        old = self._store.get(call.resource.key, call.path)
+        if old is None and call.resource.key in MADE_BY_UPDATE and not call.subresource:
+            self._access.check(call.user, attributes_of(call, "create"))
+            return self.create(call)
         old = self._existing(call)
         decoded, unknown = strategy.decode(call.body, strategy.from_storage(old.object))
         warnings = unknown_fields(call, unknown)
@@ -176,6 +185,7 @@ class Writer:
         merged, _ = strategy.decode(applied, live)
         new = strategy.to_storage(merged)
         if old is None:
+            self._access.check(call.user, attributes_of(call, "create"))
             return self._create(call, strategy, new, ())
         return self._update(call, strategy, old, new, (), applied=True)
 
@@ -200,7 +210,7 @@ class Writer:
         if causes:
             raise status.invalid_object(resource, call.name, causes)
         self._check_rights(call, strategy, new, old)
-        self._admit(call, old, new)
+        admit(self.admission, call, old, new)
         if same(new, old):
             return Outcome(object=strategy.from_storage(old), record=record, warnings=warnings)
         if call.writing.dry_run:
@@ -241,19 +251,21 @@ class Writer:
         if call.user.master:
             return
         if call.resource.group == RBAC:
-            escalation.check(self._access, call, new, old)
+            escalation.check(self._access, call, new)
         elif old is not None:
             self._access.check_granular(call, strategy.granular(new, old, call.subresource, call.verb))
 
-    def _admit(self, call: Call, old: Object | None, new: Object) -> None:
-        for hook in self.admission:
-            causes = hook(call, old, new)
-            if causes:
-                words = ", ".join(cause.message for cause in causes)
-                raise status.forbidden(
-                    f"admission webhook denied the request: {words}",
-                    status.details_of(call.resource, call.name, causes=[vars(cause) for cause in causes]),
-                )
+
+def admit(admission: list[Admission], call: Call, old: Object | None, new: Object | None) -> None:
+    """Ask every hook; ApiError 403 where one objects."""
+    for hook in admission:
+        causes = hook(call, old, new)
+        if causes:
+            words = ", ".join(cause.message for cause in causes)
+            raise status.forbidden(
+                f"admission webhook denied the request: {words}",
+                status.details_of(call.resource, call.name, causes=[vars(cause) for cause in causes]),
+            )
 
 
 def _patched(call: Call, strategy: Strategy, live: Object) -> Object:

@@ -6,7 +6,7 @@ import pytest
 
 from dds_adapters.lab.api.access import NODE_NAME
 from dds_adapters.lab.api.kinds import RBAC, Object
-from dds_adapters.lab.api.requests import Call, User
+from dds_adapters.lab.api.requests import Call, Reading, User
 from dds_adapters.lab.api.status import ApiError
 from tests.unit.lab.server.rooms import ALL_CLAIMS, CLAIMS, Room, claim
 
@@ -107,6 +107,44 @@ def test_groups_and_service_accounts_are_subjects(room: Room) -> None:
     assert room.http("GET", CLAIMS, who="sa")[0] == 200
 
 
+def test_a_name_in_a_field_selector_is_a_name(room: Room) -> None:
+    grant(room, rule(["list", "watch"], ["resourceclaims"], resourceNames=["mine"]))
+    for params in ({}, {"watch": "1"}):
+        for selector, code in (("metadata.name=mine", 200), ("metadata.name=other", 403), ("metadata.name!=mine", 403),
+                               ("metadata.namespace=default,metadata.name==mine", 200), ("", 403), ("=,", 403)):  # fmt: skip
+            answer = room.ask("GET", CLAIMS, params={**params, "fieldSelector": selector}, who="dds")
+            assert answer.code == code, (params, selector)
+    user = room.server.access.user_of("dds")
+    assert user is not None
+    claims = room.admin.resource("resourceclaims")
+    reading = Reading(fields="metadata.name=mine")
+    room.server.perform(Call(verb="list", resource=claims, user=user, namespace="default", reading=reading))
+
+
+def test_who_makes_something_by_another_verb_must_be_allowed_to_create(room: Room) -> None:
+    leases, lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases", {"metadata": {"name": "l"}}
+    apply: Any = {"type": "application/apply-patch+yaml", "params": {"fieldManager": "m"}, "who": "dds"}
+    grant(room, rule(["patch"], ["resourceclaims"]), rule(["update"], ["leases"], "coordination.k8s.io"))
+    code, status = room.http("PATCH", f"{CLAIMS}/new", claim("new"), **apply)
+    assert (code, "cannot create" in status["message"]) == (403, True)
+    assert room.http("PUT", f"{leases}/l", lease, who="dds")[0] == 403
+    grant(
+        room, rule(["create"], ["resourceclaims"]), rule(["create"], ["leases"], "coordination.k8s.io"), name="creator"
+    )
+    assert room.http("PATCH", f"{CLAIMS}/new", claim("new"), **apply)[0] == 201
+    assert room.http("PUT", f"{leases}/l", lease, who="dds")[0] == 201
+
+
+def test_what_a_role_granted_before_counts_when_it_is_written_again(room: Room) -> None:
+    grant(room, rule(["get"], ["resourceclaims"]), rule(["patch"], ["clusterroles"], RBAC))
+    room.admin.create("clusterroles", {"metadata": {"name": "strong"}, "rules": [rule(["delete"], ["resourceclaims"])]})
+    room.admin.create("clusterroles", {"metadata": {"name": "weak"}, "rules": [rule(["get"], ["resourceclaims"])]})
+    label: Object = {"metadata": {"labels": {"a": "b"}}}
+    gathers: Object = {"aggregationRule": {"clusterRoleSelectors": [{}]}}
+    for name, patch, code in (("weak", label, 200), ("strong", label, 403), ("weak", gathers, 403)):
+        assert room.http("PATCH", f"{ROLES}/{name}", patch, who="dds")[0] == code, (name, patch)
+
+
 def test_a_binding_to_a_role_that_is_not_there_gives_nothing_until_it_is(room: Room) -> None:
     reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "later"}
     subject = {"kind": "User", "name": "ddsuser", "apiGroup": RBAC}
@@ -135,6 +173,15 @@ def test_impersonation_is_a_permission(room: Room) -> None:
     )
     assert shown["status"]["userInfo"]["username"] == account
     assert "system:serviceaccounts:default" in shown["status"]["userInfo"]["groups"]
+    extra = {"impersonate-user": account, "impersonate-extra-authentication.kubernetes.io%2fnode-name": "n1,n2"}
+    review: Any = ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+    _, shown = room.http(*review, headers=extra)
+    assert shown["status"]["userInfo"]["extra"] == {NODE_NAME: ["n1", "n2"]}
+    userextra = rule(["impersonate"], [f"userextras/{NODE_NAME}"], "authentication.k8s.io", resourceNames=["n1"])
+    grant(room, userextra, name="extras")
+    assert room.http(*review, who="dds", headers=extra)[0] == 403
+    one = {"impersonate-extra-authentication.kubernetes.io%2fnode-name": "n1"}
+    assert room.http(*review, who="dds", headers={**extra, **one})[0] == 201
     for header in ("impersonate-group", "impersonate-uid", "impersonate-extra-x"):
         assert room.http("GET", CLAIMS, who="dds", headers={"impersonate-user": account, header: "x"})[0] == 403
 

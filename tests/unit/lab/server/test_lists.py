@@ -80,6 +80,7 @@ def token(**parts: object) -> str:
 @pytest.mark.parametrize(
     "text",
     ["rubbish", "é", token(v="meta.k8s.io/v2", rv=1, start="/a"), token(v="meta.k8s.io/v1", rv="x", start="/a"),
+     token(v="meta.k8s.io/v1", rv=0, start="/a"),
      token(v="meta.k8s.io/v1", rv=3, start="a"), token(v="meta.k8s.io/v1", rv=3, start="/../x")],
 )  # fmt: skip
 def test_what_is_no_token_is_refused(room: Room, text: str) -> None:

@@ -262,6 +262,27 @@ def test_hooks_are_asked_before_anything_is_stored(room: Room) -> None:
     assert room.server.store.revision == before
 
 
+def test_hooks_may_object_to_a_deletion(room: Room) -> None:
+    def hook(call: Call, old: Any, new: Any) -> list[Cause] | None:
+        return [Cause("FieldValueForbidden", "it stays", "")] if call.verb == "delete" else None
+
+    room.claim("stays")
+    room.server.admission.append(hook)
+    for path in (f"{CLAIMS}/stays", CLAIMS):
+        code, status = room.http("DELETE", path)
+        assert (code, "it stays" in status["message"]) == (403, True)
+    assert room.http("GET", f"{CLAIMS}/stays")[0] == 200
+
+
+def test_an_update_makes_what_is_not_there_of_some_kinds(room: Room) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    lease = {"metadata": {"name": "l", "resourceVersion": "3"}, "spec": {"holderIdentity": "me"}}
+    assert room.http("PUT", f"{leases}/l", lease)[0] == 201
+    assert room.http("GET", f"{leases}/l")[1]["spec"] == {"holderIdentity": "me"}
+    assert room.http("PUT", "/apis/rbac.authorization.k8s.io/v1/clusterroles/r", {"metadata": {"name": "r"}})[0] == 201
+    assert room.http("PUT", "/api/v1/namespaces/default/configmaps/c", {"metadata": {"name": "c"}})[0] == 404
+
+
 def test_without_tracking_an_update_leaves_managers_alone() -> None:
     room = Room()
     server = ApiServer(gates=Gates.for_version("1.36"), now=room.time.now, random=Random(1), track_updates=False)
