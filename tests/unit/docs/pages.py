@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.unit.docs import events, lifecycle, policy
+from tests.unit.docs import events, lifecycle, policy, scenario
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,6 +26,17 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "schedulers": policy.scheduler_table,
         "limits": policy.limit_table,
         "drivers": policy.driver_table,
+    },
+    "docs/lab.md": {
+        "scenarios": scenario.scenarios,
+        "scenario": scenario.scenario_fields,
+        "cluster": scenario.cluster_fields,
+        "parts": scenario.part_fields,
+        "steps": scenario.step_fields,
+        "mix": scenario.mix_fields,
+        "faults": scenario.fault_fields,
+        "differences": scenario.known_differences,
+        "recorded metadata": scenario.recorded_metadata,
     },
     "docs/events.md": {
         "facts about objects": events.object_facts,
