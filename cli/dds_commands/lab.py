@@ -10,6 +10,8 @@ from collections.abc import Iterator, MutableMapping
 
 import click
 
+from dds_core.errors import InputError
+
 _NAMES = ("conform", "record", "run", "scenarios", "up")
 
 
@@ -19,7 +21,11 @@ class _OnDemand(MutableMapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in _NAMES:
             raise KeyError(name)
-        command = getattr(importlib.import_module(f"dds_commands.lab_{name}"), name)
+        try:
+            command = getattr(importlib.import_module(f"dds_commands.lab_{name}"), name)
+        except ModuleNotFoundError as error:
+            what = f"the package {error.name} is not installed"
+            raise InputError(what, where=f"dds lab {name}", fix="pip install 'dds-core[lab]'") from None
         assert isinstance(command, click.Command)
         return command
 
