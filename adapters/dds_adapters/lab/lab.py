@@ -38,6 +38,7 @@ from dds_adapters.lab.steps import Steps
 from dds_adapters.lab.time import MICROSECONDS, Time, VirtualTime
 
 HISTORY = 20_000
+_STORY = "story"
 
 
 class Actor(Protocol):
@@ -119,13 +120,11 @@ class Lab:
             if getattr(self.scenario.parts, part) is not None:
                 self._start_part(part)
         for other in self._others:
-            other.start()
+            self._begin(_STORY, other)
 
     def stop(self) -> None:
         """Stop everything; the server and what it holds stay as they are."""
-        for other in reversed(self._others):
-            other.stop()
-        for part in list(self._running):
+        for part in reversed(list(self._running)):
             self._stop_part(part)
         for recorder in self._recorders:
             recorder.stop()
