@@ -3,8 +3,8 @@
 Nothing here changes anything in a cluster or ever asks for a Secret.
 """
 
+from dds_adapters.kubernetes.cluster import Cluster, Refused, Unreachable
 from dds_adapters.lab.record.allowed import Allowed
-from dds_adapters.lab.record.asking import Cluster, Refused, Unreachable
 from dds_adapters.lab.record.cluster import RESOURCES, Recorded, record
 
 __all__ = ["RESOURCES", "Allowed", "Cluster", "Recorded", "Refused", "Unreachable", "record"]

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from dds_adapters.kubernetes.cluster import Cluster, Refused
+from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.lab.record.allowed import Allowed
-from dds_adapters.lab.record.asking import VERSIONS, Cluster, Refused
 from dds_adapters.lab.record.watching import Followed
 from dds_adapters.lab.recorded import RecordingFile
 from dds_core.errors import InputError

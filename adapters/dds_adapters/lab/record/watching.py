@@ -12,7 +12,8 @@ from random import Random
 
 import msgspec
 
-from dds_adapters.lab.record.asking import VERSIONS, Answer, Cluster, Refused, Unreachable
+from dds_adapters.kubernetes.cluster import EVERYTHING, Cluster, Refused, Unreachable, Watch
+from dds_adapters.kubernetes.watched import VERSIONS, scope_of_config
 
 FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0
 _GONE = 410
@@ -47,12 +48,13 @@ class Followed:
         self, cluster: Cluster, resource: str, tell: Tell, note: Callable[[str], None], random: Random
     ) -> None:
         self.resource = resource
+        self._scope = scope_of_config() if resource == "configmaps" else EVERYTHING
         self._cluster = cluster
         self._tell = tell
         self._note = note
         self._random = random
         self._stopped = threading.Event()
-        self._answer: Answer | None = None
+        self._watching: Watch | None = None
         self._api_version = ""
         self._since = ""
         self._known: dict[str, _Meta] = {}
@@ -91,17 +93,17 @@ class Followed:
     def stop(self) -> None:
         """End `follow`, from any thread."""
         self._stopped.set()
-        answer = self._answer
-        if answer is not None:
-            answer.end()
+        watch = self._watching
+        if watch is not None:
+            watch.end()
 
     def _watch(self) -> None:
         if not self._since:
             self._list()
-        self._answer = self._cluster.watch(self.resource, self._api_version, self._since)
+        self._watching = self._cluster.watch(self.resource, self._api_version, self._since, scope=self._scope)
         if self._stopped.is_set():
-            self._answer.end()
-        for event in self._answer.events:
+            self._watching.end()
+        for event in self._watching.events:
             raw = bytes(event.object)
             if event.type == "ERROR":
                 raise Refused(self.resource, _status.decode(raw).code or _GONE, "the watch ended")
@@ -135,7 +137,7 @@ class Followed:
     def _items(self) -> Iterator[bytes]:
         token = ""
         while True:
-            page = self._cluster.page(self.resource, self._api_version, token)
+            page = self._cluster.page(self.resource, self._api_version, token, self._scope)
             for item in page.items or ():
                 yield bytes(item)
             token = page.metadata.continue_

@@ -1,0 +1,128 @@
+"""Where an API server is and who asks it: what a kubeconfig says, or what a pod finds in itself.
+
+The official client reads both, plugins and all. It is imported when a cluster is asked and not before: that takes half a second
+and 30 MiB. Nothing here sends anything or ever writes a file.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from dds_core.errors import InputError
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the server's certificate authority."""
+CONNECTIONS = 32
+"""Kept open for the next request; a watch holds one of its own."""
+
+_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""A peer that has vanished without a word is found within a minute."""
+
+
+class Access(Protocol):
+    """A way to an API server. `name` says where it was read from."""
+
+    @property
+    def name(self) -> str: ...
+
+    def client(self) -> Any:
+        """A new ApiClient with what the files say now. Raises InputError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kubeconfig:
+    """A kubeconfig (or several with colons between, as kubectl takes them) and one of its contexts, or the current one."""
+
+    path: str
+    context: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path
+
+    def client(self) -> Any:
+        from kubernetes.config import kube_config
+
+        configuration = _blank()
+        load: Any = kube_config.load_kube_config
+        try:
+            load(self.path, self.context, configuration, persist_config=False)
+            return _client(configuration)
+        except Exception as error:  # a broken file fails in many ways, and none of them is our doing
+            fix = "give a kubeconfig that kubectl can use, and one of its contexts"
+            raise InputError(f"cannot be used: {_first_line(error)}", where=self.path, fix=fix) from None
+
+
+@dataclass(frozen=True)
+class InCluster:
+    """The service account of the pod that this runs in. Its token changes every hour; the client reads it each minute."""
+
+    folder: Path = ACCOUNT
+
+    @property
+    def name(self) -> str:
+        return str(self.folder)
+
+    def client(self) -> Any:
+        from kubernetes.config.incluster_config import InClusterConfigLoader
+
+        configuration = _blank()
+        loader: Any = InClusterConfigLoader
+        try:
+            loader(str(self.folder / "token"), str(self.folder / "ca.crt"), environ=os.environ).load_and_set(
+                configuration
+            )
+            return _client(configuration)
+        except Exception as error:
+            fix = "let the pod mount its service account's token, or give a kubeconfig"
+            raise InputError(f"cannot be used: {_first_line(error)}", where=self.name, fix=fix) from None
+
+
+def found(kubeconfig: str | None = None, context: str | None = None, account: Path = ACCOUNT) -> Access:
+    """The way to take: the kubeconfig that is given, else $KUBECONFIG, else the pod's account, else ~/.kube/config."""
+    if kubeconfig is not None:
+        return Kubeconfig(kubeconfig, context)
+    named = os.environ.get("KUBECONFIG")
+    if named:
+        return Kubeconfig(named, context)
+    if "KUBERNETES_SERVICE_HOST" in os.environ and context is None:
+        return InCluster(account)
+    return Kubeconfig(str(Path.home() / ".kube" / "config"), context)
+
+
+def _blank() -> Any:
+    """A configuration that nobody else's defaults have got into."""
+    from kubernetes.client import Configuration
+
+    configuration: Any = type.__call__(Configuration)
+    configuration.connection_pool_maxsize = CONNECTIONS
+    configuration.socket_options = [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        *((socket.IPPROTO_TCP, getattr(socket, name), n) for name, n in _KEEP_ALIVE if hasattr(socket, name)),
+    ]
+    return configuration
+
+
+def _client(configuration: Any) -> Any:
+    from kubernetes.client import ApiClient
+
+    return ApiClient(configuration)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def require_client() -> None:
+    """Raises InputError when the official client is not installed."""
+    try:
+        import kubernetes  # noqa: F401
+    except ImportError:
+        fix = "pip install 'dds-core[kubernetes]'"
+        raise InputError("the Kubernetes client is not installed", fix=fix) from None
