@@ -17,7 +17,7 @@ from dds_core.matching.errors import AllocationError, SelectorError
 from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import Node, NodeSelector, node_matches
 from dds_core.matching.objects import DeviceClass, Slice, TaintRule
-from dds_core.matching.pools import Candidate, Inventory
+from dds_core.matching.pools import Candidate, Inventory, Pool
 from dds_core.matching.results import Allocation, Result, allocation, score
 from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted
 from dds_core.matching.usage import InUse
@@ -136,6 +136,10 @@ class Allocator:
             taken = search.taken[index]
             allocations.append(allocation(plan, taken, chosen, node.name, self.gates, self._share_id))
         return Fit(tuple(allocations), score(plans, search.chosen))
+
+    def reachable(self, node: Node) -> tuple[Pool, ...]:
+        """The pools that can give the node anything, in the order of choice; the same objects until their slices change."""
+        return tuple(self._inventory.pools(node).pool_of.values())
 
     def selects(self, claim: Claim, key: DeviceKey) -> bool:
         """Whether some request of the claim could be given this device, were it free: by class and selectors alone.

@@ -70,10 +70,16 @@ class PodDevices:
     specials: dict[str, tuple[Object, list[Object]]] = field(default_factory=dict)
     """By node: the special claim it would take, and what its requests stand for."""
     _wanted: list[Wanted] = field(default_factory=list)
+    _kind: tuple[str, ...] = ()
+    _allocated: list[tuple[int, Object]] = field(default_factory=list)
     _special_claims: dict[tuple[str, ...], tuple[Object, list[Object], Wanted]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._wanted = [self.inventory.wanted(claim) for claim in self.unallocated()]
+        self._kind = tuple(one.kind for one in self._wanted)
+        self._allocated = [
+            (place, claim) for place, claim in enumerate(self.claims) if allocation_of(claim) is not None
+        ]
 
     @property
     def idle(self) -> bool:
@@ -83,7 +89,7 @@ class PodDevices:
     @property
     def hopeless(self) -> bool:
         """Whether a claim is allocated that can be used on no node."""
-        return not all(self.available.anywhere(claim) for claim in self.claims)
+        return not all(self.available.anywhere(claim) for _, claim in self._allocated)
 
     @property
     def alike(self) -> bool:
@@ -103,10 +109,12 @@ class PodDevices:
 
     def check(self, node: Node) -> Refusal | None:
         """Filter: whether every claim is available on the node, or can be allocated there."""
-        missing = [place for place, claim in enumerate(self.claims) if not self.available.on(claim, node)]
-        special = self._special(node)
-        wanted = [*self._wanted, special[2]] if special is not None else self._wanted
-        chosen = self.inventory.choose(node, wanted) if wanted else None
+        missing = [place for place, claim in self._allocated if not self.available.on(claim, node)]
+        special = self._special(node) if self.by_claim else None
+        wanted, kind = self._wanted, self._kind
+        if special is not None:
+            wanted, kind = [*wanted, special[2]], (*kind, special[2].kind)
+        chosen = self.inventory.choose(node, wanted, kind) if wanted else None
         if wanted and self.limit and self.cost() > self.limit:
             return TOO_SLOW
         if chosen is not None and chosen.reason:
