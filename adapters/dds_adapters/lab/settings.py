@@ -163,7 +163,11 @@ def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings
 def scaler(knobs: written.Scaler) -> ScalerSettings:
     """The stand-in scaler."""
     return ScalerSettings(
-        interval=knobs.interval, removal=knobs.removal, allocation=knobs.allocation, ready=knobs.ready, refresh=knobs.refresh
+        interval=knobs.interval,
+        removal=knobs.removal,
+        allocation=knobs.allocation,
+        ready=knobs.ready,
+        refresh=knobs.refresh,
     )
 
 
