@@ -64,6 +64,8 @@ class PodDevices:
     cost: Callable[[], float] = lambda: 0.0
     """Seconds that the allocator takes for a node."""
     limit: float = 0.0
+    slow: bool = False
+    """Whether that cost can matter."""
     unavailable: dict[int, None] = field(default_factory=dict)
     """Indexes of claims that were not available on some node."""
     chosen: dict[str, Chosen] = field(default_factory=dict)
@@ -80,6 +82,11 @@ class PodDevices:
         self._allocated = [
             (place, claim) for place, claim in enumerate(self.claims) if allocation_of(claim) is not None
         ]
+
+    @property
+    def kind(self) -> tuple[str, ...] | None:
+        """Equal for pods of which the same devices are asked; None where it depends on more than what is free."""
+        return None if self._allocated or self.by_claim or self.slow else self._kind
 
     @property
     def idle(self) -> bool:

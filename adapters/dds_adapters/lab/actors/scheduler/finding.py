@@ -26,6 +26,7 @@ from dds_adapters.lab.actors.scheduler.settings import SchedulerSettings
 LEAST_NODES = 100
 LEAST_PERCENTAGE = 5
 DEVICE_WEIGHT = 2
+REFUSALS_KEPT = 1024
 
 
 @dataclass(slots=True)
@@ -67,9 +68,30 @@ class Search:
         self._random = random
         self._alone = Alone()
         self._start = 0
+        self._refused: dict[tuple[object, ...], tuple[int, int, Diagnosis]] = {}
 
     def find(self, pod: Pod, devices: PodDevices) -> Node | Diagnosis:
         """The node for the pod, or why there is none."""
+        key = self._alike(pod, devices)
+        gains = (self._nodes.gains, devices.inventory.gains)
+        if key is not None and (known := self._refused.get(key)) is not None and known[:2] == gains:
+            return known[2]
+        found = self._find(pod, devices)
+        if key is not None and isinstance(found, Diagnosis):
+            if len(self._refused) >= REFUSALS_KEPT:
+                self._refused.clear()
+            self._refused[key] = (*gains, found)
+        return found
+
+    def _alike(self, pod: Pod, devices: PodDevices) -> tuple[object, ...] | None:
+        """Equal for pods that hear the same of every node, for as long as nothing there changes for the better; None where there
+        is more to it."""
+        if pod.nominated or pod.affinity or self._nominations.by_node or self._nodes.with_required_affinity:
+            return None
+        kind = devices.kind
+        return None if kind is None else (pod.shape, tuple(pod.requests.items()), tuple(pod.ports), kind)
+
+    def _find(self, pod: Pod, devices: PodDevices) -> Node | Diagnosis:
         diagnosis = Diagnosis(len(self._nodes))
         plain = self.plain_check(pod, devices)
         nominated = self._nodes.get(pod.nominated) if pod.nominated else None

@@ -90,6 +90,8 @@ class Nodes:
         self._nodes: dict[str, Node] = {}
         self._where: dict[str, str] = {}
         self._order: list[Node] | None = None
+        self.gains = 0
+        """Counts whatever may let a pod fit that did not before."""
         self.with_required_affinity: dict[str, Pod] = {}
         """Pods on nodes that keep others away (required anti-affinity)."""
 
@@ -112,6 +114,7 @@ class Nodes:
 
     def put(self, obj: Object) -> None:
         """A node came, or changed."""
+        self.gains += 1
         node = self._node(obj["metadata"]["name"])
         moved = node.obj is None or _zone(node.labels) != _zone(obj["metadata"].get("labels") or {})
         if node.obj is None:
@@ -122,6 +125,7 @@ class Nodes:
 
     def drop(self, name: str) -> None:
         """A node went. Pods on it are remembered until they go too."""
+        self.gains += 1
         node = self._node(name)
         node.obj = None
         self._order = None
@@ -141,6 +145,7 @@ class Nodes:
         if name is not None:
             node = self._nodes[name]
             node.remove(uid)
+            self.gains += 1
             self.with_required_affinity.pop(uid, None)
             self._forget_if_empty(node)
 

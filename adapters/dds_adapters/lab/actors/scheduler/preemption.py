@@ -38,9 +38,9 @@ def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node]
         return Outcome(message=TERMINATING, clears=False)
     tried: dict[str, tuple[str, ...]] = {}
     found: list[tuple[str, list[Pod]]] = []
-    for name, refusal in diagnosis.refusals.items():
+    for name in diagnosis.curable:
         node = nodes.get(name)
-        if not refusal.curable or node is None:
+        if node is None:
             continue
         victims = _victims(pod, node, check)
         if isinstance(victims, tuple):

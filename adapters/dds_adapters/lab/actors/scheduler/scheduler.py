@@ -22,6 +22,7 @@ from dds_adapters.lab.actors.scheduler.queue import SchedulingQueue, Waiting
 from dds_adapters.lab.actors.scheduler.settings import SchedulerSettings
 from dds_adapters.lab.actors.scheduler.writing import PodWrites
 from dds_adapters.lab.client import Client
+from dds_adapters.lab.latency import NONE
 from dds_adapters.lab.time import MICROSECONDS, Time
 from dds_core.matching.errors import AllocationError
 
@@ -147,6 +148,7 @@ class Scheduler:
             extended=cluster.extended,
             by_claim=extended,
             cost=lambda: settings.filter_cost.draw(self._random),
+            slow=settings.filter_cost is not NONE,
             limit=profile.filter_timeout if settings.gate("DRASchedulerFilterTimeout") else 0.0,
         )
 
@@ -195,7 +197,7 @@ class Scheduler:
         outcome = preempt(pod, diagnosis, self._cluster.nodes, check)
         nomination = outcome.node if outcome.node else "" if outcome.clears else None
         afterwards = "" if outcome.node else f"{said}, preemption: {outcome.message}"
-        self._queue.refused(waiting, diagnosis.rejectors())
+        self._queue.refused(waiting, diagnosis.rejectors)
         if outcome.node:
             self._cluster.nominations.put(pod, outcome.node)
         yield from self._tell(pod, "Unschedulable", diagnosis.message(afterwards), nomination)
