@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.ownership import client_side
 from dds_adapters.lab.api.ownership.fields import (
     MEMBER,
     SELF,
@@ -115,7 +116,7 @@ def applied(
 
     Raises ApiError: 400 for a patch of another version or with managedFields, 409 naming owners and fields when values
     that others own would change and `force` is not given, 500 (as a real server) for what the schema does not know and
-    for two entries with the same keys.
+    for two entries with the same keys. What `kubectl` applied in its older way is not in the way of `kubectl`.
     """
     _check_head(patch, api_version)
     schema = _rooted(schema)
@@ -136,13 +137,13 @@ def applied(
         result = _pruned(schema, result, _less(last, left_out), own, others)
     taken, gone = _changes(schema, live, result, left_out)
     if not force:
-        _check_conflicts(others, taken)
+        _check_conflicts(others, difference(taken, client_side.taken_over(schema, live, manager, api_version)))
     kept = [survivor for entry in others for survivor in _losing(entry, taken, gone)]
     if own:
         same = result is start or result == start
         time = now_text if not same else (previous or {}).get("time", "")
         kept.append(_entry(manager, "Apply", api_version, time, own, subresource))
-    return _with_entries(result, _ordered(kept), live)
+    return _with_entries(client_side.remembered(result, patch, manager), _ordered(kept), live)
 
 
 def _with_entries(result: Object, entries: list[Entry], live: Object | None) -> Object:
