@@ -19,6 +19,8 @@ POD_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 NAMESPACES = "namespaces"
+IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that nobody may delete."""
 DEFINITIONS = f"customresourcedefinitions.{EXTENSIONS}"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer of definitions; it stands for what is done here."""
@@ -45,6 +47,9 @@ class Deleter:
         record = self._store.get(call.resource.key, call.path)
         if record is None:
             raise status.not_found(call.resource, call.name)
+        if call.resource.key == NAMESPACES and call.name in IMMORTAL:
+            why = f'namespaces "{call.name}" is forbidden: this namespace may not be deleted'
+            raise status.forbidden(why, status.details_of(call.resource, call.name))
         _check_preconditions(call, record.object["metadata"])
         admit(self._admission, call, record.object, None)
         return self._removed(call, record)

@@ -5,10 +5,13 @@ Each is one write like any other; nothing here decides where a pod should run.
 
 from typing import Any
 
-from dds_adapters.lab.api import status
+import msgspec
+
+from dds_adapters.lab.api import decoding, status
 from dds_adapters.lab.api.clock import Clock
 from dds_adapters.lab.api.deleting import Deleter
 from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.packed import kind_node
 from dds_adapters.lab.api.paths import Query, deleting
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.status import Cause
@@ -31,14 +34,14 @@ class PodVerbs:
         return self._bind(call) if call.subresource == "binding" else self._evict(call)
 
     def _bind(self, call: Call) -> Outcome:
-        body = _object(call, "Binding")
+        body = _decoded(call, "", "Binding")
         meta = _part(body, "metadata")
         if meta.get("name") not in (None, "", call.name):
             words = f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
             raise status.bad_request(words)
         target = _part(body, "target")
         node = target.get("name")
-        if target.get("kind") not in (None, "", "Node") or not isinstance(node, str) or not node:
+        if target.get("kind") not in (None, "", "Node") or not node:
             raise _invalid_target(call, target)
         record = self._store.get("pods", call.path)
         if record is None:
@@ -68,11 +71,7 @@ class PodVerbs:
 
     def _bound(self, pod: Object, node: str, meta: Object) -> Object:
         had = pod["metadata"]
-        merged = {
-            key: {**(had.get(key) or {}), **meta[key]}
-            for key in ("annotations", "labels")
-            if isinstance(meta.get(key), dict) and meta[key]
-        }
+        merged = {key: {**(had.get(key) or {}), **meta[key]} for key in ("annotations", "labels") if meta.get(key)}
         state = pod.get("status") or {}
         scheduled: Object = {
             "type": "PodScheduled",
@@ -94,8 +93,13 @@ class PodVerbs:
         }
 
     def _evict(self, call: Call) -> Outcome:
-        body = _object(call, "Eviction")
+        body = _decoded(call, "policy", "Eviction")
+        if (body.get("metadata") or {}).get("name") not in (None, "", call.name):
+            words = f"name in URL does not match name in Eviction object: {call.name} != {body['metadata']['name']}"
+            raise status.bad_request(words)
         options = deleting(Query(""), body.get("deleteOptions"))
+        if call.writing.dry_run:
+            options = msgspec.structs.replace(options, dry_run=True)
         self._deleter.delete(
             Call(
                 verb="delete", resource=call.resource, user=call.user, namespace=call.namespace, name=call.name,
@@ -105,16 +109,21 @@ class PodVerbs:
         return Outcome(code=201, object=status.success(code=201))
 
 
-def _object(call: Call, kind: str) -> Object:
+def _decoded(call: Call, group: str, kind: str) -> Object:
+    """The body as an object of its kind, without fields that this kind does not know."""
     body: Any = call.body
     if not isinstance(body, dict) or body.get("kind") not in (None, "", kind):
         raise status.bad_request(f"the object provided is unrecognized (must be of type {kind})")
-    return body
+    try:
+        found: Object = decoding.decoded(kind_node(group, "v1", kind), body)[0]
+    except decoding.Mismatch as problem:
+        raise status.bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {problem}') from None
+    return found
 
 
 def _part(body: Object, name: str) -> Object:
-    part = body.get(name)
-    return part if isinstance(part, dict) else {}
+    part: Object = body.get(name) or {}
+    return part
 
 
 def _invalid_target(call: Call, target: Object) -> status.ApiError:

@@ -127,6 +127,13 @@ def test_a_namespace_goes_with_all_that_is_in_it(room: Room) -> None:
     assert room.admin.find("resourceclaims", "a", "default") is not None
 
 
+def test_some_namespaces_stay(room: Room) -> None:
+    for name in ("default", "kube-system", "kube-public"):
+        code, status = room.http("DELETE", f"/api/v1/namespaces/{name}")
+        assert (code, status["reason"]) == (403, "Forbidden")
+    assert room.http("DELETE", "/api/v1/namespaces/kube-node-lease")[0] == 200
+
+
 def test_a_definition_takes_its_objects_along(room: Room) -> None:
     room.http("POST", REQUESTS, request("r"))
     room.http("POST", REQUESTS, request("held", finalizers=["x.io/keep"]))

@@ -54,6 +54,10 @@ def test_a_pod_is_bound_once_and_only_while_it_lives(room: Room) -> None:
         ({"metadata": {"name": "p"}, "target": {"kind": "Disk", "name": "n1"}}, 422),
         (binding("other"), 400),
         (binding("p", uid="other"), 409),
+        ({**binding("p"), "metadata": {"name": "p", "labels": {"a": 5}}}, 400),
+        ({**binding("p"), "metadata": {"name": "p", "annotations": {"a": {"b": "c"}}}}, 400),
+        ({**binding("p"), "target": {"name": 7}}, 400),
+        ({**binding("p"), "target": "n1"}, 400),
         ([], 400),
         ({"kind": "Pod"}, 400),
     ],
@@ -71,6 +75,13 @@ def test_an_eviction_deletes_with_grace(room: Room) -> None:
     room.admin.create("pods", pod("free"), "default")
     room.admin.evict("free", "default")
     assert room.admin.find("pods", "free", "default") is None
+
+
+def test_an_eviction_may_be_tried_out_and_must_name_its_pod(room: Room) -> None:
+    assert room.http("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}}, params={"dryRun": "All"})[0] == 201
+    assert room.http("POST", f"{PODS}/p/eviction", {"metadata": {"name": "other"}})[0] == 400
+    assert room.http("POST", f"{PODS}/p/eviction", {"metadata": {"name": "p"}, "deleteOptions": 5})[0] == 400
+    assert room.admin.get("pods", "p", "default")
 
 
 def test_these_parts_are_only_posted_to(room: Room) -> None:
