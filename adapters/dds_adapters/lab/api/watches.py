@@ -23,29 +23,6 @@ LAST_BOOKMARKS = (2, 1)
 Notice = tuple[str, Record]
 """What a watch tells: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object (or the Status of an error)."""
 
-BLANKS: dict[str, Object] = {
-    "Node": {
-        "spec": {},
-        "status": {
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-            "nodeInfo": dict.fromkeys(
-                (
-                    "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion",
-                    "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture",
-                ),
-                "",
-            ),
-        },
-    },
-    "Pod": {"spec": {"containers": None}, "status": {}},
-    "ResourceClaim": {"spec": {"devices": {"requests": None}}, "status": {}},
-    "ResourceClaimTemplate": {"spec": {"metadata": {}, "spec": {"devices": {"requests": None}}}},
-    "ResourceSlice": {"spec": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}}},
-    "DeviceClass": {"spec": {}},
-    "Namespace": {"spec": {}, "status": {}},
-}  # fmt: skip
-"""What a bookmark's object of a built-in kind holds besides kind, apiVersion and metadata: fields that are never left out."""
-
 
 class Filter:
     """Which objects of a table one asker sees: those of a namespace that match both selectors."""
@@ -184,12 +161,9 @@ class Watch:
     def _bookmark(self, annotations: dict[str, str]) -> None:
         resource = self._strategy.resource
         meta: Object = {"resourceVersion": str(self._store.revision)}
-        blank: Object = {}
-        if not resource.custom:
-            blank = BLANKS.get(resource.kind, {})
         if annotations:
             meta["annotations"] = annotations
-        marker = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta, **blank}
+        marker = {"kind": resource.kind, "apiVersion": resource.api_version, **self._strategy.empty, "metadata": meta}
         self._add(BOOKMARK, Record(marker, self._store.revision))
 
     # -- the store's side ----------------------------------------------------------------------------------------

@@ -97,6 +97,19 @@ def test_a_streamed_list_ends_with_a_bookmark_that_says_so(room: Room) -> None:
     assert mark["kind"] == "ResourceClaim"
 
 
+def test_a_bookmark_carries_an_object_that_nobody_filled_in(room: Room) -> None:
+    room.with_definitions()
+    for path, spec in (
+        (CLAIMS, {"devices": {"requests": None}}),
+        ("/apis/coordination.k8s.io/v1/leases", {}),
+        ("/apis/cro.hpsys.ibm.ie.com/v1alpha1/composableresources", None),
+    ):
+        options = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+        marker = json.loads(room.stream(path, **options).take()[-1])["object"]
+        assert marker.get("spec") == spec
+        assert set(marker["metadata"]) == {"resourceVersion", "annotations"}
+
+
 def test_without_initial_events_only_what_comes(room: Room) -> None:
     stream = room.stream(sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     assert events(stream) == []
