@@ -1,5 +1,7 @@
 """A simulated day of a thousand nodes and ten thousand claims, in a process of its own: how long it takes, how much memory.
 
+It runs on one core; what it uses of that core is judged, since others may want it too.
+
 `python -m benchmarks.lab_day` runs it in this process and prints what came of it as JSON.
 """
 
@@ -24,14 +26,21 @@ def measure(rounds: int) -> list[Row]:
     """Once, however many rounds: it takes a minute."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.lab_day"], capture_output=True, text=True, check=True)
     found: Mapping[str, float] = json.loads(done.stdout)
-    seconds, memory = found["seconds"], found["mib"]
+    seconds, memory = found["cpu"], found["mib"]
     what = f"a day of {found['nodes']:.0f} nodes and {found['claims']:.0f} claims"
     story = (
         f"{found['writes']:.0f} writes, {found['attached']:.0f} attaches, {found['hand_overs']:.0f} hand-overs, "
         f"{found['stayed']:.0f} of them on the node that was made ready"
     )
     return [
-        Row(what, f"{seconds:.0f} s", story, None, f"≤ {MOST_SECONDS} s", seconds <= MOST_SECONDS),
+        Row(
+            what,
+            f"{seconds:.0f} s of a core, {found['clock']:.0f} s by the clock",
+            story,
+            None,
+            f"≤ {MOST_SECONDS} s",
+            seconds <= MOST_SECONDS,
+        ),
         Row("its writes", f"{short(found['writes'] / seconds)} writes/s", "each seen by every actor that watches"),
         Row("its memory", f"{memory:.0f} MiB", "peak of the process", None, f"≤ {MOST_MIB} MiB", memory <= MOST_MIB),
     ]
@@ -40,14 +49,15 @@ def measure(rounds: int) -> list[Row]:
 def day() -> dict[str, float]:
     """Run the scenario `day` to its end."""
     scenario, tally = library.find("day"), Tally()
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), time.process_time()
     with Lab.virtual(scenario) as lab:
         tally.follow(lab.client("tally"))
         lab.run()
-        seconds = time.perf_counter() - begun
+        clock, cpu = time.perf_counter() - begun, time.process_time() - used
         moved = moves(lab.ledger)
         return {
-            "seconds": seconds,
+            "cpu": cpu,
+            "clock": clock,
             "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "nodes": len(scenario.cluster.node_names()),
             "claims": tally.claims,
