@@ -109,6 +109,7 @@ class Fabric:
         self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
         self._where: dict[str, str] = {}  # serial → node
         self._broken: dict[str, str] = {}  # serial → words
+        self._out: dict[str, Device] = {}  # serial → what was taken out broken, and is in no pool until it is repaired
         self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
         self._waiting: deque[_Order] = deque()
         self._busy: dict[str, int] = {}  # node → orders that run
@@ -210,8 +211,15 @@ class Fabric:
         self._machine_changed(self.where(serial))
 
     def restore(self, serial: str) -> None:
-        if self._broken.pop(serial, None) is not None:
+        """It works again; what was taken out meanwhile goes back into its pool."""
+        if self._broken.pop(serial, None) is None:
+            return
+        device = self._out.pop(serial, None)
+        if device is None:
             self._machine_changed(self.where(serial))
+        else:
+            self._return(device)
+            self._pool_changed(device.fabric, device.model)
 
     # -- orders
 
@@ -314,8 +322,10 @@ class Fabric:
         device = found.device
         del self._where[device.serial]
         broken = device.serial in self._broken
-        if not broken:
-            self._free.setdefault((device.fabric, device.model), deque()).append(device)
+        if broken:
+            self._out[device.serial] = device
+        else:
+            self._return(device)
         words = self._unheard(order)
         self._write(order, "done", found, words)
         self._machine_changed(order.node)
@@ -343,6 +353,9 @@ class Fabric:
     def _made(self, fabric: str, model: str) -> Device:
         resource = str(uuid.UUID(int=self._serials.getrandbits(128), version=4))
         return Device(f"GPU-{resource}", resource, model, fabric)
+
+    def _return(self, device: Device) -> None:
+        self._free.setdefault((device.fabric, device.model), deque()).append(device)
 
     def _plug(self, node: str, device: Device, fixed: bool = False) -> Attached:
         there = self._attached[node]

@@ -231,6 +231,23 @@ def test_a_restored_device_is_seen_again() -> None:
     assert room.fabric.health("node0", there.device.resource) == ""
 
 
+def test_a_device_that_was_taken_out_broken_comes_back_to_its_pool_once_it_is_repaired() -> None:
+    room = Room()
+    room.attach()
+    room.run(2)
+    device = room.fabric.attached("node0")[0].device
+    room.fabric.drop(device.serial)
+    room.detach(device.resource)
+    room.run(1)
+    changes: list[tuple[str, str]] = []
+    room.fabric.on_pool(lambda fabric, model: changes.append((fabric, model)))
+    assert room.fabric.free("1", A100) == 3
+    room.fabric.restore(device.serial)
+    room.fabric.restore(device.serial)
+    assert room.fabric.free("1", A100) == 4
+    assert changes == [("1", A100)]
+
+
 def test_a_pool_shrinks_by_what_is_free_and_no_more() -> None:
     room = Room(count=3)
     told: list[tuple[str, str]] = []
