@@ -40,12 +40,17 @@ class NodeLifecycle:
 
     def start(self) -> None:
         self._nodes = self._client.mirror("nodes")
+        self._bound = self._client.mirror("pods")
         self._nodes.on_change(self._changed)
+        self._bound.on_change(self._pod_changed)
         for node in self._nodes.values():
             self._changed(None, node)
+        for pod in self._bound.values():
+            self._pod_changed(None, pod)
 
     def stop(self) -> None:
         self._nodes.close()
+        self._bound.close()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -71,6 +76,18 @@ class NodeLifecycle:
             self._cancel(f"gone/{name}")
             wait = self._settings.reaction.draw(self._random)
             self._later(f"taints/{name}", wait, lambda: self._taint(name))
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        """A pod that was bound to a node that is gone, or that has to be left, is seen to as those that were there before."""
+        name = new["spec"].get("nodeName") if new is not None else None
+        if not name or (old is not None and old["spec"].get("nodeName")):
+            return
+        node = self._nodes.get(name)
+        if node is None:
+            if f"gone/{name}" not in self._timers:
+                self._node_gone(name)
+        elif any(one["effect"] == "NoExecute" for one in _taints(node)):
+            self._evict(name)
 
     def _node_gone(self, name: str) -> None:
         for what in ("taints", "silent"):

@@ -101,3 +101,52 @@ def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
     room.node("node0")
     room.run(100)
     assert room.user.find("pods", "orphan", "default") is not None
+
+
+def test_pods_of_a_node_that_went_while_nobody_looked_are_collected() -> None:
+    room, lifecycle = ready()
+    room.pod("orphan", node="node0")
+    lifecycle.stop()
+    room.user.delete("nodes", "node0")
+    room.run(10)
+    room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS))
+    room.run(49)
+    assert room.user.find("pods", "orphan", "default") is not None
+    room.run(2)
+    assert room.user.find("pods", "orphan", "default") is None
+
+
+def test_a_pod_that_is_bound_to_a_node_that_is_gone_is_collected() -> None:
+    room, _ = ready()
+    room.user.delete("nodes", "node0")
+    room.run(60)
+    room.pod("late", node="node0")
+    room.run(30)
+    room.pod("later", node="node0")
+    assert room.user.find("pods", "late", "default") is not None
+    room.run(21)
+    assert room.user.find("pods", "late", "default") is None
+    assert room.user.find("pods", "later", "default") is None
+
+
+def test_a_pod_that_is_bound_to_a_node_that_pods_have_to_leave_has_to_leave() -> None:
+    room, _ = ready()
+    told(room, "False")
+    tolerates = [
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}
+    ]
+    room.pod("late", node="node0", tolerations=tolerates)
+    room.run(15)
+    assert not going(room, "late")
+    room.run(10)
+    assert going(room, "late")
+
+
+def test_a_stopped_controller_does_nothing() -> None:
+    room, lifecycle = ready()
+    room.pod("orphan", node="node0")
+    room.user.delete("nodes", "node0")
+    room.run(1)
+    lifecycle.stop()
+    room.run(100)
+    assert room.user.find("pods", "orphan", "default") is not None
