@@ -43,7 +43,7 @@ class TaintEviction:
         self._in_slice: dict[str, tuple[Key, ...]] = {}
         self._holders: dict[Key, dict[tuple[str, str], None]] = {}  # device → claims
         self._rules: Mirror | None = None
-        self._due: dict[str, Timer] = {}  # pod uid
+        self._due: dict[tuple[str, str], dict[str, Timer]] = {}  # claim → pod uid → its end
 
     def start(self) -> None:
         self._claims = self._client.mirror("resourceclaims")
@@ -67,9 +67,8 @@ class TaintEviction:
     def stop(self) -> None:
         for mirror in self._mirrors:
             mirror.close()
-        for timer in self._due.values():
-            timer.cancel()
-        self._due.clear()
+        for place in tuple(self._due):
+            self._call_off(place)
 
     # -- what is news
 
@@ -84,8 +83,9 @@ class TaintEviction:
                     holders.pop(place, None)
                 if not holders:
                     del self._holders[key_of(result)]
-        if new is not None and (self._tainted or self._rules):
-            self._judge(new)
+        claim = new or old
+        if claim is not None and (self._tainted or self._rules or self._due):
+            self._judge(claim, gone=new is None)
 
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
         obj = new or old
@@ -119,18 +119,23 @@ class TaintEviction:
             if claim is not None:
                 self._judge(claim)
 
-    def _judge(self, claim: Object) -> None:
-        """Delete the claim's pods when their time is up; what was to come and is not due any more is called off."""
-        left = self._seconds_left(claim)
+    def _judge(self, claim: Object, *, gone: bool = False) -> None:
+        """Delete the claim's pods when their time is up; what was to come and is not due any more is called off. Another
+        claim of a pod has no say in that, nor has a claim in pods that do not hold it any more."""
+        place = (claim["metadata"]["namespace"], claim["metadata"]["name"])
+        self._call_off(place)
+        left = None if gone else self._seconds_left(claim)
+        if left is None:
+            return
         for consumer in reservations(claim):
-            if consumer["resource"] != "pods":
-                continue
-            timer = self._due.pop(consumer["uid"], None)
-            if timer is not None:
-                timer.cancel()
-            if left is not None:
+            if consumer["resource"] == "pods":
                 wait = left + self._settings.reaction.draw(self._random)
-                self._due[consumer["uid"]] = self._time.after(wait, self._eviction(claim, consumer))
+                timer = self._time.after(wait, self._eviction(claim, consumer))
+                self._due.setdefault(place, {})[consumer["uid"]] = timer
+
+    def _call_off(self, place: tuple[str, str]) -> None:
+        for timer in self._due.pop(place, {}).values():
+            timer.cancel()
 
     def _seconds_left(self, claim: Object) -> float | None:
         """How long the claim's pods may stay: 0, so many seconds, or None for ever."""

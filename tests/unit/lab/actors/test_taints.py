@@ -143,3 +143,39 @@ def test_a_rule_for_another_device_ends_nobody() -> None:
     room.user.create("devicetaintrules", rule)
     room.run(10)
     assert not going(room)
+
+
+def second_claim(room: Room) -> Object:
+    """Another claim that the pod holds, on a device without taints."""
+    room.claim("other")
+    return room.allocate("other", "train", "node0", ("node0", "gpu-1"))
+
+
+def test_another_claim_of_the_pod_puts_nothing_off() -> None:
+    room = ready()
+    publish(room)
+    train(room, {"key": "broken", "operator": "Exists", "tolerationSeconds": 30})
+    publish(room, taint())
+    room.run(20)
+    other = second_claim(room)
+    room.user.patch("resourceclaims", other["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}}, "default")
+    room.run(5)
+    assert not going(room)
+    room.run(10)
+    assert going(room)
+
+
+def test_a_pod_that_gave_the_claim_up_in_time_stays() -> None:
+    for deleted in (False, True):
+        room = ready()
+        publish(room)
+        train(room, {"key": "broken", "operator": "Exists", "tolerationSeconds": 30})
+        publish(room, taint())
+        room.run(20)
+        found = room.user.get("resourceclaims", "train", "default")
+        room.user.update("resourceclaims", {**found, "status": {}}, subresource="status")
+        if deleted:
+            room.user.patch("resourceclaims", "train", {"metadata": {"finalizers": None}}, "default")
+            room.user.delete("resourceclaims", "train", "default")
+        room.run(60)
+        assert not going(room)
