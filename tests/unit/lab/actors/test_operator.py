@@ -285,6 +285,22 @@ def test_a_device_attached_by_hand_is_taken_away_unless_the_syncer_is_off() -> N
         assert len(hall.fabric.attached("node0")) == left
 
 
+def test_a_device_that_comes_by_hand_a_second_time_is_left_alone_for_as_long_as_the_first() -> None:
+    hall = Hall()
+    for _ in range(2):
+        hall.fabric.attach("node0", A100, lambda answer: None)
+        hall.run(400)
+        (one,) = hall.fabric.attached("node0")
+        hall.fabric.resize("1", A100, -hall.fabric.free("1", A100))  # so that it is the same device again
+        hall.fabric.detach("node0", one.device.resource, lambda answer: None)
+        hall.run(2)
+        hall.run(118)
+    hall.fabric.attach("node0", A100, lambda answer: None)
+    hall.run(540)
+    assert len(hall.fabric.attached("node0")) == 1
+    assert hall.resources() == []
+
+
 def test_one_worker_lets_a_hanging_order_block_all_others() -> None:
     hall = Hall()
     hall.fabric.faults.add(Fault("hang", times=1))

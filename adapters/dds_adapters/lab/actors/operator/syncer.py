@@ -67,8 +67,7 @@ class Syncer:
                 continue
             for one in orphans:
                 self._judge(node, one)
-        accounted = [serial for serial in self._since if next(self._view.holding(serial), None) is not None]
-        for serial in accounted:
+        for serial in [one for one in self._since if self._accounted(one)]:
             del self._since[serial]
         if self._suspects:
             self._arm()
@@ -91,6 +90,10 @@ class Syncer:
             self._client.create(RESOURCES, obj)
         except ApiError:
             return  # at the next tick again
+
+    def _accounted(self, serial: str) -> bool:
+        """Whether the device is in no machine any more, or an object names it: its clock starts anew, should it have to."""
+        return not self._fabric.where(serial) or next(self._view.holding(serial), None) is not None
 
     def _orphan(self, one: Attached) -> bool:
         return not one.fixed and next(self._view.holding(one.device.serial), None) is None
