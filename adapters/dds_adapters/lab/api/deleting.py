@@ -10,7 +10,7 @@ from dds_adapters.lab.api import status
 from dds_adapters.lab.api.clock import MICROSECONDS, Clock
 from dds_adapters.lab.api.kinds import EXTENSIONS, RESOURCE, Object, Resource
 from dds_adapters.lab.api.reading import Reader
-from dds_adapters.lab.api.registry import Registry
+from dds_adapters.lab.api.registry import OWN_NAMES, Registry
 from dds_adapters.lab.api.requests import Call, Outcome
 from dds_adapters.lab.api.store import Record, Store
 from dds_adapters.lab.api.writing import TERMINATING, Admission, admit
@@ -121,7 +121,7 @@ class Deleter:
     def _content(self, key: str, name: str) -> list[tuple[Resource, str]]:
         """Everything in a namespace, or of a custom kind."""
         if key == DEFINITIONS:
-            paths = self._store.table(name).paths
+            paths = self._store.table(name).paths if name not in OWN_NAMES else []
             return [(self._registry.by_key(name), path) for path in paths] if paths else []
         prefix = f"{name}/"
         found = [(each, path) for each in self._store.known() for path in self._store.table(each).under(prefix)]

@@ -120,6 +120,9 @@ RULES: Mapping[str, Making] = {
 """By name of the resource: the strategy of a kind that has rules of its own."""
 
 
+OWN_NAMES = frozenset(resource.name for resource in BUILT_IN)
+
+
 class Registry:
     """The resources that are served now: built-in ones by the gates, custom ones as they are installed."""
 
@@ -156,9 +159,11 @@ class Registry:
 
     def install(self, crd: Object) -> None:
         """Serves the versions of a CustomResourceDefinition (that its strategy found nothing wrong with) from now on, or serves
-        it anew after a change."""
+        it anew after a change. What the server has itself cannot be defined otherwise."""
         self.uninstall(crd["metadata"]["name"])
         for resource, version in custom.resources_of(crd):
+            if resource.name in OWN_NAMES:
+                continue
             self._resources[resource.group, resource.version, resource.plural] = resource
             self._strategies[resource] = custom.Custom(resource, version)
 

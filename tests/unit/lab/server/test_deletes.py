@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.lab.api.status import ApiError
+from dds_adapters.lab.crds import COMPOSABLE_RESOURCES
 from tests.unit.lab.server.rooms import CLAIMS, REQUESTS, SECOND, Room, events, names, pod, request
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -143,6 +144,21 @@ def test_a_definition_takes_its_objects_along(room: Room) -> None:
     room.http("PATCH", f"{REQUESTS}/held", {"metadata": {"finalizers": None}})
     assert room.admin.find("customresourcedefinitions", name) is None
     assert room.http("GET", REQUESTS)[0] == 404
+
+
+def test_a_definition_never_hides_or_takes_what_the_server_has_itself(room: Room) -> None:
+    path, name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "resourceclaims.resource.k8s.io"
+    spec = {**COMPOSABLE_RESOURCES["spec"], "group": "resource.k8s.io"}
+    spec["names"] = {"plural": "resourceclaims", "kind": "ResourceClaim"}
+    body: dict[str, Any] = {"metadata": {"name": name}, "spec": spec}
+    code, status = room.http("POST", path, body)
+    assert (code, status["details"]["causes"][0]["field"]) == (422, "metadata.annotations[api-approved.kubernetes.io]")
+    body["metadata"]["annotations"] = {"api-approved.kubernetes.io": "unapproved, a test"}
+    body["spec"]["versions"] = [{**spec["versions"][0], "name": "v1"}]
+    assert room.http("POST", path, body)[0] == 201
+    assert room.http("GET", f"{CLAIMS}/a")[0] == 200
+    assert room.http("DELETE", f"{path}/{name}")[0] == 200
+    assert room.http("GET", f"{CLAIMS}/a")[0] == 200
 
 
 def test_events_go_after_an_hour(room: Room) -> None:

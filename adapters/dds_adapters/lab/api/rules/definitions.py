@@ -7,6 +7,9 @@ from dds_adapters.lab.api.status import Cause
 from dds_adapters.lab.api.strategies import BuiltIn
 
 SCOPES = ("Cluster", "Namespaced")
+APPROVED = "api-approved.kubernetes.io"
+"""Annotation that a definition in a group of Kubernetes' own domains must carry."""
+PROTECTED = ("k8s.io", "kubernetes.io")
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
@@ -106,6 +109,11 @@ def _check_names(obj: Object, spec: Object, given: Object) -> list[Cause]:
         found += causes.invalids("spec.group", group, names.dns_subdomain(group))
         if "." not in group:
             found.append(causes.invalid("spec.group", group, "should be a domain with at least one dot"))
+    if group.endswith(tuple(f".{domain}" for domain in PROTECTED)) or group in PROTECTED:
+        given_approval = (obj["metadata"].get("annotations") or {}).get(APPROVED) or ""
+        if not given_approval.startswith(("https://", "http://", "unapproved")):
+            why = 'protected groups must have approval annotation "api-approved.kubernetes.io"'
+            found.append(causes.required(f"metadata.annotations[{APPROVED}]", why))
     for key in ("plural", "singular", "kind", "listKind"):
         value = given.get(key) or ""
         if not value:
