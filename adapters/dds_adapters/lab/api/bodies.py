@@ -110,7 +110,7 @@ def _yaml(body: bytes, kind: str) -> Any:
             if depth > DEEPEST:
                 raise _unreadable(body, kind, "error converting YAML to JSON: exceeded max depth")
         return _as_json(yaml.load(text, Loader=_Loader))
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as problem:
         raise _unreadable(body, kind, f"error converting YAML to JSON: {problem}") from None
 
 
@@ -121,6 +121,8 @@ def _as_json(value: Any) -> Any:
         return {_key(key): _as_json(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_as_json(each) for each in value]
+    if isinstance(value, int) and value.bit_length() > 63:
+        value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"json: unsupported value: {value}")
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)

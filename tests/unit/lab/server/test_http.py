@@ -60,6 +60,12 @@ def test_yaml_that_stands_for_no_json(room: Room, value: str) -> None:
     assert (code, status["reason"]) == (400, "BadRequest")
 
 
+def test_numbers_of_any_length_in_yaml(room: Room) -> None:
+    for digits, code in ((19, 201), (30, 422), (300, 422), (400, 400), (5_000, 400)):
+        body = yaml.safe_dump(request(f"r{digits}", 7777)).replace("7777", "1" * digits)
+        assert room.http("POST", REQUESTS, body.encode(), type="application/yaml")[0] == code, digits
+
+
 def test_yaml_has_many_words_for_true_and_false(room: Room) -> None:
     for word in ("yes", "y", "Off", "TRUE"):
         body = yaml.safe_dump(claim("new", labels={"app": "@"})).replace("'@'", word)
