@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dds_adapters.lab.actors.claims import FINALIZER, Claims, ClaimsSettings
+from dds_adapters.lab.api.requests import Call
+from dds_adapters.lab.api.status import internal
 from dds_adapters.lab.client import Object
 from tests.unit.lab.actors.rooms import Room
 
@@ -245,3 +247,36 @@ def test_a_new_process_finishes_what_the_old_one_left() -> None:
     room.run(1)
     assert "allocation" not in claim(room)["status"]
     assert claim(room)["spec"]["devices"]["requests"][0]["name"] == "r0"
+
+
+def test_a_claim_that_could_not_be_told_to_the_pod_is_taken_up_again() -> None:
+    room = Room()
+    client = room.client("claims")
+    failed: list[str] = []
+
+    def refuse_twice(call: Call) -> None:
+        if call.verb == "patch" and len(failed) < 2:
+            failed.append(call.resource.plural)
+            raise internal("an error on the server")
+
+    client.before = refuse_twice
+    room.start(Claims(client, room.time, ClaimsSettings()))
+    template(room)
+    room.pod("train", claims=[{"name": "d0", "resourceClaimTemplateName": "gpu"}])
+    room.run(2)
+    assert failed == ["pods", "pods"]
+    name = generated(room)["metadata"]["name"]
+    assert room.state("pods", "train", "default")["resourceClaimStatuses"] == [
+        {"name": "d0", "resourceClaimName": name}
+    ]
+
+
+def test_a_pod_that_is_deleted_before_it_had_a_node_holds_nothing_while_it_lingers() -> None:
+    for bound in (False, True):
+        room = ready()
+        train(room, node="node0" if bound else "")
+        room.user.patch("pods", "train", {"metadata": {"finalizers": ["example.com/lingers"]}}, "default")
+        room.user.delete("pods", "train", "default")
+        room.run(2)
+        assert room.user.get("pods", "train", "default")["metadata"]["deletionTimestamp"]
+        assert bool(claim(room).get("status", {}).get("allocation")) is bound
