@@ -6,7 +6,7 @@ least allocated, balanced allocation, preferred node affinity, tolerated taints,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -37,30 +37,6 @@ _TOO_MANY = Refusal("NodeResourcesFit", ("Too many pods",), curable=True)
 _NO_AFFINE = Refusal("InterPodAffinity", ("node(s) didn't match pod affinity rules",))
 _ANTI_AFFINE = Refusal("InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",), curable=True)
 _KEPT_AWAY = Refusal("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",), curable=True)
-
-
-class Alone:
-    """The filters that depend on one node, the pods on it and the pod's shape and requests; remembered until the node changes."""
-
-    BOUND = 128
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[object, ...], dict[str, tuple[int, Refusal | None]]] = {}
-
-    def of(self, pod: Pod, by_claim: tuple[str, ...]) -> Callable[[Node], Refusal | None]:
-        """These filters for this pod; nominated pods are not counted."""
-        key = (pod.shape, tuple(pod.requests.items()), tuple(pod.ports), by_claim)
-        if key not in self._known and len(self._known) >= self.BOUND:
-            self._known.clear()
-        known = self._known.setdefault(key, {})
-
-        def check(node: Node) -> Refusal | None:
-            found = known.get(node.name)
-            if found is None or found[0] != node.changes:
-                found = known[node.name] = (node.changes, static(pod, node) or fits(pod, node, (), by_claim))
-            return found[1]
-
-        return check
 
 
 def static(pod: Pod, node: Node) -> Refusal | None:

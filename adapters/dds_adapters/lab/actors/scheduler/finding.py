@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random
 
+from dds_adapters.lab.actors.scheduler.alone import Alone
 from dds_adapters.lab.actors.scheduler.devices import NOT_AVAILABLE, PodDevices
 from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
-from dds_adapters.lab.actors.scheduler.feasibility import Affinity, Alone, Refusal, fits, score, static
+from dds_adapters.lab.actors.scheduler.feasibility import Affinity, Refusal, fits, score, static
 from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
 from dds_adapters.lab.actors.scheduler.pods import Pod
 from dds_adapters.lab.actors.scheduler.settings import SchedulerSettings
@@ -66,7 +67,7 @@ class Search:
         self._nominations = nominations
         self._settings = settings
         self._random = random
-        self._alone = Alone()
+        self._alone = Alone(nodes)
         self._start = 0
         self._refused: dict[tuple[object, ...], tuple[int, int, Diagnosis]] = {}
 
@@ -86,7 +87,7 @@ class Search:
     def _alike(self, pod: Pod, devices: PodDevices) -> tuple[object, ...] | None:
         """Equal for pods that hear the same of every node, for as long as nothing there changes for the better; None where there
         is more to it."""
-        if pod.nominated or pod.affinity or self._nominations.by_node or self._nodes.with_required_affinity:
+        if pod.nominated or pod.has_pod_affinity or self._nominations.by_node or self._nodes.with_required_affinity:
             return None
         kind = devices.kind
         return None if kind is None else (pod.shape, tuple(pod.requests.items()), tuple(pod.ports), kind)
@@ -100,53 +101,91 @@ class Search:
             if against is None:
                 return nominated
             diagnosis.refusals[nominated.name] = against
-        return self._search(pod, devices, plain, diagnosis)
+        return self._search(pod, devices, diagnosis)
 
     def plain_check(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None]:
         """All filters of a node but the devices."""
-        alone = self._alone.of(pod, devices.by_claim)
-        affinity = Affinity(pod, self._nodes) if pod.affinity or self._nodes.with_required_affinity else None
-        nominations = self._nominations
+        more = self._among_pods(pod, devices)
 
         def check(node: Node) -> Refusal | None:
-            others = nominations.ahead_of(pod, node.name) if node.name in nominations.by_node else ()
-            found = static(pod, node) or fits(pod, node, others, devices.by_claim) if others else alone(node)
+            return (
+                static(pod, node) or fits(pod, node, (), devices.by_claim) or (more(node) if more is not None else None)
+            )
+
+        return check
+
+    def _among_pods(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None] | None:
+        """The filters that look beyond the node and its pods: who is nominated there, who wants to be near or far; None where
+        there is nothing of the kind."""
+        affinity = Affinity(pod, self._nodes) if pod.has_pod_affinity or self._nodes.with_required_affinity else None
+        nominations = self._nominations
+        if affinity is None and not nominations.by_node:
+            return None
+
+        def check(node: Node) -> Refusal | None:
+            others = nominations.ahead_of(pod, node.name)
+            found = fits(pod, node, others, devices.by_claim) if others else None
             return found if found is not None or affinity is None else affinity.check(node)
 
         return check
 
-    def _search(
-        self, pod: Pod, devices: PodDevices, plain: Callable[[Node], Refusal | None], diagnosis: Diagnosis
-    ) -> Node | Diagnosis:
+    def _search(self, pod: Pod, devices: PodDevices, diagnosis: Diagnosis) -> Node | Diagnosis:
         order = self._nodes.order()
-        if devices.hopeless:  # no node serves, so that none has to be scored
-            said: Refusal | None = None
-            for node in order:
-                against = plain(node)
-                if against is None:
-                    if said is None or not devices.alike:
-                        said = devices.check(node) or NOT_AVAILABLE
-                    against = said
-                diagnosis.refusals[node.name] = against
-            return diagnosis
-        total = len(order)
+        alone = self._alone.of(pod, devices.by_claim)
+        more = self._among_pods(pod, devices)
+        turn = [order[place] for place in alone.after(self._start)]
+        best = None if devices.hopeless else self._in_turn(pod, devices, turn, more, diagnosis)
+        if best is None:
+            if devices.hopeless:  # no node serves, so that none has to be scored
+                self._without_hope(devices, turn, more, diagnosis)
+            diagnosis.refusals = {**alone.refusals, **diagnosis.refusals}
+        return best or diagnosis
+
+    def _in_turn(
+        self,
+        pod: Pod,
+        devices: PodDevices,
+        turn: list[Node],
+        more: Callable[[Node], Refusal | None] | None,
+        diagnosis: Diagnosis,
+    ) -> Node | None:
+        """The best of the first nodes that fit, enough of them; if none of these serves, of the next."""
+        total = len(self._nodes)
         wanted = self._enough(total)
         looked = 0
-        while looked < total:
+        while looked < len(turn):
             passed: list[Node] = []
-            while looked < total and len(passed) < wanted:
-                node = order[(self._start + looked) % total]
+            while looked < len(turn) and len(passed) < wanted:
+                node = turn[looked]
                 looked += 1
-                against = plain(node)
+                against = more(node) if more is not None else None
                 if against is None:
                     passed.append(node)
                 else:
                     diagnosis.refusals[node.name] = against
             best = self._best(pod, devices, passed, diagnosis)
             if best is not None:
-                self._start = (self._start + looked) % total
+                if len(passed) == wanted:
+                    self._start = (turn[looked - 1].place + 1) % total
                 return best
-        return diagnosis
+        return None
+
+    @staticmethod
+    def _without_hope(
+        devices: PodDevices,
+        turn: list[Node],
+        more: Callable[[Node], Refusal | None] | None,
+        diagnosis: Diagnosis,
+    ) -> None:
+        """What every node says to a pod with a claim that can be used nowhere."""
+        said: Refusal | None = None
+        for node in turn:
+            against = more(node) if more is not None else None
+            if against is None:
+                if said is None or not devices.alike:
+                    said = devices.check(node) or NOT_AVAILABLE
+                against = said
+            diagnosis.refusals[node.name] = against
 
     def _best(self, pod: Pod, devices: PodDevices, passed: list[Node], diagnosis: Diagnosis) -> Node | None:
         if not passed:

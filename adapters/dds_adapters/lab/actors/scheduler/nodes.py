@@ -13,6 +13,8 @@ from dds_core.matching import nodes as matching
 
 Object = dict[str, Any]
 
+JOURNAL = 2000
+"""Changes that are remembered one by one."""
 ZONE_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -21,11 +23,11 @@ class Node:
 
     __slots__ = (
         "allocatable",
-        "changes",
         "choice",
         "labels",
         "name",
         "obj",
+        "place",
         "pods",
         "scored_cpu",
         "scored_memory",
@@ -50,8 +52,8 @@ class Node:
         self.scored_memory = 0
         self.version = 0
         """Counts changes of the node itself, not of the pods on it."""
-        self.changes = 0
-        """Counts both."""
+        self.place = -1
+        """Where it is in the order of nodes."""
 
     def take(self, obj: Object) -> None:
         """Another version of the node object."""
@@ -64,7 +66,6 @@ class Node:
         amounts = status.get("allocatable") or status.get("capacity") or {}
         self.allocatable = {name: units(name, text) for name, text in amounts.items()}
         self.version += 1
-        self.changes += 1
 
     def add(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
@@ -76,7 +77,6 @@ class Node:
             self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
-        self.changes += 1
         for name, value in pod.requests.items():
             self.used[name] = self.used.get(name, 0) + sign * value
         self.scored_cpu += sign * pod.scored[0]
@@ -90,6 +90,11 @@ class Nodes:
         self._nodes: dict[str, Node] = {}
         self._where: dict[str, str] = {}
         self._order: list[Node] | None = None
+        self.changes = 0
+        """Counts every change of a node or of the pods on it."""
+        self.arrangement = 0
+        """Counts the orders of nodes that there were."""
+        self._journal: list[Node] = []
         self.gains = 0
         """Counts whatever may let a pod fit that did not before."""
         self.with_required_affinity: dict[str, Pod] = {}
@@ -110,11 +115,18 @@ class Nodes:
         """The nodes in the order in which they are looked at."""
         if self._order is None:
             self._order = list(_in_turn(node for node in self._nodes.values() if node.obj is not None))
+            self.arrangement += 1
+            for place, node in enumerate(self._order):
+                node.place = place
         return self._order
+
+    def changed_since(self, changes: int) -> list[Node] | None:
+        """The nodes that changed, or the pods on them, since `self.changes` was this; None when that is too long ago."""
+        missed = self.changes - changes
+        return None if missed > len(self._journal) else self._journal[len(self._journal) - missed :]
 
     def put(self, obj: Object) -> None:
         """A node came, or changed."""
-        self.gains += 1
         node = self._node(obj["metadata"]["name"])
         moved = node.obj is None or _zone(node.labels) != _zone(obj["metadata"].get("labels") or {})
         if node.obj is None:
@@ -122,20 +134,23 @@ class Nodes:
         node.take(obj)
         if moved:
             self._order = None
+        self._changed(node, better=True)
 
     def drop(self, name: str) -> None:
         """A node went. Pods on it are remembered until they go too."""
-        self.gains += 1
         node = self._node(name)
         node.obj = None
         self._order = None
+        self._changed(node, better=True)
         self._forget_if_empty(node)
 
     def add_pod(self, pod: Pod, name: str) -> None:
         """A pod is on the node, bound or assumed; in the place of an earlier version of itself."""
         self.remove_pod(pod.uid)
-        self._node(name).add(pod)
+        node = self._node(name)
+        node.add(pod)
         self._where[pod.uid] = name
+        self._changed(node, better=False)
         if (pod.affinity.get("podAntiAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
             self.with_required_affinity[pod.uid] = pod
 
@@ -145,7 +160,7 @@ class Nodes:
         if name is not None:
             node = self._nodes[name]
             node.remove(uid)
-            self.gains += 1
+            self._changed(node, better=True)
             self.with_required_affinity.pop(uid, None)
             self._forget_if_empty(node)
 
@@ -153,6 +168,13 @@ class Nodes:
         """Where the pod is."""
         name = self._where.get(uid)
         return self._nodes[name] if name is not None else None
+
+    def _changed(self, node: Node, better: bool) -> None:
+        self.changes += 1
+        self.gains += better
+        self._journal.append(node)
+        if len(self._journal) > 2 * JOURNAL:
+            del self._journal[:JOURNAL]
 
     def _node(self, name: str) -> Node:
         if name not in self._nodes:

@@ -52,6 +52,11 @@ class Pod:
     generation: int
 
     @property
+    def has_pod_affinity(self) -> bool:
+        """Whether it wants to be near or far from other pods."""
+        return bool(self.affinity.get("podAffinity") or self.affinity.get("podAntiAffinity"))
+
+    @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
 
