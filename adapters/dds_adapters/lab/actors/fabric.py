@@ -111,6 +111,7 @@ class Fabric:
         self._broken: dict[str, str] = {}  # serial → words
         self._out: dict[str, Device] = {}  # serial → what was taken out broken, and is in no pool until it is repaired
         self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
+        self._uses: dict[str, dict[str, None]] = {}  # who → serials
         self._waiting: deque[_Order] = deque()
         self._busy: dict[str, int] = {}  # node → orders that run
         self._orders = 0
@@ -180,16 +181,22 @@ class Fabric:
 
     def occupy(self, serial: str, user: str) -> None:
         self._users.setdefault(serial, {})[user] = None
+        self._uses.setdefault(user, {})[serial] = None
 
-    def vacate(self, serial: str, user: str) -> None:
-        users = self._users.get(serial, {})
-        users.pop(user, None)
-        if not users:
-            self._users.pop(serial, None)
+    def vacate(self, user: str) -> None:
+        """Whoever it is computes on nothing any more."""
+        for serial in self._uses.pop(user, ()):
+            del self._users[serial][user]
+            if not self._users[serial]:
+                del self._users[serial]
 
     def users(self, serial: str) -> tuple[str, ...]:
         """Who computes on the device now."""
         return tuple(self._users.get(serial, ()))
+
+    def busy(self) -> tuple[str, ...]:
+        """Whoever computes on anything."""
+        return tuple(self._uses)
 
     # -- what happens to it
 

@@ -80,6 +80,10 @@ class Kubelet:
         self._pods.on_change(self._changed)
         for pod in self._pods.values():
             self._changed(None, pod)
+        there = {"/".join(_key(pod)) for pod in self._pods.values()}
+        for user in self._fabric.busy():  # what runs of pods that went while there was no kubelet
+            if user not in there:
+                self._fabric.vacate(user)
 
     def stop(self) -> None:
         self._pods.close()
@@ -197,8 +201,7 @@ class Kubelet:
 
     def _vacate(self, key: tuple[str, str], known: _Pod) -> None:
         known.running = False
-        for serial in known.serials:
-            self._fabric.vacate(serial, "/".join(key))
+        self._fabric.vacate("/".join(key))
         known.serials = ()
 
     # -- parts

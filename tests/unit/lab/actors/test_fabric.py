@@ -264,10 +264,10 @@ def test_who_computes_on_a_device_is_known() -> None:
     room = Room()
     room.fabric.occupy("GPU-1", "default/train")
     room.fabric.occupy("GPU-1", "default/other")
-    room.fabric.vacate("GPU-1", "default/train")
+    room.fabric.vacate("default/train")
     assert room.fabric.users("GPU-1") == ("default/other",)
-    room.fabric.vacate("GPU-1", "default/other")
-    room.fabric.vacate("GPU-1", "default/other")
+    room.fabric.vacate("default/other")
+    room.fabric.vacate("default/other")
     assert room.fabric.users("GPU-1") == ()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dds_adapters.lab.actors.kubelet import RUN_FOR, Kubelet, KubeletSettings
 from dds_adapters.lab.client import Object
 from dds_adapters.lab.latency import Fixed
@@ -154,3 +156,62 @@ def test_a_new_process_knows_what_runs_and_for_how_long_still() -> None:
     assert status(hall)["phase"] == "Running"
     hall.run(4)
     assert status(hall)["phase"] == "Succeeded"
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_pod_that_goes_while_there_is_no_kubelet_leaves_its_devices(forced: bool) -> None:
+    hall = Hall()
+    first = hall.start(Kubelet(hall.client("kubelet"), hall.time, SETTINGS, hall.fabric, {GPU: hall.vendor}))
+    serial = attached(hall)
+    train(hall)
+    hall.run(1)
+    first.stop()
+    hall.user.delete("pods", "train", "default", grace=0 if forced else 30)
+    hall.run(10)
+    assert hall.fabric.users(serial) == ("default/train",)
+    hall.start(Kubelet(hall.client("kubelet"), hall.time, SETTINGS, hall.fabric, {GPU: hall.vendor}))
+    hall.run(5)
+    assert hall.user.find("pods", "train", "default") is None
+    assert hall.fabric.users(serial) == ()
+
+
+def test_a_pod_that_had_to_leave_a_lost_node_leaves_its_devices_when_the_node_is_found() -> None:
+    hall = Hall()
+    kubelet = hall.start(Kubelet(hall.client("kubelet"), hall.time, SETTINGS, hall.fabric, {GPU: hall.vendor}))
+    serial = attached(hall)
+    train(hall)
+    hall.run(1)
+    kubelet.lose("node0")
+    hall.user.delete("pods", "train", "default")
+    hall.run(100)
+    assert hall.fabric.users(serial) == ("default/train",)
+    kubelet.find("node0")
+    hall.run(5)
+    assert hall.user.find("pods", "train", "default") is None
+    assert hall.fabric.users(serial) == ()
+
+
+def test_a_pod_gets_no_more_than_its_grace_period() -> None:
+    hall = ready()
+    hall.pod("plain", node="node0")
+    hall.run(1)
+    hall.user.delete("pods", "plain", "default", grace=1)
+    hall.run(0.9)
+    assert hall.user.find("pods", "plain", "default") is not None
+    hall.run(0.2)
+    assert hall.user.find("pods", "plain", "default") is None
+
+
+def test_a_device_that_does_not_come_is_asked_for_less_and_less_often() -> None:
+    hall = ready()
+    train(hall)
+    hall.run(0.2 + 2 + 4 + 8 + 16 + 32 + 64)
+    assert _tries(hall) == 7
+    hall.run(1200)
+    assert _tries(hall) == 17  # every two minutes at last
+
+
+def _tries(hall: Hall) -> int:
+    (event,) = hall.user.list("events", "default")
+    count: int = event["count"]
+    return count

@@ -334,7 +334,7 @@ def test_a_device_on_which_somebody_computes_is_not_taken_away_unless_forced() -
             (found,) = hall.resources()
             assert found["status"]["state"] == "Detaching"
             assert "still running" in found["status"]["error"]
-            hall.fabric.vacate(there.device.serial, "default/train")
+            hall.fabric.vacate("default/train")
             hall.run(30)
             assert hall.resources() == []
 
