@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dds_adapters.lab.actors.publisher import Limits, Publisher, PublisherSettings
 from dds_adapters.lab.client import Object
 from dds_adapters.lab.latency import Fixed
@@ -12,8 +14,8 @@ POOL = "nvidia-a100-40-fabric1"
 SOON = PublisherSettings(interval=0.0, reaction=Fixed(0.01))
 
 
-def published(settings: PublisherSettings = SOON, *, configured: bool = True) -> Hall:
-    hall = Hall(operator=None)
+def published(settings: PublisherSettings = SOON, *, configured: bool = True, count: int = 4) -> Hall:
+    hall = Hall(operator=None, count=count)
     if configured:
         hall.configure()
     hall.start(Publisher(hall.client("publisher"), hall.time, settings, hall.fabric))
@@ -152,3 +154,12 @@ def test_a_new_process_goes_on_from_what_is_there() -> None:
     assert generation(hall) == 2
     attach(hall)
     assert generation(hall) == 3
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_slice_has_no_more_devices_than_the_api_takes(stable: bool) -> None:
+    hall = published(PublisherSettings(interval=0.0, reaction=Fixed(0.01), stable_names=stable), count=130)
+    assert len(hall.devices(SLICE)) == 128
+    for _ in range(3):
+        attach(hall)
+    assert len(hall.devices(SLICE)) == 127

@@ -179,3 +179,15 @@ def test_a_pod_that_gave_the_claim_up_in_time_stays() -> None:
             room.user.delete("resourceclaims", "train", "default")
         room.run(60)
         assert not going(room)
+
+
+def test_patience_counts_from_the_taint_and_the_shortest_holds() -> None:
+    room = ready()
+    tolerates = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+    publish(room, taint(timeAdded="2026-11-21T00:00:00Z"))
+    room.run(20)
+    train(room, {**tolerates, "tolerationSeconds": 300}, {**tolerates, "tolerationSeconds": 30})
+    room.run(9)
+    assert not going(room)
+    room.run(2)
+    assert going(room)
