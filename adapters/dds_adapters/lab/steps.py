@@ -95,10 +95,10 @@ class Steps:
         self._timer = self._world.time.after(wait, lambda: self._do(step))
 
     def _do(self, step: Step) -> None:
-        if step.wait_for is not None:
-            self._wait = _Wait(self._world.time, self._client, step.wait_for, self._waited)
-            return
         try:
+            if step.wait_for is not None:
+                self._wait = _Wait(self._world.time, self._client, step.wait_for, self._waited)
+                return
             self._actions[step.action](getattr(step, step.action))
         except ApiError as error:
             self._fail(f"{error.code} {error.reason}: {error.what}")

@@ -92,10 +92,13 @@ def test_a_wait_ends_when_the_object_shows_it_and_fails_when_its_time_is_up() ->
         "wait_for: {object: nodes/node0001, lacks: spec.unschedulable}",
         "wait_for: {object: nodes/node0001, has: 'status.conditions[0].status', equals: 'True'}",
         "wait_for: {object: pods/never, has: spec, within: 20s}",
+        "wait_for: {object: gadgets/g, has: spec, within: 20s}",
         "run: {name: afterwards}",
     ) as lab:
         lab.run(seconds=55)
-        assert lab.steps.failures == ["steps[7] (wait_for): pods/never has spec did not come about within 20 s"]
+        late, unknown = lab.steps.failures
+        assert late == "steps[7] (wait_for): pods/never has spec did not come about within 20 s"
+        assert unknown.startswith("steps[8] (wait_for): 404 NotFound")
         assert state(lab, "afterwards") == "Running"
 
 
