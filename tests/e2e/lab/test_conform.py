@@ -29,7 +29,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*args: str) -> Result:
-    root = Commands("dds")
+    root = Commands("dds", context_settings={"help_option_names": ["-h", "--help"]})
     root.add_command(conform)
     return CliRunner().invoke(root, ["conform", *args])
 
