@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,38 @@ def story(stream: Sequence[Row]) -> dict[str, list[Step]]:
             bound.add(row.name)
             told.setdefault(f"pod {row.name}", []).append(Step(row.at, f"bound {row.object['spec']['nodeName']}"))
     return told
+
+
+def told(stream: Sequence[Row]) -> dict[str, list[tuple[str, ...]]]:
+    """By pod, until it runs: nomination, node, and the condition PodScheduled with its words, as they changed."""
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for row in stream:
+        status = row.object.get("status") or {}
+        if row.resource != "pods" or row.type == "DELETED" or status.get("phase") != "Pending":
+            continue
+        condition = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), {})
+        words = (
+            status.get("nominatedNodeName"),
+            row.object["spec"].get("nodeName"),
+            *(condition.get(key) for key in ("status", "reason", "message", "observedGeneration")),
+        )
+        now = tuple(interchangeable(_GENERATED.sub("*", str(one or ""))) for one in words)
+        if found.setdefault(row.name, [now])[-1] != now:
+            found[row.name].append(now)
+    return found
+
+
+_GENERATED = re.compile(r"(?<=extended-resources-)\w{5}")
+
+
+def gaps(told_of: dict[str, list[Step]], first: str, second: str) -> list[float]:
+    """Seconds between a step and the one right after it, where they are these two, in ascending order."""
+    return sorted(
+        (after.at - before.at) / MICROSECONDS
+        for steps in told_of.values()
+        for before, after in pairwise(steps)
+        if before.what == first and after.what.startswith(second)
+    )
 
 
 def _story_name(claim: Object) -> str:
