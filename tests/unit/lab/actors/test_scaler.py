@@ -28,7 +28,8 @@ class Site(Hall):
         publisher = PublisherSettings(interval=0.0, reaction=Fixed(0.01), stable_names=True)
         self.start(Publisher(self.client("publisher"), self.time, publisher, self.fabric))
         self.run(1)
-        self.scaler = self.start(Scaler(self.client("peer-dds"), self.time, settings))
+        self.peer = self.client("peer-dds")
+        self.scaler = self.start(Scaler(self.peer, self.time, settings))
 
     def wait(self, name: str, *devices: int, node: str = "node0", pool: str = POOL) -> None:
         """A pod waits on a node for devices of a pool."""
@@ -293,3 +294,17 @@ def wanted(name: str, size: int) -> Object:
         "metadata": {"name": name},
         "spec": {"resource": {"type": "gpu", "model": A100, "size": size, "target_node": "node0"}},
     }
+
+
+def test_a_node_that_is_gone_is_thought_of_no_more() -> None:
+    site = Site()
+    site.wait("train", 0)
+    site.run(10)
+    site.land("train", "gpu-0")
+    site.run(20)
+    site.user.delete("nodes", "node0")
+    site.run(120)
+    asked: list[str] = []
+    site.peer.before = lambda call: asked.append(call.resource.plural)
+    site.run(60)
+    assert asked == []

@@ -85,6 +85,8 @@ class Scaler:
             for node in sorted(self._stale):
                 if self._view.nodes.get(node) is not None:
                     self._look(node, info)
+                else:
+                    self._in_use.pop(node, None)
                 del self._stale[node]
         except (ApiError, BadConfig, Unreadable):
             self._arm()  # what is left is looked at again with the next scan
