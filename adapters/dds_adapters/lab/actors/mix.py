@@ -109,7 +109,8 @@ class Mix:
 
     def _ran(self, namespace: str, name: str, phase: str) -> None:
         """A pod of ours that has ended by itself is deleted a while later, unless it is one of those that stay."""
-        if phase != "Succeeded" or not name.startswith(f"{self._settings.name}-"):
+        stem, _, number = name.rpartition("-")
+        if phase != "Succeeded" or stem != self._settings.name or not number.isdecimal():
             return
         self._ended.append((namespace, name))
         if len(self._ended) > self._settings.keep:

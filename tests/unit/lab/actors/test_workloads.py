@@ -194,3 +194,15 @@ def test_namespaces_and_templates_are_used_in_their_shares() -> None:
     yard.run(20)
     assert 30 <= len(yard.user.list("pods", "team")) <= 70
     assert 30 <= len(yard.names("resourceclaimtemplates")) <= 70
+
+
+def test_a_mix_minds_its_own_pods_only() -> None:
+    yard = Yard()
+    yard.start(Mix(yard.work, yard.time, MixSettings(pods=1, over=1.0, asks=(Ask({}),), ends="finished", linger=1.0)))
+    for name in ("mix-more-1", "mix-x", "mixed-1"):
+        yard.work.run(Run(name))
+    yard.run(5)
+    for name in yard.names("pods"):
+        yard.user.patch("pods", name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+    yard.run(10)
+    assert yard.names("pods") == ["mix-more-1", "mix-x", "mixed-1"]
