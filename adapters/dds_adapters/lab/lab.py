@@ -28,7 +28,7 @@ from dds_adapters.lab.actors.workloads import Workloads
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.requests import MASTERS, Call
 from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.status import Cause
+from dds_adapters.lab.api.status import ApiError, Cause
 from dds_adapters.lab.client import Client
 from dds_adapters.lab.faults.world import Chaos, FabricFaults, Stalled
 from dds_adapters.lab.recorder import Recorder, Sink
@@ -39,6 +39,7 @@ from dds_adapters.lab.time import MICROSECONDS, Time, VirtualTime
 
 HISTORY = 20_000
 _STORY = "story"
+_WEBHOOK = "vcomposabilityrequest-v1alpha1.kb.io"
 
 
 class Actor(Protocol):
@@ -248,23 +249,37 @@ class _Plugins:
 
 
 class _Webhook:
-    """The operator's validating webhook, for as long as the operator runs."""
+    """The operator's validating webhook. While the operator is away nobody answers it, and so nothing passes
+    (failurePolicy Fail)."""
 
     def __init__(self, server: ApiServer, operator: Operator) -> None:
         self._server = server
         self._operator = operator
 
     def start(self) -> None:
-        self._server.admission.append(self._judge)
+        hooks = self._server.admission
+        hooks[:] = [*(hook for hook in hooks if hook is not _unanswered), self._judge]
 
     def stop(self) -> None:
         self._server.admission.remove(self._judge)
+        self._server.admission.append(_unanswered)
 
     def _judge(self, call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
-        if call.resource.plural != "composabilityrequests" or call.subresource or new is None:
+        if new is None or not _is_judged(call):
             return None
         refusal = self._operator.refusal(new)
         return [Cause("Forbidden", refusal, "")] if refusal else None
+
+
+def _is_judged(call: Call) -> bool:
+    return call.resource.plural == "composabilityrequests" and not call.subresource
+
+
+def _unanswered(call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
+    if new is not None and _is_judged(call):
+        words = f'Internal error occurred: failed calling webhook "{_WEBHOOK}": connection refused'
+        raise ApiError(500, "InternalError", words)
+    return None
 
 
 _MAKERS: dict[str, Callable[[Lab], Iterator[Actor]]] = {

@@ -75,10 +75,16 @@ def test_the_operators_kinds_are_served_and_its_webhook_judges() -> None:
         lab.run(seconds=0.1)  # it judges by what it has seen
         with pytest.raises(ApiError, match="admission webhook"):
             client.create("composabilityrequests", {**body, "metadata": {"name": "b"}})
-        lab.restart("operator")
-        lab.run(seconds=1)
+        lab.restart("operator", down=10.0)
+        other = {**body, "metadata": {"name": "b"}, "spec": {"resource": {**spec["resource"], "target_node": "node1"}}}
+        with pytest.raises(ApiError, match="failed calling webhook") as refused:
+            client.create("composabilityrequests", other)
+        assert (refused.value.code, refused.value.reason) == (500, "InternalError")
+        client.patch("composabilityrequests", "a", {"status": {"error": "words"}}, subresource="status")
+        lab.run(seconds=11)
         with pytest.raises(ApiError, match="admission webhook"):
             client.create("composabilityrequests", {**body, "metadata": {"name": "b"}})
+        client.create("composabilityrequests", other)
 
 
 def test_a_manifest_that_the_server_refuses_is_named_with_its_reason() -> None:
