@@ -97,7 +97,7 @@ class Reader:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["write", "write", "delete", "step", "step", "step", "twice", "gone", "again", "take", "some"]),
+        st.sampled_from(["write", "delete", "anew", "step", "all", "twice", "gone", "again", "take", "some"]),
         st.sampled_from(NAMES),
     ),
     max_size=120,
@@ -130,8 +130,14 @@ def test_whatever_breaks_the_mirror_becomes_the_list(steps: list[tuple[str, str]
     for what, name in steps:
         if what in ("write", "delete"):
             server.write(name, what == "delete")
+        elif what == "anew":
+            server.write(name, gone=True)
+            server.write(name, gone=False)
         elif what in ("step", "twice"):
             reader.step(what == "twice")
+        elif what == "all":
+            for _ in range(10):
+                reader.step(False)
         elif what == "gone":
             reader.history_is_gone()
         elif what == "again":
