@@ -7,6 +7,7 @@ from random import Random
 from typing import Literal
 
 from dds_adapters.lab.actors.workloads import Run, Workloads
+from dds_adapters.lab.client import ApiError
 from dds_adapters.lab.latency import Latency, Uniform
 from dds_adapters.lab.time import Time, Timer
 
@@ -54,6 +55,7 @@ class Mix:
         self._time = time
         self._settings = settings
         self._random: Random = time.random(f"mix/{settings.name}")
+        self.refused = 0  # arrivals that the API did not take, such as those of a namespace that is gone
         self._made = 0
         self._left = settings.over
         self._ended: deque[tuple[str, str]] = deque()
@@ -89,20 +91,22 @@ class Mix:
         ask = random.choices(settings.asks, self._weights)[0]
         lasts = settings.lasts.draw(random)
         deleted = settings.ends == "deleted"
-        self._workloads.run(
-            Run(
-                name=name,
-                namespace=namespace,
-                devices=ask.devices,
-                shares=ask.shares,
-                lasts=None if deleted else lasts,
-                delete_after=lasts if deleted else None,
-                template=random.random() < settings.templates,
-                cpu=settings.cpu,
-                memory=settings.memory,
-                node_selector=settings.node_selector,
-            )
+        wanted = Run(
+            name=name,
+            namespace=namespace,
+            devices=ask.devices,
+            shares=ask.shares,
+            lasts=None if deleted else lasts,
+            delete_after=lasts if deleted else None,
+            template=random.random() < settings.templates,
+            cpu=settings.cpu,
+            memory=settings.memory,
+            node_selector=settings.node_selector,
         )
+        try:
+            self._workloads.run(wanted)
+        except ApiError:
+            self.refused += 1
         if random.random() < settings.withdrawn:
             self._time.after(settings.patience.draw(random), lambda: self._workloads.withdraw(name, namespace))
         self._next()

@@ -206,3 +206,12 @@ def test_a_mix_minds_its_own_pods_only() -> None:
         yard.user.patch("pods", name, {"status": {"phase": "Succeeded"}}, "default", subresource="status")
     yard.run(10)
     assert yard.names("pods") == ["mix-more-1", "mix-x", "mixed-1"]
+
+
+def test_a_mix_goes_on_when_the_api_does_not_take_one_of_its_pods() -> None:
+    yard = Yard()
+    settings = MixSettings(pods=50, over=10.0, asks=(Ask({"a100": 1}),), namespaces=("default", "not-there"))
+    mix = yard.start(Mix(yard.work, yard.time, settings))
+    yard.run(20)
+    assert 10 < mix.refused < 40
+    assert len(yard.names("pods")) == 50 - mix.refused
