@@ -207,6 +207,13 @@ def _faults(scenario: Scenario) -> Iterator[Problem]:
         for j, model in enumerate(fault.models):
             if model not in models:
                 yield Problem(("faults", "fabric", i, "models", j), unknown("model", model, models))
+        if fault.kind == "wrong_device" and len(models) < 2:
+            yield Problem(("faults", "fabric", i, "kind"), "a wrong device is one of another model: name a second one")
+    for part in ("scheduler", "operator", "vendor"):
+        if getattr(scenario.faults.chaos, f"restart_{part}") is not None and getattr(scenario.parts, part) is None:
+            running = [name for name in PART_NAMES if getattr(scenario.parts, name) is not None]
+            what = unknown("running part", part, running)
+            yield Problem(("faults", "chaos", f"restart_{part}"), what, name=True)
 
 
 def _classes(scenario: Scenario) -> set[str]:

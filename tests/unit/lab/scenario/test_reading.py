@@ -147,6 +147,16 @@ def test_what_is_of_the_wrong_form_is_named(old: str, new: str, line: str) -> No
             "faults: {fabric: [{kind: hang, nodes: [a]}]}\nmix:",
             "f.yaml:21:40: faults.fabric[0].nodes[0]: no node 'a'",
         ),
+        (
+            "mix:",
+            "faults: {fabric: [{kind: wrong_device}]}\nmix:",
+            "faults.fabric[0].kind: a wrong device is one of another model: name a second one",
+        ),
+        (
+            "mix:",
+            "faults: {chaos: {restart_vendor: 3m}}\nmix:",
+            "faults.chaos.restart_vendor: no running part 'vendor' is known here; known: claims,",
+        ),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_named_with_those_that_do(old: str, new: str, line: str) -> None:
