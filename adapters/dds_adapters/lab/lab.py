@@ -6,7 +6,7 @@ wants to serve it over HTTP does that (`serving`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -68,6 +68,7 @@ class Lab:
         self._recorders: list[Recorder] = []
         self._running: dict[str, list[Actor]] = {}
         self._drivers: dict[str, Driver] = {}
+        self._silent: dict[str, None] = {}
         self._stalled = Stalled(time, scenario.faults.allocations)
         self.workloads = Workloads(self.client("workloads"), time)
         self.steps = Steps(self, scenario.steps)
@@ -151,7 +152,9 @@ class Lab:
         self.time.after(down, lambda: self._start_part(part))
 
     def restart_plugin(self, node: str) -> None:
-        """Restart the plugins of the vendors' drivers on a node."""
+        """Restart the plugins of the vendors' drivers on a node; on a silent one nobody hears of it."""
+        if node in self._silent:
+            return
         for actor in self._running.get("vendor", ()):
             if isinstance(actor, VendorDriver):
                 actor.restart(node)
@@ -165,6 +168,30 @@ class Lab:
         """The node's object goes, and its pods with it."""
         self.workloads.lose(node)
 
+    def silence(self, node: str, lasts: float | None = None) -> None:
+        """The node is not heard any more, for so many seconds or for ever. Its object stays."""
+        self._silent[node] = None
+        self._tell_silence((node,), ("kubelet", "controllers"))
+        if lasts is not None:
+            self.time.after(lasts, lambda: self._hear(node))
+
+    def _hear(self, node: str) -> None:
+        self._silent.pop(node, None)
+        for actor in (*self._running.get("kubelet", ()), *self._running.get("controllers", ())):
+            if isinstance(actor, Kubelet):
+                actor.find(node)
+            elif isinstance(actor, NodeLifecycle):
+                actor.heard(node)
+        self.restart_plugin(node)
+
+    def _tell_silence(self, nodes: Iterable[str], parts: Iterable[str]) -> None:
+        for actor in [actor for part in parts for actor in self._running.get(part, ())]:
+            for node in nodes:
+                if isinstance(actor, Kubelet):
+                    actor.lose(node)
+                elif isinstance(actor, NodeLifecycle):
+                    actor.silent(node)
+
     # -- parts
 
     def _begin(self, part: str, actor: Actor) -> None:
@@ -175,6 +202,7 @@ class Lab:
         if part not in self._running:
             for actor in _MAKERS[part](self):
                 self._begin(part, actor)
+            self._tell_silence(self._silent, (part,))
 
     def _stop_part(self, part: str) -> None:
         for actor in reversed(self._running.pop(part, [])):

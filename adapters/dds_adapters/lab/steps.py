@@ -35,6 +35,8 @@ class World(Protocol):
 
     def lose_node(self, node: str) -> None: ...
 
+    def silence(self, node: str, lasts: float | None = None) -> None: ...
+
 
 class StepFailed(InputError):
     """A step names something that is not there when it comes."""
@@ -61,6 +63,7 @@ class Steps:
             "uncordon": lambda it: world.workloads.cordon(self._node(it), on=False),
             "drain": lambda it: world.workloads.drain(self._node(it)),
             "lose_node": lambda it: world.lose_node(self._node(it)),
+            "silence": lambda it: world.silence(self._node(it.node), it.lasts),
             "condition": self._condition,
             "attach": self._attach,
             "detach": self._detach,

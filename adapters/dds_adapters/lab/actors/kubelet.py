@@ -92,7 +92,7 @@ class Kubelet:
         self._known.clear()
 
     def lose(self, node: str) -> None:
-        """The node falls silent; what ran on it is cut off from its devices' point of view as well."""
+        """The node falls silent. What runs on it runs on."""
         self._lost.add(node)
         for known in self._known.values():
             if known.node == node:

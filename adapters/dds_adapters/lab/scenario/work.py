@@ -142,6 +142,13 @@ class DropOut(Written):
     lasts: Duration | None = Field(default=None, description="It comes back after so long; by default never.")
 
 
+class Silence(Written):
+    """A node whose kubelet and plugins are not heard any more, while its object stays."""
+
+    node: NodeRef = Field(description="The node, by name, or by `claim` or `pod`.")
+    lasts: Duration | None = Field(default=None, description="It is heard again after so long; by default never.")
+
+
 class Restart(Written):
     """A component that is stopped, forgets everything, and starts again."""
 
@@ -170,6 +177,10 @@ class Step(Written):
     drain: NodeRef | None = Field(default=None, description="Cordon a node and evict its pods.")
     lose_node: NodeRef | None = Field(
         default=None, description="A node goes away: its object, its slices, and its pods with it."
+    )
+    silence: Silence | None = Field(
+        default=None,
+        description="A node falls silent: nothing starts or ends there, and pods have to leave it once it is unreachable.",
     )
     condition: Condition | None = Field(default=None, description="Set a condition on a claim's devices.")
     attach: Move | None = Field(default=None, description="Attach a device by hand.")

@@ -233,3 +233,28 @@ def test_manifests_are_created_then_applied_and_objects_deleted() -> None:
 def _devices(lab: Lab, node: str) -> int:
     found: list[Any] = lab.client("test").list("resourceslices", fields=f"spec.nodeName={node}")
     return sum(len(one["spec"].get("devices") or ()) for one in found)
+
+
+def test_pods_leave_a_silent_node_and_are_gone_once_it_is_heard_again() -> None:
+    with told(
+        "{at: 5s, run: {name: train, devices: {nvidia-a100-40: 1}, grace: 30}}",
+        "wait_for: {object: pods/train, has: status.phase, equals: Running, within: 60s}",
+        "{silence: {node: {pod: train}, lasts: 20m}}",
+        "{after: 1m, restart: {part: controllers}}",
+        "restart: {part: kubelet}",
+    ) as lab:
+        lab.run(seconds=120)
+        node = (find(lab, "pods", "train") or {})["spec"]["nodeName"]
+        (device,) = lab.fabric.attached(node)
+        taints = [one["key"] for one in (find(lab, "nodes", node) or {})["spec"]["taints"]]
+        assert set(taints) == {"node.kubernetes.io/unreachable"}
+        assert "deletionTimestamp" not in (find(lab, "pods", "train") or {})["metadata"]
+        lab.run(seconds=600)
+        assert "deletionTimestamp" in (find(lab, "pods", "train") or {})["metadata"]  # nobody there ends it
+        assert lab.fabric.users(device.device.serial) == ("default/train",)
+        assert (find(lab, "resourceclaims", "train") or {})["status"]["reservedFor"]
+        lab.run(seconds=900)
+        assert state(lab, "train") == "gone"
+        assert "taints" not in (find(lab, "nodes", node) or {})["spec"]
+        assert lab.fabric.attached(node) == ()
+        assert lab.steps.failures == []
