@@ -175,8 +175,8 @@ class Cluster:
         content_type: str = "application/json",
         timeout: float = ANSWER_SECONDS,
     ) -> Answer:
-        """Send a request as it is, and give the whole answer, whatever its status. `timeout` in seconds is for connecting and for
-        each read. Raises Unreachable: then nobody knows whether it was carried out."""
+        """Send a request as it is, and give the whole answer, whatever its status. `timeout` in seconds is for connecting and the
+        wait for the answer together. Raises Unreachable: then nobody knows whether it was carried out."""
         response = self._send(method, path, query or {}, timeout, body, content_type)
         return self._answer(response, path)
 
@@ -312,7 +312,7 @@ def _selected(scope: Scope) -> dict[str, str]:
 def _timeouts(connect: float, read: float) -> Any:
     from urllib3 import Timeout
 
-    return Timeout(connect=connect, read=read)
+    return Timeout(total=read, connect=connect, read=read)
 
 
 def _refusal(where: str, answer: Answer) -> Refused:

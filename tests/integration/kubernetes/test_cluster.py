@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -260,6 +262,14 @@ def test_a_pod_without_its_account_is_told_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(InputError, match="service account's token"):
         Cluster(way=InCluster(tmp_path))
+
+
+def test_the_official_client_is_loaded_when_a_cluster_is_asked_and_not_before() -> None:
+    script = (
+        "import sys, dds_adapters.kubernetes.reflector; print('kubernetes' in sys.modules, 'urllib3' in sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert loaded.stdout.split() == ["False", "False"]
 
 
 def assert_fails(call: Callable[[], object], words: str) -> None:

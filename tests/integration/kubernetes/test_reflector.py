@@ -10,6 +10,7 @@ from random import Random
 import msgspec
 import pytest
 
+from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrivals
 from dds_adapters.kubernetes.identity import Identity
@@ -22,6 +23,7 @@ from dds_adapters.lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, 
 from dds_adapters.lab.latency import Fixed, Uniform
 from tests.support.reflected import QUICK, Reflected, Taker, World, lab, reflected, reflecting
 from tests.support.served import new_server, wall
+from tests.unit.kubernetes.samples import DictView
 
 FAULTS: dict[str, tuple[Action, float]] = {
     "cut": (Cut(Uniform(0.0, 0.3)), 1.0),
@@ -289,6 +291,33 @@ def test_pods_that_left_while_nobody_watched_are_asked_too(tmp_path: Path) -> No
         assert len(found.taker.mirror) == 2
         assert found.taker.types()[-1] == SYNCED, "not before all doubts were settled"
         assert found.plan.struck[0] == 3
+
+
+def test_what_is_taken_can_be_translated(tmp_path: Path) -> None:
+    claims = next(one for one in watched() if one.resource == "resourceclaims")
+    with reflected(tmp_path, watched=claims, namespace="default") as found:
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpus"}}]}}
+        uids = [found.world.create(name, spec=spec) for name in ("kept", "ended")]
+        assert found.agrees()
+
+        def unseen() -> None:
+            found.served.server.restart()
+            found.world.client.delete("resourceclaims", "ended", "default")
+            found.served.server.restart()
+
+        found.served.run(unseen)
+        found.world.touch("kept", 1)
+        assert found.agrees()
+    view = DictView()
+    translator = Translator(view)
+    facts = []
+    for one in found.taker.taken:
+        if one.raw:
+            for fact in translator.translate(one.resource, one.type, one.raw):
+                view.fold(fact)
+                facts.append(fact)
+    assert sorted(type(fact).__name__ for fact in facts) == ["ClaimGone", "ClaimObserved", "ClaimObserved"]
+    assert [uid for _, uid in view.objects] == uids[:1]
 
 
 # -- silence, ends, troubles of others -----------------------------------------------------------------------------------
