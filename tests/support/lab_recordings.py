@@ -118,7 +118,7 @@ def told(stream: Sequence[Row]) -> dict[str, list[tuple[str, ...]]]:
         status = row.object.get("status") or {}
         if row.resource != "pods" or row.type == "DELETED" or status.get("phase") != "Pending":
             continue
-        condition = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), {})
+        condition: Object = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), {})
         words = (
             status.get("nominatedNodeName"),
             row.object["spec"].get("nodeName"),

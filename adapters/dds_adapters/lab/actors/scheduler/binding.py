@@ -225,7 +225,9 @@ class Binding:
         self._waiting = False
 
     def _first_unready(self) -> str | None:
-        """The first claim that is not ready; None when all are. A failed one ends the wait."""
+        """The first claim that is not ready; None when all are. A failed one ends the wait, and so does the end of the pod."""
+        if self._scheduler.pod(self.pod.uid) is None:
+            raise _prebind(f"pod {self.pod.key} is gone")
         for claim in self._assigned.claims:
             name = claim["metadata"]["name"]
             found = self._scheduler.claims.get(_key(claim))
