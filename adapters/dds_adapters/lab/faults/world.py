@@ -95,6 +95,7 @@ class Chaos:
         self._world = world
         self._wanted = wanted
         self._timers: dict[str, Timer] = {}
+        self._drained: dict[str, Timer] = {}  # node → when it comes back
         self._blows: dict[str, Callable[[Random], None]] = {
             "restart_scheduler": lambda random: world.restart("scheduler"),
             "restart_operator": lambda random: world.restart("operator"),
@@ -112,7 +113,7 @@ class Chaos:
                 self._wait(kind, mean, self._world.time.random(f"chaos/{kind}"))
 
     def stop(self) -> None:
-        for timer in self._timers.values():
+        for timer in (*self._timers.values(), *self._drained.values()):
             timer.cancel()
 
     def _wait(self, kind: str, mean: float, random: Random) -> None:
@@ -137,9 +138,13 @@ class Chaos:
         node = self._node(random)
         if node:
             self._world.workloads.drain(node)
-            self._world.time.after(self._wanted.drained_for, lambda: self._uncordon(node))
+            known = self._drained.pop(node, None)
+            if known is not None:
+                known.cancel()
+            self._drained[node] = self._world.time.after(self._wanted.drained_for, lambda: self._uncordon(node))
 
     def _uncordon(self, node: str) -> None:
+        del self._drained[node]
         try:
             self._world.workloads.cordon(node, on=False)
         except ApiError as error:
