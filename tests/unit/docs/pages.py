@@ -36,6 +36,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "mix": scenario.mix_fields,
         "faults": scenario.fault_fields,
         "differences": scenario.known_differences,
+        "scheduler differences": scenario.scheduler_differences,
         "recorded metadata": scenario.recorded_metadata,
     },
     "docs/events.md": {

@@ -16,6 +16,7 @@ from dds_adapters.lab.scenario.cluster import Cluster
 from dds_adapters.lab.scenario.parts import Parts
 from dds_adapters.lab.scenario.trouble import Faults
 from dds_adapters.lab.scenario.work import Mix, Step
+from tests.integration.lab.test_scheduler_against_recordings import DIFFERENCES as SCHEDULER
 from tests.unit.docs.markdown import table
 
 _TITLES = ("field", "form", "default", "what it is")
@@ -49,6 +50,11 @@ def fault_fields() -> str:
 def scenarios() -> str:
     """The scenarios that come with the package."""
     return table(("scenario", "what it shows"), [(f"`{name}`", library.find(name).about) for name in library.names()])
+
+
+def scheduler_differences() -> str:
+    """What the lab's scheduler does otherwise than the recorded one."""
+    return table(("what", "how, and why"), list(SCHEDULER.items()))
 
 
 def known_differences() -> str:
