@@ -288,6 +288,58 @@ def test_a_restarted_scheduler_finds_the_special_claim_again() -> None:
     assert len(stage.user.list("resourceclaims", "default")) == 1
 
 
+def test_a_failed_special_claim_that_a_restart_left_behind_is_deleted_by_the_next_attempt() -> None:
+    stage = extended()
+    stage.job("er", **asking())
+    stage.run(1)
+    (first,) = stage.user.list("resourceclaims", "default")
+    stage.running[-1].stop()
+    stage.say(first["metadata"]["name"], "Failed")
+    stage.scheduler()
+    stage.run(0.2)
+
+    assert stage.user.find("resourceclaims", first["metadata"]["name"], "default") is None
+    assert "deletion of ResourceClaim completed, preemption: " in stage.condition("er")[1]
+    stage.run(331)  # the deletion of a claim wakes nobody, five minutes do
+    assert len(stage.user.list("resourceclaims", "default")) == 1
+
+
+def test_of_two_classes_for_one_resource_the_newer_counts_and_each_has_a_name_of_its_own() -> None:
+    stage = extended()
+    stage.run(2)
+    stage.user.create("deviceclasses", device_class("newer", extendedResourceName=GPU))
+    stage.run(1)
+    resources = {"limits": {"deviceclass.resource.kubernetes.io/gpus": "1"}}
+    stage.job("named", **asking())
+    stage.job("implicit", container={"resources": resources})
+    stage.run(1)
+    asked = {
+        claim["metadata"]["ownerReferences"][0]["name"]: claim["spec"]["devices"]["requests"][0]["exactly"]
+        for claim in stage.user.list("resourceclaims", "default")
+    }
+
+    assert {name: one["deviceClassName"] for name, one in asked.items()} == {"named": "newer", "implicit": "gpus"}
+    stage.user.delete("deviceclasses", "newer")
+    stage.run(1)
+    stage.job("later", **asking())
+    stage.run(1)
+    assert stage.condition("later")[1].startswith("0/1 nodes are available: 1 cannot allocate all claims.")
+
+
+def test_a_gated_pod_is_not_tried_and_one_that_is_going_neither() -> None:
+    stage = Stage(nodes=1)
+    stage.scheduler()
+    stage.job("gated", schedulingGates=[{"name": "quota"}])
+    stage.job("going", nodeSelector={"never": "there"})
+    stage.run(20)
+    assert stage.node_of("gated") == "" and "FailedScheduling" not in stage.events("gated")
+
+    stage.user.patch("pods", "gated", {"spec": {"schedulingGates": []}}, "default")
+    stage.run(1)
+
+    assert stage.node_of("gated") == "node0"
+
+
 def test_a_node_with_the_plain_resource_serves_it_without_a_claim() -> None:
     stage = extended()
     node = stage.user.get("nodes", "node0")

@@ -191,11 +191,16 @@ class Binding:
         raise _prebind(f"claim {claim['metadata']['name']} changed too often")
 
     def _refreshed(self, claim: Object, allocation: Object | None) -> Object:
-        found = self._scheduler.client.find("resourceclaims", claim["metadata"]["name"], claim["metadata"]["namespace"])
+        """The claim as it is now, if the pod may still have it."""
+        meta = claim["metadata"]
+        try:
+            found = self._scheduler.client.find("resourceclaims", meta["name"], meta["namespace"])
+        except ApiError as error:
+            raise _prebind(str(error)) from error
         if found is None or _uid(found) != _uid(claim):
-            raise _prebind(f'resourceclaims.resource.k8s.io "{claim["metadata"]["name"]}" not found')
+            raise _prebind(f'resourceclaims.resource.k8s.io "{meta["name"]}" not found')
         if allocation is not None and allocation_of(found) is not None:
-            raise _prebind(f"claim {claim['metadata']['name']} got allocated elsewhere meanwhile")
+            raise _prebind(f"claim {meta['name']} got allocated elsewhere meanwhile")
         return found
 
     def _reserved(self, claim: Object, allocation: Object | None) -> Object:

@@ -6,7 +6,7 @@ pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go, dynamicresourc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +34,6 @@ class Claims:
     def get(self, key: str) -> Object | None:
         """The claim as the scheduler believes it to be."""
         return self._ahead.get(key) or self._seen.get(key)
-
-    def __iter__(self) -> Iterator[Object]:
-        return (self._ahead.get(key, obj) for key, obj in self._seen.items())
 
     def seen(self, key: str, new: Object | None) -> None:
         """The informer tells of a claim: its newest version, or that it is gone."""

@@ -11,7 +11,7 @@ Source: pkg/scheduler/backend/queue. It must never decide whether a change helps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
@@ -302,8 +302,3 @@ def _backoff(waiting: Waiting) -> int:
     """Errors in a row count on their own; a refusal in between starts them anew."""
     count = waiting.errors or waiting.refusals
     return min(MAX_BACKOFF, INITIAL_BACKOFF << min(count - 1, 10)) if count else 0
-
-
-def claim_keys(namespace: str, names: Iterable[str]) -> tuple[str, ...]:
-    """namespace/name of each."""
-    return tuple(f"{namespace}/{name}" for name in names)
