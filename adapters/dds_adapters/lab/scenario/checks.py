@@ -209,11 +209,21 @@ def _faults(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(("faults", "fabric", i, "models", j), unknown("model", model, models))
         if fault.kind == "wrong_device" and len(models) < 2:
             yield Problem(("faults", "fabric", i, "kind"), "a wrong device is one of another model: name a second one")
+    yield from _wire(scenario)
     for part in ("scheduler", "operator", "vendor"):
         if getattr(scenario.faults.chaos, f"restart_{part}") is not None and getattr(scenario.parts, part) is None:
             running = [name for name in PART_NAMES if getattr(scenario.parts, name) is not None]
             what = unknown("running part", part, running)
             yield Problem(("faults", "chaos", f"restart_{part}"), what, name=True)
+
+
+def _wire(scenario: Scenario) -> Iterator[Problem]:
+    """The lab's own parts have no wire, so that a fault which names one of them would befall nobody."""
+    users = {"admin", *(one.name for one in scenario.cluster.users)}
+    for i, fault in enumerate(scenario.faults.wire):
+        for j, user in enumerate(fault.users):
+            if user not in users and not user.startswith("system:serviceaccount:"):
+                yield Problem(("faults", "wire", i, "users", j), unknown("user", user, users))
 
 
 def _classes(scenario: Scenario) -> set[str]:

@@ -157,6 +157,11 @@ def test_what_is_of_the_wrong_form_is_named(old: str, new: str, line: str) -> No
             "faults: {chaos: {restart_vendor: 3m}}\nmix:",
             "faults.chaos.restart_vendor: no running part 'vendor' is known here; known: claims,",
         ),
+        (
+            "mix:",
+            "faults: {wire: [{action: slow, users: ['system:kube-scheduler']}]}\nmix:",
+            "faults.wire[0].users[0]: no user 'system:kube-scheduler' is known here; known: admin",
+        ),
     ],
 )
 def test_a_name_that_stands_for_nothing_is_named_with_those_that_do(old: str, new: str, line: str) -> None:
