@@ -300,7 +300,7 @@ def test_a_failed_special_claim_that_a_restart_left_behind_is_deleted_by_the_nex
 
     assert stage.user.find("resourceclaims", first["metadata"]["name"], "default") is None
     assert "deletion of ResourceClaim completed, preemption: " in stage.condition("er")[1]
-    stage.run(331)  # the deletion of a claim wakes nobody, five minutes do
+    stage.run(310)  # the deletion of a claim wakes nobody, five minutes do
     assert len(stage.user.list("resourceclaims", "default")) == 1
 
 
