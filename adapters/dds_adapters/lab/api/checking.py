@@ -100,6 +100,19 @@ def without_status(obj: Object, resource: Resource) -> Object:
     return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj
 
 
+def check_uid(call: Call, meta: Object, kept: str) -> None:
+    """The uid of what was sent, if it has one, against that of what is there ("" for nothing): an object that was deleted does not
+    come back by an update of it."""
+    uid = meta.get("uid")
+    if uid and uid != kept:
+        key = f"/registry/{call.resource.plural}/{call.path}"
+        raise status.conflict(
+            call.resource, call.name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:"
+            f" UID in precondition: {uid}, UID in object meta: {kept}",
+        )  # fmt: skip
+
+
 def check_preconditions(call: Call, old: Object, meta: Object) -> None:
     """uid and resourceVersion of what was sent, against what is there."""
     kept = old["metadata"]
@@ -109,14 +122,7 @@ def check_preconditions(call: Call, old: Object, meta: Object) -> None:
             "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
         )
         raise status.invalid(call.resource.plural, call.name, [cause], call.resource.group)
-    uid = meta.get("uid")
-    if uid and uid != kept["uid"]:
-        key = f"/registry/{call.resource.plural}/{call.path}"
-        raise status.conflict(
-            call.resource, call.name,
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:"
-            f" UID in precondition: {uid}, UID in object meta: {kept['uid']}",
-        )  # fmt: skip
+    check_uid(call, meta, kept["uid"])
     if version not in ("", "0") and version != kept["resourceVersion"]:
         if not (version.isascii() and version.isdigit()):
             cause = Cause(

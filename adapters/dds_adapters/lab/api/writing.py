@@ -14,6 +14,7 @@ from dds_adapters.lab.api.checking import (
     check_applied,
     check_identity,
     check_preconditions,
+    check_uid,
     in_namespace,
     nothing_to_apply_to,
     same,
@@ -72,7 +73,9 @@ class Writer:
     def _create(self, call: Call, strategy: Strategy, obj: Object, warnings: tuple[str, ...]) -> Outcome:
         """`obj` has managedFields already when it was applied."""
         resource, meta = call.resource, obj.get("metadata") or {}
-        if call.verb != "update" and meta.get("resourceVersion") not in (None, "", "0"):
+        if call.verb == "update":
+            check_uid(call, meta, "")
+        elif meta.get("resourceVersion") not in (None, "", "0"):
             raise status.internal("resourceVersion should not be set on objects to be created")
         self._check_namespace(call)
         applied = call.verb == "patch"

@@ -283,6 +283,16 @@ def test_an_update_makes_what_is_not_there_of_some_kinds(room: Room) -> None:
     assert room.http("PUT", "/api/v1/namespaces/default/configmaps/c", {"metadata": {"name": "c"}})[0] == 404
 
 
+def test_an_update_does_not_make_anew_what_was_deleted(room: Room) -> None:
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
+    made = room.http("PUT", lease, {"metadata": {"name": "l"}})[1]
+    room.http("DELETE", lease)
+    code, status = room.http("PUT", lease, made)
+    assert (code, status["reason"]) == (409, "Conflict")
+    assert status["message"].endswith(f"UID in precondition: {made['metadata']['uid']}, UID in object meta: ")
+    assert room.http("GET", lease)[0] == 404
+
+
 def test_without_tracking_an_update_leaves_managers_alone() -> None:
     room = Room()
     server = ApiServer(gates=Gates.for_version("1.36"), now=room.time.now, random=Random(1), track_updates=False)
