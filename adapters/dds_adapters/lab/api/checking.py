@@ -101,8 +101,8 @@ def without_status(obj: Object, resource: Resource) -> Object:
 
 
 def check_uid(call: Call, meta: Object, kept: str) -> None:
-    """The uid of what was sent, if it has one, against that of what is there ("" for nothing): an object that was deleted does not
-    come back by an update of it."""
+    """The uid of what was sent, if it has one, against that of what is there ("" for nothing): an object that was deleted
+    does not come back by an update of it."""
     uid = meta.get("uid")
     if uid and uid != kept:
         key = f"/registry/{call.resource.plural}/{call.path}"
