@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -66,8 +66,9 @@ def http_server(answer: Callable[[Asked], Said]) -> Iterator[HttpServer]:
             self.close_connection = said.closed
             if not said.closed:
                 self.send_header("Content-Length", str(len(said.body)))
-            self.end_headers()
-            self.wfile.write(said.body)
+            with suppress(ConnectionError):  # whoever asked may have gone, on purpose
+                self.end_headers()
+                self.wfile.write(said.body)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _any  # noqa: N815 - the names that http.server calls
 
