@@ -130,7 +130,7 @@ class Contender:
         if trip.there is not None:
             self.election.after(trip.there, arrive)
         timeout = ask.timeout / self.rate
-        self.election.after(timeout, lambda: done(lambda: self.state.failed("timeout", self._clock())))
+        self.election.after(timeout, lambda: done(lambda: self.state.failed(ask, "timeout", self._clock())))
 
     def _expire(self) -> None:
         self.state.expire(self._clock())

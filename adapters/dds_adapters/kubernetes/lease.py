@@ -157,7 +157,7 @@ class Elector:
         answer, what = self._sent(ask)
         with self._changing():
             if answer is None:
-                self._state.failed(what, self._clock())
+                self._state.failed(ask, what, self._clock())
             else:
                 self._state.answered(ask, answer, self._clock())
         self._tell()

@@ -11,8 +11,8 @@ wrote is ever compared with a clock. Why it holds, with D the lease's duration, 
   holder therefore leads only from the first renewal that it sends D later; the old leader sees the new record before, or its R is
   over. A leader whose record was deleted writes it anew and goes on.
 - A Lease without a holder was released, by one who did nothing any more. (To empty that field by hand is to break the lease.)
-- A write without an answer may still arrive. The next one fails on it, and the record that is then read tells by its instant
-  which of our writes it is; R counts from when that one was sent.
+- A write without an answer may have succeeded, or may still. The record that is then read tells by its instant which of our
+  writes it is, and R counts from when that one was sent; what arrives later fails on the version.
 - Losing is final. An answer that comes after R was over changes nothing, however good it is.
 """
 
@@ -180,12 +180,13 @@ class LeaseState:
         else:
             self.trouble = _refused(self.where, ask.verb, answer.code)
 
-    def failed(self, what: str, now: float) -> None:
-        """There was no answer; whether the request was carried out is not known."""
+    def failed(self, ask: Ask, what: str, now: float) -> None:
+        """There was no answer; whether the request was carried out is not known, so a write is looked for before the next."""
         self.expire(now)
         if not self.ended:
             fix = "check network and address of the API server"
             self.trouble = DdsError(f"no answer ({what})", where=self.where, fix=fix)
+            self._stale = self._stale or ask.verb != "get"
 
     def expire(self, now: float) -> None:
         """Time has passed. To be called when `certain_until` has come, whatever else is going on."""
@@ -218,15 +219,16 @@ class LeaseState:
         # What is older than this would not make us lead any more.
         since = now - self._settings.renew_deadline
         self._attempts = {at: attempt for at, attempt in self._attempts.items() if attempt.sent > since}
-        self._attempts[instant] = _Attempt(now, over=seen.uid if seen is not None and seen.renewed else "")
+        known = seen is not None and (seen.holder or seen.renewed)
+        self._attempts[instant] = _Attempt(now, over=seen.uid if seen is not None and known else "")
         if seen is None:
             return self._request("create", records.new(written, self._namespace, self._name), now)
         return self._request("update", records.changed(seen, written), now)
 
     def _request(self, verb: Literal["get", "create", "update"], body: bytes, now: float) -> Ask:
         timeout = self._settings.renew_deadline / 2
-        if self.phase is Phase.LEADING:
-            timeout = min(timeout, self.certain_until - now)
+        if self.phase is Phase.LEADING:  # a third of what is left is kept, to look what became of an unanswered write
+            timeout = min(timeout, (self.certain_until - now) * 2 / 3)
         return Ask(verb, body, now, timeout)
 
     def _written(self, instant: str) -> Written:
