@@ -149,12 +149,16 @@ def test_in_good_weather_the_first_leads_for_ever(seed: int, rates: tuple[float,
     assert election.spec()["leaseTransitions"] == 0
 
 
-@settings(max_examples=20, deadline=None)
-@given(seeds, st.sampled_from([409, 429, 500, 503, None]))
-def test_a_server_in_trouble_is_not_stormed(seed: int, code: int | None) -> None:
+@settings(max_examples=30, deadline=None)
+@given(seeds, st.sampled_from([409, 429, 500, 503, None]), st.booleans())
+def test_a_server_in_trouble_is_not_stormed(seed: int, code: int | None, reads_too: bool) -> None:
     election = Election(SETTINGS, Random(seed))
     trip = Trip(there=None) if code is None else Trip(0.001, 0.001, code)
-    contenders = [election.contender(name, trip=lambda ask: trip if election.now > 60 else SAFE) for name in NAMES]
+
+    def trips(ask: Ask) -> Trip:
+        return trip if election.now > 60 and (reads_too or ask.verb != "get") else SAFE
+
+    contenders = [election.contender(name, trip=trips) for name in NAMES]
     election.run(120)
     for contender in contenders:
         sent = [ask.sent for ask in contender.asked if ask.sent > 60]

@@ -129,6 +129,7 @@ class LeaseState:
         self._alone = False
         """Whoever led before us does not any more."""
         self._pace = float("-inf")
+        self._pause = 0.0
         self._follow = False
         self._followed = 0
 
@@ -157,9 +158,11 @@ class LeaseState:
             return None
         if self._follow and self._followed < AT_ONCE:
             self._followed += 1
+            self._pace += self._settings.retry_period * 0.75  # unless it succeeds, this is only borrowed
         elif now >= self._pace:
             self._followed = 0
-            self._pace = now + self._settings.retry_period * (1 - JITTER + 2 * JITTER * self._random())
+            self._pause = self._settings.retry_period * (1 - JITTER + 2 * JITTER * self._random())
+            self._pace = now + self._pause
         else:
             return self._pace
         self._follow = False
@@ -266,6 +269,7 @@ class LeaseState:
         attempt = self._attempts.get(record.renewed) if record.holder == self._identity else None
         if attempt is not None:
             self._written_by_us(record, attempt, now)
+            self._pace = self._pace if ask.verb == "get" else ask.sent + self._pause
         elif record.holder == self._identity and record.uid == self._uid and self._mine is not None:
             pass  # somebody has edited what we hold: it is ours, and no renewal
         else:
