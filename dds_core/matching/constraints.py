@@ -5,6 +5,7 @@ A constraint is told of each device (`add`) and may refuse it; what it accepted 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -29,9 +30,13 @@ def rules_of(claim: Claim, gates: Gates) -> Sequence[Rule]:
     found: list[Rule] = []
     for index, constraint in enumerate(claim.constraints):
         if constraint.match:
-            found.append(_Match(constraint))
+            found.append(_Match(constraint, constraint.match))
         elif constraint.distinct:
-            found.append(_Distinct(constraint) if gates.distinct_pairwise else _DistinctByRequest(constraint))
+            found.append(
+                _Distinct(constraint, constraint.distinct)
+                if gates.distinct_pairwise
+                else _DistinctByRequest(constraint)
+            )
         else:
             what = f"constraint #{index}: empty constraint (unsupported constraint type?)"
             raise AllocationError(what, claim=str(claim))
@@ -47,18 +52,19 @@ def _equal(one: Attribute, other: Attribute) -> bool:
     return type(one) is type(other) and one == other
 
 
-class _Match:
-    """All devices have the attribute, with one value."""
+class _Values(ABC):
+    """An attribute that all devices must have, and what is asked of its values, which come and go like a stack."""
 
-    def __init__(self, constraint: Constraint) -> None:
+    def __init__(self, constraint: Constraint, attribute: str) -> None:
         self._constraint = constraint
+        self._attribute = attribute
         self._values: list[Attribute] = []
 
     def add(self, asked: Alternative, device: Device, driver: str) -> bool:
         if not _applies(self._constraint, asked):
             return True
-        value = device.lookup(self._constraint.match, driver)
-        if value is None or (self._values and not _equal(value, self._values[0])):
+        value = device.lookup(self._attribute, driver)
+        if value is None or not self._fits(value):
             return False
         self._values.append(value)
         return True
@@ -67,26 +73,23 @@ class _Match:
         if _applies(self._constraint, asked):
             self._values.pop()
 
+    @abstractmethod
+    def _fits(self, value: Attribute) -> bool:
+        """Whether the value may join those that are there."""
 
-class _Distinct:
-    """All devices have the attribute, and no two the same value."""
 
-    def __init__(self, constraint: Constraint) -> None:
-        self._constraint = constraint
-        self._values: list[Attribute] = []
+class _Match(_Values):
+    """All devices have one value."""
 
-    def add(self, asked: Alternative, device: Device, driver: str) -> bool:
-        if not _applies(self._constraint, asked):
-            return True
-        value = device.lookup(self._constraint.distinct, driver)
-        if value is None or any(_equal(value, each) for each in self._values):
-            return False
-        self._values.append(value)
-        return True
+    def _fits(self, value: Attribute) -> bool:
+        return not self._values or _equal(value, self._values[0])
 
-    def remove(self, asked: Alternative) -> None:
-        if _applies(self._constraint, asked):
-            self._values.pop()
+
+class _Distinct(_Values):
+    """No two devices have the same value."""
+
+    def _fits(self, value: Attribute) -> bool:
+        return not any(_equal(value, each) for each in self._values)
 
 
 class _DistinctByRequest:
