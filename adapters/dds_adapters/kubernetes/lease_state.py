@@ -125,6 +125,7 @@ class LeaseState:
         self._wrote = -_STANDSTILL
         self._mine: Written | None = None
         self._uid = ""
+        self._make_from = float("-inf")
         self._lead_from = float("inf")
         self._alone = False
         """Whoever led before us does not any more."""
@@ -179,7 +180,7 @@ class LeaseState:
         elif answer.code == 409 and ask.verb != "get":
             self._look_again()
         elif answer.code == 404 and ask.verb != "create":
-            self._absent()
+            self._absent(now)
         else:
             self.trouble = _refused(self.where, ask.verb, answer.code)
 
@@ -215,7 +216,8 @@ class LeaseState:
 
     def _ask(self, now: float, wall: int) -> Ask:
         seen = self._seen
-        if self._stale or (self.phase is Phase.STANDBY and seen is not None and now < self._free_at(seen)):
+        free_at = self._free_at(seen) if seen is not None else self._make_from
+        if self._stale or (self.phase is Phase.STANDBY and now < free_at):
             return self._request("get", b"", now)
         instant = self._instant(wall)
         written = self._written(instant)
@@ -314,13 +316,16 @@ class LeaseState:
         """Whether what we wrote without an answer can still succeed: the object has the version that it was written for."""
         return bool(self._attempts) and self._seen is not None and record.version == self._seen.version
 
-    def _absent(self) -> None:
+    def _absent(self, now: float) -> None:
         self.trouble = None
-        self._seen, self._stale, self._follow = None, False, True
         if self.phase is Phase.CLAIMING:
             self._stand_by()
         elif self.phase is Phase.RELEASING:
             self.phase = Phase.OVER
+        if self.phase is Phase.STANDBY and self.holder:  # who holds it has two tries to make it anew
+            self._make_from = now + 2 * (1 + JITTER) * self._settings.retry_period
+        self._seen, self._stale = None, False
+        self._follow = self.phase is Phase.LEADING or now >= self._make_from
 
     def _look_again(self) -> None:
         self._stale = self._follow = True

@@ -1,0 +1,282 @@
+"""Elections over real HTTP: contenders on threads of their own, and what goes wrong on the wire between them and the server.
+
+Durations are short and the machine may be slow, so that order and exclusion are asserted, and no instants.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.cluster import Answer, Cluster
+from dds_adapters.kubernetes.lease import Elector, LeaseLost, new_identity, steady
+from dds_adapters.kubernetes.lease_state import Phase
+from dds_adapters.lab.faults.wire import Lost, Refuse, Rule, Slow
+from dds_adapters.lab.latency import Fixed
+from tests.support.contenders import LASTING, LEASE, NAMES, NAMESPACE, QUICK, arena
+from tests.support.http_server import Asked, Said, http_server
+
+FOREVER = Slow(Fixed(600))
+WRITES = ("update", "create")
+
+
+def test_of_three_one_leads_and_the_others_follow_when_it_stops(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        for name in NAMES:
+            place.contender(name, LASTING)
+        place.until(lambda: place.leader() != "")
+        order = [place.leader()]
+        for _ in range(2):
+            first = order[-1]
+            assert place.electors[first].remaining() <= LASTING.renew_deadline
+            assert place.electors[first].stop()
+            assert place.electors[first].remaining() == 0
+            before = steady()
+            place.until(lambda first=first: place.leader() not in ("", first))  # type: ignore[misc]
+            assert steady() - before < LASTING.duration, "released, not run out"
+            order.append(place.leader())
+        assert sorted(order) == sorted(NAMES)
+        assert place.spec()["leaseTransitions"] == 3
+        assert place.losses == []
+        assert place.told == []
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Refuse(409), Refuse(429, 0), Refuse(500), Refuse(503), Lost(), Slow(Fixed(0.4))],
+    ids=["409", "429", "500", "503", "lost", "slow"],
+)
+def test_what_strikes_every_third_request_unseats_nobody(tmp_path: Path, fault: Any) -> None:
+    with arena(tmp_path) as place:
+        place.strike(Rule(fault, share=0.33))
+        for name in NAMES:
+            place.contender(name, LASTING)
+        place.until(lambda: place.leader() != "")
+        leader = place.leader()
+        before = place.spec()["renewTime"]
+        time.sleep(2)
+        assert place.leader() == leader
+        assert place.spec()["renewTime"] > before
+        assert place.losses == []
+
+
+def test_writes_whose_answers_are_all_lost_are_found_and_counted(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        place.strike(Rule(Lost(), users=("a",), verbs=WRITES))
+        leader = place.contender("a", LASTING)
+        assert leader.lead(20)
+        place.contender("b", LASTING)
+        time.sleep(LASTING.duration + 1)
+        assert leader.phase is Phase.LEADING
+        assert place.spec()["holderIdentity"] == "a"
+        assert any("no answer" in line for _, line in place.told)
+
+
+@pytest.mark.parametrize("fault", [FOREVER, Refuse(500), Lost(), Refuse(409)], ids=["silence", "500", "lost", "409"])
+def test_who_is_cut_off_knows_it_before_another_leads(tmp_path: Path, fault: Any) -> None:
+    with arena(tmp_path) as place:
+        leader = place.contender("a")
+        assert leader.lead(20)
+        place.strike(Rule(fault, users=("a",), verbs=("get", *WRITES)))
+        other = place.contender("b")
+        place.until(lambda: place.losses != [])
+        assert other.remaining() == 0
+        with pytest.raises(
+            LeaseLost, match=r"lease default/dds: could not be renewed for 1.4 s.*start this process anew"
+        ):
+            leader.check()
+        assert other.lead(20)
+        assert leader.remaining() == 0
+        assert leader.phase is Phase.LOST
+        assert [name for name, _ in place.losses] == ["a"], "told once"
+        assert place.spec()["holderIdentity"] == "b"
+
+
+def test_a_server_away_for_all_costs_the_lease_and_nothing_else(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        leader = place.contender("a")
+        assert leader.lead(20)
+        other = place.contender("b")
+        place.strike(Rule(Refuse(503)))
+        place.until(lambda: leader.lost is not None)
+        time.sleep(QUICK.duration)
+        assert place.leader() == ""
+        place.strike()
+        assert other.lead(20)
+        assert not leader.stop(), "what is lost cannot be given up"
+        assert place.spec()["holderIdentity"] == "b"
+
+
+def test_a_deleted_lease_is_made_anew_by_its_leader(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        leader = place.contender("a", LASTING)
+        assert leader.lead(20)
+        other = place.contender("b", LASTING)
+        for _ in range(3):
+            place.until(lambda: other.holder == "a")
+            place.delete()
+            place.until(lambda: place.spec().get("holderIdentity") == "a")
+        assert leader.phase is Phase.LEADING
+        assert other.phase is Phase.STANDBY
+
+
+def test_a_lease_that_is_not_there_is_made_and_led_after_its_duration(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        place.delete()
+        before = steady()
+        elector = place.contender("a")
+        place.until(lambda: place.spec().get("holderIdentity") == "a")
+        assert elector.lead(20)
+        assert steady() - before >= QUICK.duration
+
+
+def test_a_foreign_holder_that_is_gone_is_followed_and_its_object_kept(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        place.put({"holderIdentity": "other", "leaseDurationSeconds": 4, "leaseTransitions": 7}, labels={"team": "x"})
+        before = steady()
+        elector = place.contender("a")
+        place.until(lambda: elector.holder == "other")
+        assert elector.lead(20)
+        assert steady() - before >= 4
+        assert (elector.holder, place.spec()["leaseTransitions"]) == ("a", 8)
+
+
+def test_wall_clocks_ten_minutes_apart_change_nothing(tmp_path: Path) -> None:
+    def wall_off(seconds: int) -> Any:
+        return lambda: time.time_ns() // 1000 + seconds * 1_000_000
+
+    with arena(tmp_path) as place:
+        leader = place.contender("a", LASTING, wall=wall_off(-600))
+        assert leader.lead(20)
+        others = [place.contender("b", LASTING, wall=wall_off(600)), place.contender("c", LASTING)]
+        time.sleep(3)
+        assert leader.phase is Phase.LEADING
+        assert {other.phase for other in others} == {Phase.STANDBY}
+
+
+def test_a_user_without_rights_is_told_what_to_grant(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        elector = place.contender("nobody")
+        place.until(lambda: place.told != [])
+        assert not elector.lead(1)
+        said = "lease default/dds: cannot get it: the API server answers 403; let this user get leases"
+        assert [line.startswith(said) for _, line in place.told] == [True], "once, not with every try"
+        assert elector.stop()
+
+
+# -- servers that are none --------------------------------------------------------------------------------------------------
+
+
+class Blocked:
+    """A server behind a name that is never resolved: requests neither return nor time out. The first ones still get there."""
+
+    def __init__(self, cluster: Cluster, answered: int) -> None:
+        self._cluster = cluster
+        self._left = answered
+        self.released = threading.Event()
+
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
+        if self._left == 0:
+            self.released.wait()
+        self._left -= 1
+        return self._cluster.ask(method, path, **more)
+
+
+def test_a_request_that_never_returns_does_not_hide_the_loss(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        blocked = Blocked(Cluster(place.config, "a"), answered=3)
+        losses: list[LeaseLost] = []
+        elector = Elector(blocked, NAMESPACE, LEASE, "a", QUICK, on_lost=losses.append)
+        elector.start()
+        assert elector.lead(20)
+        place.until(lambda: losses != [])
+        assert elector.remaining() == 0
+        other = place.contender("b")
+        assert other.lead(20)
+        blocked.released.set()  # its late renewal gets there now
+        time.sleep(3 * QUICK.retry_period)
+        assert other.phase is Phase.LEADING
+        assert len(losses) == 1
+
+
+class Broken:
+    """A server of which nothing is known but that it raises."""
+
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
+        raise ValueError("two\nlines")
+
+
+def test_no_exception_ends_an_election(tmp_path: Path) -> None:
+    told: list[str] = []
+    elector = Elector(Broken(), NAMESPACE, LEASE, "a", QUICK, told=told.append)
+    elector.start()
+    assert not elector.lead(1)
+    assert told == ["lease default/dds: no answer (ValueError); check network and address of the API server"]
+    assert elector.stop()
+
+
+def test_who_fails_when_it_is_told_of_the_loss_is_told_on(tmp_path: Path) -> None:
+    def fails(lost: LeaseLost) -> None:
+        raise RuntimeError("no time")
+
+    with arena(tmp_path) as place:
+        told: list[str] = []
+        elector = Elector(Cluster(place.config, "a"), NAMESPACE, LEASE, "a", QUICK, on_lost=fails, told=told.append)
+        elector.start()
+        assert elector.lead(20)
+        place.strike(Rule(Refuse(500)))
+        place.until(lambda: any("RuntimeError: no time" in line for line in told))
+        assert elector.lost is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(200, b"<html>sign in</html>"),
+        Said(200, json.dumps({"kind": "List"}).encode()),
+        Said(200, json.dumps({"kind": "Lease", "metadata": {"uid": "u", "resourceVersion": "1"}, "spec": []}).encode()),
+        Said(200, b'{"kind":"Lease","metadata":{"uid":"u","resourceVersion":"1"},"spec":{"strategy":"Oldest"}}'),
+        Said(302, b"", {"Location": "/"}),
+        Said(404, b"nothing here"),
+    ],
+    ids=["a page", "a list", "a broken lease", "another's lease", "elsewhere", "nothing"],
+)
+def test_what_is_no_lease_is_neither_taken_nor_stormed(tmp_path: Path, said: Said) -> None:
+    told: list[str] = []
+    with http_server(lambda asked: said) as server:
+        cluster = Cluster(server.kubeconfig(tmp_path / "kubeconfig"))
+        elector = Elector(cluster, NAMESPACE, LEASE, "a", QUICK, told=told.append)
+        elector.start()
+        assert not elector.lead(1)
+        assert elector.stop()
+        assert len(told) == 1
+        assert "PUT" not in {asked.method for asked in server.asked}
+        assert len(server.asked) <= 1 / (QUICK.retry_period * 0.8) + 4
+
+
+def test_a_server_that_answers_too_late_for_all_is_given_up_in_time(tmp_path: Path) -> None:
+    """Each request is over before the deadline, though the server never answers."""
+    silent = threading.Event()
+    asked: list[float] = []
+
+    def answer(request: Asked) -> Said:
+        asked.append(time.monotonic())
+        silent.wait(20)
+        return Said(500)
+
+    with http_server(answer) as server:
+        elector = Elector(Cluster(server.kubeconfig(tmp_path / "k")), NAMESPACE, LEASE, "a", QUICK)
+        elector.start()
+        assert not elector.lead(3 * QUICK.renew_deadline)
+        assert len(asked) >= 3
+        silent.set()
+        elector.stop()
+
+
+def test_identities_are_of_one_process() -> None:
+    assert new_identity() != new_identity()
