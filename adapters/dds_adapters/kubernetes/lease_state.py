@@ -306,15 +306,10 @@ class LeaseState:
             self._lose(f"is held by {record.holder}" if record.holder else "was taken from its holder")
         elif self.phase is Phase.CLAIMING:
             self._stand_by()
-        if not self._may_still_arrive(record):
-            self._attempts.clear()
-        if self.phase is Phase.RELEASING:
-            self._stale = bool(self._attempts)
-            self.phase = Phase.RELEASING if self._attempts else Phase.OVER
-
-    def _may_still_arrive(self, record: Record) -> bool:
-        """Whether what we wrote without an answer can still succeed: the object has the version that it was written for."""
-        return bool(self._attempts) and self._seen is not None and record.version == self._seen.version
+        elif self.phase is Phase.RELEASING:
+            self.phase = Phase.OVER
+        if self._seen is None or record.version != self._seen.version:
+            self._attempts.clear()  # else they may still arrive: the object has the version that they were written for
 
     def _absent(self, now: float) -> None:
         self.trouble = None

@@ -492,6 +492,26 @@ def test_a_standby_that_stops_gives_back_what_it_may_have_taken(election: Electi
     assert election.until(leads(other), 60) < 1
 
 
+def test_a_standby_that_stops_leaves_alone_what_it_could_not_take(election: Election) -> None:
+    election.put({**RELEASED, "holderIdentity": "other"})
+    contender = election.contender("a", trip=lambda ask: Trip(0, 0, 500) if ask.verb == "update" else SAFE)
+    election.run(D + 5)
+    assert "update" in {ask.verb for ask in contender.asked}
+    contender.release()
+    election.until(lambda: contender.phase is Phase.OVER, 10)
+    assert election.spec()["holderIdentity"] == "other"
+
+
+def test_a_standby_that_fails_for_a_day_does_not_grow(election: Election) -> None:
+    election.put(RELEASED)
+    contender = election.contender("a", trip=lambda ask: Trip(0, 0, 500) if ask.verb == "update" else SAFE)
+    election.run(600)
+    early = len(contender.state._attempts)
+    contender.troubles.clear()
+    election.run(86_400)
+    assert len(contender.state._attempts) <= early + 3
+
+
 def test_what_was_never_certain_is_not_passed_on_as_certain(election: Election) -> None:
     """The leader of a lease that was deleted may still be there when its maker stops."""
     leader = leader_of(election)
