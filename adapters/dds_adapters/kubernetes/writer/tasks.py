@@ -1,0 +1,104 @@
+"""What is to be written, as the engine's thread hands it over: everything a task needs is in it, so that whoever carries it out
+never looks into the picture.
+
+Pure data; nothing here sends anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from dds_adapters.kubernetes.cluster import Answer
+from dds_core.policy import Mode
+
+
+class Asking(Protocol):
+    """What is needed of an API server; `Cluster` has it. Raises `Unreachable` when nobody knows what became of the request, and
+    `NotLeading` before anything is sent."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 60.0,
+    ) -> Answer: ...
+
+
+Versions = Callable[[str], str]
+"""The API version in which a resource is served and followed ("resourceclaims" -> "resource.k8s.io/v1"); "" when it is not."""
+
+
+class Work(Protocol):
+    """One kind of write. A frozen dataclass that carries all it needs."""
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        """Look at the live objects, compare with what the decision was made for, send what is still needed.
+
+        Called again from the beginning after `Later`, and after a crash: whatever it does must be safe to do twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A write that is wanted.
+
+    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name; all
+    three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
+    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in which they
+    were put. A task with the same non-empty `replaces` as an older one that was not begun takes its place. `needs` is the mode below
+    which it must not be carried out any more. `at` is the decision's instant in microseconds.
+    """
+
+    work: Work
+    objects: tuple[str, ...]
+    decision: str = ""
+    action: str = ""
+    target: str = ""
+    replaces: str = ""
+    needs: Mode = "attach"
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The live object is as the decision wants it, by this write or already before. `requests` were sent."""
+
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Obsolete:
+    """The live object is not the one that the decision was made for, or has moved on: what is observed of it leads to the next
+    decision. `why` is for the log line."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The API refuses for good: HTTP status, the API's reason, and scrubbed foreign words."""
+
+    code: int
+    reason: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Not now: no answer, an overloaded server, a conflict that went on. `wait` is what the server asked for, in seconds."""
+
+    why: str
+    wait: float = 0.0
+
+
+Result = Done | Obsolete | Declined | Later
+
+
+class NotLeading(Exception):
+    """This process may not begin a write now: it does not lead, or the log is away. Nothing was sent."""
