@@ -1,0 +1,105 @@
+"""Roles made from the table of permissions: what a power that is off takes along, and what no role may ever hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.rbac import POWERS, RULES, Names, Powers
+from dds_adapters.kubernetes.watched import VERSIONS
+from dds_core import Policy, read_policy
+
+NOTHING = Powers(**dict.fromkeys(POWERS, False))
+
+
+def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, tuple[str, ...]]]:
+    """(resource, verb, names) of all roles."""
+    return {
+        (resource, verb, tuple(rule.get("resourceNames", ())))
+        for where in ("cluster", "config", "lease")
+        for rule in rbac.role(where, powers, names)["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_power_that_is_off_takes_its_rules_and_no_others(power: str) -> None:
+    only = replace(NOTHING, **{power: True})
+    assert _allowed(NOTHING) < _allowed(only), f"{power} has no rule of its own"
+    without = replace(Powers(), **{power: False})
+    lost = _allowed(Powers()) - _allowed(without)
+    assert lost <= _allowed(only)
+    assert {rule.power for rule in RULES} - {rule.power for rule in rbac.rules(without)} == {power}
+
+
+def test_without_any_power_nothing_of_the_fleet_can_be_written() -> None:
+    writes = {(resource, verb) for resource, verb, _ in _allowed(NOTHING) if verb not in ("get", "list", "watch")}
+    assert writes == {("selfsubjectaccessreviews", "create")}
+
+
+def test_all_that_is_followed_may_be_listed_and_watched() -> None:
+    may = {(resource, verb) for resource, verb, _ in _allowed(NOTHING)}
+    assert {(resource, verb) for resource in VERSIONS for verb in ("list", "watch")} <= may
+
+
+def test_no_rule_has_a_wildcard_or_reaches_what_is_nobodys_business() -> None:
+    for rule in RULES:
+        assert "*" not in (rule.group, rule.resource, *rule.verbs, *rule.names)
+        assert rule.parts[0] not in ("secrets", "serviceaccounts", "roles", "clusterroles")
+        assert not {"escalate", "bind", "impersonate", "deletecollection"} & set(rule.verbs)
+
+
+def test_every_rule_says_which_call_needs_it() -> None:
+    calls = [(rule.call, rule.resource) for rule in RULES]
+    assert all(call and resource for call, resource in calls)
+    assert len(set(calls)) == len(calls)
+
+
+def test_names_take_the_place_of_their_markers() -> None:
+    names = Names(drivers=("a.example", "b.example"), configmap="fabric", lease="other")
+    found = {(resource, named) for resource, _, named in _allowed(Powers(), names) if named}
+    assert found == {
+        ("resourceclaims/driver", ("a.example", "b.example")),
+        ("configmaps", ("fabric",)),
+        ("leases", ("other",)),
+        ("namespaces", ("kube-system",)),
+    }
+
+
+def test_without_drivers_the_drivers_rule_is_left_out_rather_than_open_to_all() -> None:
+    found = {resource for resource, _, _ in _allowed(Powers(), Names(drivers=()))}
+    assert "resourceclaims/driver" not in found
+    assert "resourceclaims/status" in found
+
+
+def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
+    names = Names(config_namespace="fabric", lease_namespace="scaler")
+    assert rbac.role("config", names=names)["metadata"] == {"name": "dds-config", "namespace": "fabric"}
+    assert rbac.role("lease", names=names)["metadata"] == {"name": "dds-lease", "namespace": "scaler"}
+    assert rbac.cluster_role()["metadata"] == {"name": "dds"}
+    bound = rbac.binding(rbac.role("lease", names=names), "dds", "scaler")
+    assert bound["kind"] == "RoleBinding"
+    assert bound["roleRef"]["name"] == bound["metadata"]["name"] == "dds-lease"
+    assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "dds", "namespace": "scaler"}]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"mode": "observe"}, set()),
+        ({"mode": "attach"}, {"attach", "signal", "steer", "labels", "stamp", "events"}),
+        ({"mode": "attach", "hand_over": "prefer"}, {"attach", "signal", "labels", "stamp", "events"}),
+        ({"mode": "detach", "hand_over": "plain"}, set(POWERS) - {"steer", "leader_election", "metrics_reviews"}),
+    ],
+)
+def test_a_policy_needs_no_more_than_its_mode_and_hand_over(written: dict[str, str], expected: set[str]) -> None:
+    powers = Powers.needed(read_policy(written))
+    assert {power for power in POWERS if powers.has(power)} == expected
+
+
+def test_leader_election_and_reviews_are_needed_in_every_mode() -> None:
+    powers = Powers.needed(Policy(), leader_election=True, metrics_reviews=True)
+    assert {power for power in POWERS if powers.has(power)} == {"leader_election", "metrics_reviews"}
