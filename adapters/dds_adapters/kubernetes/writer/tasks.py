@@ -48,11 +48,11 @@ class Work(Protocol):
 class Task:
     """A write that is wanted.
 
-    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name; all
-    three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
-    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in which they
-    were put. A task with the same non-empty `replaces` as an older one that was not begun takes its place. `needs` is the mode below
-    which it must not be carried out any more. `at` is the decision's instant in microseconds.
+    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name;
+    all three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
+    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
+    which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
+    `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
     """
 
     work: Work
@@ -91,10 +91,13 @@ class Declined:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Not now: no answer, an overloaded server, a conflict that went on. `wait` is what the server asked for, in seconds."""
+    """Not now: no answer, an overloaded server, a conflict that went on. `wait` is what the server asked for, in seconds.
+
+    `trouble`: the server did not answer, or said 429 or 5xx. Works need not say so: who carries them out saw the answers."""
 
     why: str
     wait: float = 0.0
+    trouble: bool = False
 
 
 Result = Done | Obsolete | Declined | Later
