@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -66,11 +67,13 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: HTTP status, body, and the seconds to wait that were asked for (0: none)."""
+    """What came back: HTTP status, body, the seconds to wait that were asked for (0: none), and the server's clock in microseconds,
+    to the second (0: not told)."""
 
     code: int
     body: bytes
     wait: float = 0.0
+    date: int = 0
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -282,7 +285,8 @@ class Cluster:
         finally:
             response.release_conn()
         wait = str(response.headers.get("Retry-After", ""))
-        return Answer(response.status, body, float(wait) if wait.isdigit() else 0.0)
+        date = _instant(str(response.headers.get("Date", "")))
+        return Answer(response.status, body, float(wait) if wait.isdigit() else 0.0, date)
 
     def _failure(self, url: str, error: Exception) -> Unreachable:
         path = url.partition("?")[0]
@@ -299,6 +303,13 @@ def path_of(resource: str, api_version: str, namespace: str = "", name: str = ""
     where = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     parts = [quote(part, safe="") for part in (name, subresource) if part]
     return "/".join((f"{root}{where}/{resource}", *parts))
+
+
+def _instant(date: str) -> int:
+    try:
+        return int(parsedate_to_datetime(date).timestamp()) * 1_000_000
+    except ValueError:
+        return 0
 
 
 def _host(api: Any) -> str:

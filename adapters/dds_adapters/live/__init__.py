@@ -1,2 +1,4 @@
-"""The live scaler: the engine, its log and its threads around one cluster. It decides nothing and knows no wire format: what was
-seen comes from `kubernetes`, what is to be done is decided by `dds_core`."""
+"""The running scaler: what listens, what decides and logs, and what writes, put together into one process.
+
+`Scaler` is the part that decides and logs, without threads or a clock; `process` runs it against a cluster.
+"""

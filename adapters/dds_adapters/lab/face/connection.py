@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
 
     def reply(self, response: Response) -> None:
         """Send an answer that is all there; the next request may come."""
-        self._send(messages.whole(response, keep=self._keep, head=self._head_only))
+        self._send(messages.whole(response, keep=self._keep, head=self._head_only, now=self._now()))
         self._done()
 
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
@@ -159,7 +159,11 @@ class Connection(asyncio.Protocol):
             lines.close()
             self.reply(Response(code, b"", headers))
             return
-        self._send(messages.stream_head(code, headers, keep=self._keep and self._chunked, chunked=self._chunked))
+        self._send(
+            messages.stream_head(
+                code, headers, keep=self._keep and self._chunked, chunked=self._chunked, now=self._now()
+            )
+        )
         face = self._face
         self._delivery = Delivery(lines, self, face.pulse, face.server.clock.now, face.time, self._loop)
         if self._paused:
@@ -239,8 +243,11 @@ class Connection(asyncio.Protocol):
             return
         self._keep = False
         headers = {"Content-Type": "text/plain; charset=utf-8"}
-        self._send(messages.whole(Response(code, text, headers), keep=False))
+        self._send(messages.whole(Response(code, text, headers), keep=False, now=self._now()))
         self._close()
+
+    def _now(self) -> int:
+        return self._face.server.clock.now()
 
     def _close(self) -> None:
         self._closing = True

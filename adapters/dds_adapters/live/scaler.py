@@ -1,0 +1,370 @@
+"""The owner of the engine and of the log's pen: what arrives becomes facts, facts become groups, groups are appended, and only then
+are decisions handed on.
+
+One thread calls it. It has no clock and no threads, and sends nothing to anybody: instants are given (microseconds), arrivals are
+given, tasks are given back. Memory that is ahead of the log is never acted on: what could not be appended is kept and appended
+first, whole and unchanged, before anything else is taken in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from dds_adapters.kubernetes import config
+from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.identity import identity
+from dds_adapters.kubernetes.translate import Translator
+from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.kubernetes.writer.announce import announce
+from dds_adapters.kubernetes.writer.plan import plan
+from dds_adapters.kubernetes.writer.pods import Outlet
+from dds_adapters.kubernetes.writer.tasks import Task
+from dds_adapters.live.pods import PodQuestions
+from dds_core.engine import Engine, Step
+from dds_core.errors import DdsError, LogUnavailable
+from dds_core.events import (
+    Capabilities,
+    Checkpoint,
+    ClaimsListed,
+    ClaimsListWanted,
+    Decision,
+    Event,
+    PolicyChanged,
+    Stale,
+    Started,
+    Synced,
+)
+from dds_core.fingerprint import FINGERPRINT
+from dds_core.log import Envelope, EventLog, Group
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+from dds_core.replay import fold_log
+from dds_core.snapshot import PROJECTION, dump
+
+OPTIONAL = frozenset({"devicetaintrules"})
+"""Resources without which everything else goes on."""
+CHUNK = 500
+"""Groups that are appended at a time."""
+CLAIMS = "resourceclaims"
+
+
+class Committed(NamedTuple):
+    """One group that is in the log: the step, and its rows in the same order, the fact first."""
+
+    step: Step
+    envelopes: Sequence[Envelope]
+
+
+class Watcher(Protocol):
+    """Is told of every commit, on the thread that decides: metrics, log lines."""
+
+    def committed(self, steps: Sequence[Committed], picture: Picture) -> None: ...
+
+
+Told = Callable[[DdsError], None]
+"""Is told what went wrong with one thing while everything else goes on."""
+
+
+class Scaler:
+    """`open` it once, then call `turn` whenever something came or a deadline is due.
+
+    `away` is True while the log cannot be written: then nothing new is taken in, and no write may be begun. `lost` are resources
+    without which no decision is taken and that are not served, or may not be read. `wanted_lists` are resources to be listed anew;
+    who does so takes them out.
+    """
+
+    def __init__(
+        self,
+        log: EventLog,
+        policy: Policy,
+        *,
+        code: str,
+        capabilities: Callable[[], Capabilities] = Capabilities,
+        config_namespace: str = config.NAMESPACE,
+        outlet: Outlet | None = None,
+        watchers: Sequence[Watcher] = (),
+        told: Told = lambda error: None,
+    ) -> None:
+        """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have to
+        be asked for; without one none is."""
+        self.epoch = 0
+        self.position = 0
+        self.away = False
+        self.lost: set[str] = set()
+        self.synced_resources: set[str] = set()
+        self.wanted_lists: set[str] = set()
+        self.checkpoint_at = 0
+        self._log = log
+        self._policy = policy
+        self._code = code
+        self._capabilities = capabilities
+        self._config_namespace = config_namespace
+        self._watchers = watchers
+        self._told = told
+        self._questions = PodQuestions(outlet)
+        self._use(Picture())
+        self._ordinal = 0
+        self._pending: deque[tuple[Step, Group]] = deque()
+        self._left: deque[Arrival | Event] = deque()
+        self._tasks: list[Task] = []
+        self._stale: set[str] = set()
+        self._wishes: dict[str, int] = {}
+        self._spoilt = False
+
+    # -- what others may see -------------------------------------------------------------------------------------
+
+    @property
+    def picture(self) -> Picture:
+        """What is known; only for the thread that calls `turn`."""
+        return self._engine.picture
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole cluster was seen, so that decisions are taken."""
+        return self.picture.synced
+
+    @property
+    def behind(self) -> int:
+        """Groups that are folded and not appended yet."""
+        return len(self._pending)
+
+    @property
+    def oldest_pending(self) -> int | None:
+        """The instant of the oldest fact that is not appended yet."""
+        return self._pending[0][0].at if self._pending else None
+
+    def due(self) -> int | None:
+        """The instant of the next deadline, None when there is none."""
+        first = self._engine.agenda.next()
+        return first.due if first is not None else None
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def open(self, now: int) -> None:
+        """Fold the log from its newest checkpoint, take the next epoch, and append who decides and under which policy.
+
+        Raises LogUnavailable, and the errors of a log that cannot be read."""
+        head = self._log.head()
+        self._use(self._folded())
+        self.epoch = self._log.take_epoch(now)
+        self._ordinal = 0
+        first = self.picture.epoch == 0
+        self._feed(
+            Started(
+                code=self._code,
+                fingerprint=FINGERPRINT,
+                projection=PROJECTION,
+                epoch=self.epoch,
+                mode=self._policy.mode,
+            ),
+            now,
+        )
+        if first or self.picture.policy != self._policy:
+            self._feed(PolicyChanged(policy=self._policy.model_dump(mode="json")), now)
+        self.checkpoint_at = head.checkpoint
+        self._append(now)
+
+    def change_policy(self, policy: Policy) -> None:
+        """Another policy takes effect, as a fact, with the next turn."""
+        if policy != self._policy:
+            self._policy = policy
+            self._left.append(PolicyChanged(policy=policy.model_dump(mode="json")))
+
+    def turn(self, arrivals: Sequence[Arrival], facts: Sequence[Event], now: int) -> list[Task]:
+        """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
+
+        Raises LogUnavailable when the log is away: everything given was kept, call again with nothing. Raises Fenced when
+        another process has taken the pen: then this one is to end. What else goes wrong with one object is told, and the object is
+        left out.
+        """
+        self._left.extend(arrivals)
+        self._left.extend(facts)
+        self._append(now)
+        if self._spoilt:
+            self._rebuild()
+        while self._left:
+            one = self._left.popleft()
+            at = one.at if isinstance(one, Arrival) else now
+            self._guarded(one, at)
+            if len(self._pending) >= CHUNK:
+                self._append(now)
+        self._deadlines(now)
+        self._append(now)
+        tasks, self._tasks = self._tasks, []
+        return tasks
+
+    def checkpoint(self, now: int) -> None:
+        """Write the whole picture into the log, so that a start needs no event before it."""
+        self._append(now)
+        fact = Checkpoint(projection=PROJECTION, picture=dump(self.picture))
+        self._put(Step(max(now, self.picture.now), fact, []))
+        self._append(now)
+        self.checkpoint_at = self.position
+
+    # -- facts ---------------------------------------------------------------------------------------------------
+
+    def _guarded(self, one: Arrival | Event, at: int) -> None:
+        """One arrival or fact; when it cannot be taken in, it alone is left out."""
+        try:
+            if isinstance(one, Arrival):
+                self._arrived(one)
+            else:
+                self._deadlines(at)
+                self._feed(one, at)
+        except LogUnavailable:
+            raise
+        except Exception as error:
+            self._told(_fault(one, error))
+            self._spoilt = True
+            self._append(at)
+            self._rebuild()
+
+    def _arrived(self, arrival: Arrival) -> None:
+        if arrival.type == SYNCED:
+            self._resource_synced(arrival)
+        elif arrival.type == STALE:
+            self._resource_stale(arrival.resource, arrival.age, arrival.at)
+        elif arrival.type == LOST:
+            self._resource_lost(arrival)
+        else:
+            for fact in self._translator.translate(arrival.resource, arrival.type, arrival.raw):
+                self._deadlines(arrival.at)
+                self._feed(fact, arrival.at)
+
+    def _resource_synced(self, arrival: Arrival) -> None:
+        resource, at = arrival.resource, arrival.at
+        self.synced_resources.add(resource)
+        self.lost.discard(resource)
+        was_stale = resource in self._stale
+        self._stale.discard(resource)
+        self._whole(at, again=was_stale and not self._stale)
+        if resource == CLAIMS and self._wishes:
+            self._claims_listed(arrival)
+
+    def _resource_lost(self, arrival: Arrival) -> None:
+        if arrival.resource in OPTIONAL:
+            self.synced_resources.add(arrival.resource)
+            self._whole(arrival.at)
+            return
+        self.lost.add(arrival.resource)
+        if arrival.resource in self.synced_resources:
+            self.synced_resources.discard(arrival.resource)
+            self._resource_stale(arrival.resource, 0, arrival.at)
+
+    def _resource_stale(self, resource: str, age: int, at: int) -> None:
+        if self.picture.synced and resource not in self._stale and resource not in OPTIONAL:
+            self._stale.add(resource)
+            self._feed(Stale(resource=resource, age=age), at)
+
+    def _whole(self, at: int, again: bool = False) -> None:
+        """Once every resource was listed, or is there again, decisions may be taken."""
+        if not VERSIONS.keys() <= self.synced_resources:
+            return
+        known = self._capabilities()
+        if self._seen_capabilities != known:
+            self._seen_capabilities = known
+            self._feed(known, at)
+        if not self.picture.synced or again:
+            self._deadlines(at)
+            self._feed(Synced(), at)
+            self._tasks.extend(self._questions.at_start(self.picture))
+
+    def _claims_listed(self, arrival: Arrival) -> None:
+        """A list that was begun after a fence had settled confirms it."""
+        for resource, wished in sorted(self._wishes.items()):
+            if arrival.since >= wished:
+                del self._wishes[resource]
+                self._feed(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
+        if self._wishes:
+            self.wanted_lists.add(CLAIMS)
+
+    def _deadlines(self, until: int) -> None:
+        """Feed what is due before a fact of the instant `until`, or with it."""
+        until = max(until, self.picture.now)
+        while (deadline := self._engine.due(until)) is not None:
+            self._feed(deadline, max(deadline.due, self.picture.now))
+
+    def _feed(self, fact: Event, at: int) -> None:
+        self._put(self._engine.feed(fact, at))
+
+    def _put(self, step: Step) -> None:
+        self._pending.append((step, step.group(self._ordinal)))
+        self._ordinal += 1
+
+    # -- the log -------------------------------------------------------------------------------------------------
+
+    def _append(self, now: int) -> None:
+        """Append what is folded; what was committed is told and its decisions become tasks."""
+        while self._pending:
+            batch = [self._pending[i] for i in range(min(CHUNK, len(self._pending)))]
+            try:
+                rows = self._log.append([group for _, group in batch], epoch=self.epoch, recorded_at=now)
+            except LogUnavailable:
+                self.away = True
+                raise
+            self.away = False
+            for _ in batch:
+                self._pending.popleft()
+            self._committed(batch, rows)
+
+    def _committed(self, batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) -> None:
+        committed, start = [], 0
+        for step, group in batch:
+            committed.append(Committed(step, rows[start : start + len(group.events)]))
+            start += len(group.events)
+        if rows:
+            self.position = rows[-1].position
+        for one in committed:
+            self._carry_out(one)
+        for watcher in self._watchers:
+            watcher.committed(committed, self.picture)
+
+    def _carry_out(self, one: Committed) -> None:
+        """Tasks for the decisions of a group, in its order; what people are told comes behind."""
+        picture, at = self.picture, one.step.at
+        for decision, row in _decisions(one):
+            if isinstance(decision, ClaimsListWanted):
+                if picture.live:
+                    self._wishes[decision.resource] = at
+                    self.wanted_lists.add(CLAIMS)
+            else:
+                self._tasks.extend(plan(decision, row.event_id, at, picture))
+        if picture.live:
+            for event in (one.step.fact, *(event for event, _ in one.step.caused)):
+                self._tasks.extend(announce(event, at, picture))
+        if picture.synced:
+            self._tasks.extend(self._questions.after(one.step, picture))
+
+    def _rebuild(self) -> None:
+        """What could not be taken in has left its traces in memory: the log is the truth."""
+        self._use(self._folded())
+        self._spoilt = False
+
+    def _folded(self) -> Picture:
+        head = self._log.head()
+        self.position = head.position
+        return fold_log(self._log.read_lean(after=max(0, head.checkpoint - 1)))
+
+    def _use(self, picture: Picture) -> None:
+        self._engine = Engine(picture)
+        self._translator = Translator(picture, self._config_namespace)
+        self._seen_capabilities: Capabilities | None = None
+
+
+def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
+    for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
+        if isinstance(event, Decision):
+            yield event, row
+
+
+def _fault(one: Arrival | Event, error: Exception) -> DdsError:
+    """What could not be taken in, in one line; the object itself is not quoted."""
+    if isinstance(one, Arrival):
+        who = identity(one.raw)
+        where = f"{one.resource} {who.namespace}/{who.name}".replace(" /", " ")
+    else:
+        where = type(one).__name__
+    what = error.what if isinstance(error, DdsError) else f"{type(error).__name__}: {error}"
+    return DdsError(f"left out: {what}", where=where, fix="please report it; everything else goes on")
