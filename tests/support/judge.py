@@ -1,0 +1,269 @@
+"""The judge of a whole run: it looks on while a lab runs and writes down what a scaler must never do.
+
+    with Lab.virtual(scenario) as lab:
+        judge = Judge(lab)
+        lab.run()
+    assert not judge.findings
+
+It compares what claims need with what physically happens on the fabric, at the instant at which it happens. It reads no log of a
+scaler and must never rest on what a scaler believes; so it finds the faults of any of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from dataclasses import dataclass
+from typing import Literal
+
+from dds_adapters.lab.actors.ledger import Entry
+from dds_adapters.lab.lab import Lab
+from dds_core.timeline.clock import duration
+from tests.support.judged import SECOND, Cell, Held, View
+
+Rule = Literal[
+    "beyond need",
+    "promised twice",
+    "detached in use",
+    "over the limit",
+    "coexistence",
+    "waits for ever",
+    "failed without cause",
+    "goes round",
+    "flapping",
+]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was seen at an instant, of which rule, about what, in words."""
+
+    at: int
+    rule: Rule
+    of: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How strict the judge is, in seconds and counts.
+
+    `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have been
+    withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim may wait
+    so long although a device is there for it. `young`: before so long only the fabric's own words excuse a failure. `rounds`: a
+    claim may be allocated, and a label may change, so often within a minute.
+    """
+
+    lately: float = 60.0
+    kept: float = 5.0
+    patience: float = 120.0
+    young: float = 20.0
+    rounds: int = 4
+
+
+class Judge:
+    """Looks on from where it is made, which has to be the beginning. `findings` in the order of time; `thefts` are announced
+    devices that another claim took before the one they were announced to (B10: a transfer of demand, no fault of a scaler)."""
+
+    def __init__(self, lab: Lab, measure: Measure = Measure()) -> None:
+        self.view = View(lab)
+        self.measure = measure
+        self.findings: list[Finding] = []
+        self.thefts: list[Finding] = []
+        self._demand: Counter[Cell] = Counter()
+        self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
+        self._promised: dict[str, tuple[Held, int]] = {}  # claim uid → what was announced to it, and when
+        self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
+        self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+        self._said: set[tuple[Rule, str]] = set()
+        self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
+        self.view.on_claim.append(self._claim)
+        self.view.on_move.append(self._move)
+        self.view.on_label.append(self._label)
+        for held in list(self.view.claims.values()):
+            self._claim(None, held)
+        self._look()
+
+    def of(self, rule: Rule) -> list[Finding]:
+        return [one for one in self.findings if one.rule == rule]
+
+    @property
+    def rules(self) -> Counter[str]:
+        """How many findings there are of each rule."""
+        return Counter(one.rule for one in self.findings)
+
+    def _find(self, rule: Rule, of: str, text: str, *, once: bool = False) -> None:
+        if once and (rule, of) in self._said:
+            return
+        self._said.add((rule, of))
+        self.findings.append(Finding(self.view.now, rule, of, text))
+
+    # -- what claims need
+
+    def _claim(self, old: Held | None, new: Held | None) -> None:
+        uid = (new or old or _NOBODY).uid
+        if new is None:
+            self._promised.pop(uid, None)
+            self._served_since.pop(uid, None)
+        elif new.allocated and (old is None or new.allocated != old.allocated):
+            self._promised.pop(uid, None)
+            self._taken(new)
+            self._round("goes round", new.name, "was allocated")
+        self._count(old, new)
+        if new is not None and new.pool and new.told and not (old and old.told and old.allocated == new.allocated):
+            self._announced(new)
+        if new is not None and new.failed and not (old and old.failed and old.allocated == new.allocated):
+            self._given_up(new)
+
+    def _count(self, old: Held | None, new: Held | None) -> None:
+        """The demand of each cell: what is allocated there, and what was announced and is not allocated yet."""
+        kept = self._promised[new.uid][0].cells if new and new.uid in self._promised and not new.allocated else None
+        before = self._counted.pop((new or old or _NOBODY).uid, Counter())
+        after = Counter() if new is None else kept if kept is not None else new.cells
+        if new is not None:
+            self._counted[new.uid] = after
+        for cell in before.keys() | after.keys():
+            if before[cell] != after[cell]:
+                self._demand[cell] += after[cell] - before[cell]
+                self._peaks[cell].append((self.view.now, self._demand[cell]))
+
+    def _peak(self, cell: Cell) -> int:
+        """The most devices that were needed in the cell at any instant of late."""
+        began = self.view.now - round(self.measure.lately * SECOND)
+        peaks = self._peaks[cell]
+        while len(peaks) > 1 and peaks[1][0] <= began:
+            peaks.popleft()
+        return max((count for _, count in peaks), default=0)
+
+    # -- announcements
+
+    def _announced(self, claim: Held) -> None:
+        """The scheduler was told that the claim's devices are there: so many must be that nobody else has or was told of."""
+        self._expire()
+        self._promised[claim.uid] = (claim, self.view.now)
+        for cell, count in claim.cells.items():
+            free, meant = len(self.view.unheld(cell)), self._meant(cell)
+            if meant > free:
+                others = sorted(
+                    one.name for one, _ in self._promised.values() if cell in one.cells and one is not claim
+                )
+                text = f"{count} of {cell} announced to {claim.name}; {free} there and announced to {others} as well"
+                self._find("promised twice", claim.name, text)
+
+    def _meant(self, cell: Cell) -> int:
+        return sum(one.cells[cell] for one, _ in self._promised.values())
+
+    def _expire(self) -> None:
+        """A device that was not taken in time is meant for nobody any more."""
+        due = self.view.now - round(self.measure.kept * SECOND)
+        for uid, (_, at) in list(self._promised.items()):
+            claim = self.view.claims.get(uid)
+            if claim is None or (at <= due and not claim.allocated):
+                del self._promised[uid]
+                self._count(claim, claim)
+
+    def _taken(self, claim: Held) -> None:
+        """Somebody has devices of a cell. When there are fewer left than were announced, the oldest announcement is void."""
+        self._expire()
+        for cell in claim.cells if not claim.pool else ():
+            while self._meant(cell) > len(self.view.unheld(cell)):
+                uid = next(uid for uid, (one, _) in self._promised.items() if cell in one.cells)
+                robbed = self._promised.pop(uid)[0]
+                text = f"{claim.name} took a device of {cell} that was announced to {robbed.name}"
+                self.thefts.append(Finding(self.view.now, "promised twice", robbed.name, text))
+                known = self.view.claims.get(uid)
+                self._count(known, known)
+
+    def _given_up(self, claim: Held) -> None:
+        """Failing a claim that could be served takes a reason: the fabric said no, or it took too long."""
+        young = self.view.now - claim.since < self.measure.young * SECOND
+        refused = any(
+            (one.node, one.model) in claim.cells and one.at >= claim.since - SECOND for one in self.view.refused
+        )
+        if young and not refused and self._could_have(claim, claim.node):
+            took = duration(self.view.now - claim.since)
+            text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
+            self._find("failed without cause", claim.name, text)
+
+    # -- what moves
+
+    def _move(self, entry: Entry) -> None:
+        cell = (entry.node, entry.model)
+        if entry.operation == "attach" and entry.outcome == "ordered":
+            there, needed = self.view.movable(cell), self._peak(cell)
+            if there > needed:
+                self._find("beyond need", str(cell), f"{there} devices with this order, {needed} were needed at most")
+            if there > self.view.limit(cell):
+                self._find("over the limit", str(cell), f"{there} devices with this order")
+            for rival in sorted(self.view.rivals(entry.model)):
+                if self.view.movable((entry.node, rival)) or self.view.attached((entry.node, rival)):
+                    self._find("coexistence", str(cell), f"{rival} is there, or comes")
+        elif entry.operation == "detach" and entry.outcome != "failed":
+            holders = [one.name for one in self.view.holders(entry.serial)]
+            users = list(self.view.lab.fabric.users(entry.serial))
+            if holders or users:
+                text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
+                self._find("detached in use", entry.serial, text)
+
+    # -- what does not move
+
+    def _look(self) -> None:
+        """Once a second: who could have been served, for how long?"""
+        self._expire()
+        now = self.view.now
+        for claim in list(self.view.claims.values()):
+            if not self._waits(claim) or not self._somewhere(claim):
+                self._served_since.pop(claim.uid, None)
+                continue
+            since = self._served_since.setdefault(claim.uid, now)
+            if now - since > self.measure.patience * SECOND:
+                text = f"waits although a device could be had since {duration(now - since)}"
+                self._find("waits for ever", claim.name, text, once=True)
+        self.view.lab.time.after(1.0, self._look)
+
+    def _waits(self, claim: Held) -> bool:
+        waiting = not claim.allocated or (claim.pool and not claim.told)
+        return waiting and bool(claim.needs) and not claim.deleting and self.view.pod_waits(claim)
+
+    def _somewhere(self, claim: Held) -> bool:
+        if claim.allocated:
+            return self._could_have(claim, claim.node)
+        return any(self._could_have(claim, name) for name in self.view.nodes if self._is_open(name))
+
+    def _is_open(self, node: str) -> bool:
+        spec = self.view.nodes[node].get("spec") or {}
+        return not spec.get("unschedulable") and not spec.get("taints")
+
+    def _could_have(self, claim: Held, node: str) -> bool:
+        """Whether the node has, or could get, all that the claim needs, as things stand."""
+        wanted = claim.cells or Counter({(node, model): count for model, count in claim.needs.items()})
+        return bool(node) and all(self._could_get(cell, count, claim) for cell, count in wanted.items())
+
+    def _could_get(self, cell: Cell, count: int, claim: Held) -> bool:
+        node, model = cell
+        meant = sum(one.cells[cell] for one, _ in self._promised.values() if one.uid != claim.uid)
+        waiting = sum(
+            one.cells[cell] for one in self.view.claims.values() if one.pool and not one.told and one.uid != claim.uid
+        )
+        short = count + meant + waiting - len(self.view.unheld(cell))
+        if short <= 0:
+            return True
+        room = self.view.limit(cell) - self.view.movable(cell)
+        rivals = any(self.view.attached((node, rival)) for rival in self.view.rivals(model))
+        return not rivals and min(room, self.view.lab.fabric.free(self.view.fabric_of(node), model)) >= short
+
+    # -- what goes round
+
+    def _label(self, node: str, label: str) -> None:
+        if label.startswith(f"{self.view.lab.scenario.cluster.prefix}/"):
+            self._round("flapping", f"{node} {label}", "changed")
+
+    def _round(self, rule: Rule, of: str, what: str) -> None:
+        times, now = self._rounds[rule, of], self.view.now
+        times.append(now)
+        while times[0] < now - 60 * SECOND:
+            times.popleft()
+        if len(times) > self.measure.rounds:
+            self._find(rule, of, f"{what} {len(times)} times within a minute", once=True)
+
+
+_NOBODY = Held("", "", 0)

@@ -1,0 +1,270 @@
+"""What a judge sees of a lab while it runs: which devices each claim has or waits for, which they physically are, and who was
+told what.
+
+It follows the API and the fabric's book as they change. It judges nothing and knows no scaler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+from dds_adapters.lab.actors import instants
+from dds_adapters.lab.actors.ledger import Entry, Ledger
+from dds_adapters.lab.lab import Lab
+
+Object = dict[str, Any]
+Key = tuple[str, str, str]
+Cell = tuple[str, str]
+"""(node, model)"""
+
+RESCHEDULE, READY, FAILED = "FabricDeviceReschedule", "FabricDeviceReady", "FabricDeviceFailed"
+SECOND = 1_000_000
+
+
+class Book(Ledger):
+    """The fabric's own book, which tells of each line as it is written."""
+
+    def __init__(self, told: Callable[[Entry], None]) -> None:
+        super().__init__()
+        self._told = told
+
+    def write(self, entry: Entry) -> None:
+        super().write(entry)
+        self._told(entry)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A claim: `cells` counts the devices of its allocation by node and model, `serials` are those that it has on a node, `pool`
+    says that it waits for devices of a pool. `needs` is what its spec asks for, by model. `told` and `failed`: the allocation's
+    devices were said to be there, or to be out of reach (`words`). `since`: when it was allocated or cleared."""
+
+    uid: str
+    name: str
+    since: int
+    created: int = 0
+    deleting: bool = False
+    needs: Counter[str] = field(default_factory=Counter)
+    allocated: str = ""
+    node: str = ""
+    pool: bool = False
+    cells: Counter[Cell] = field(default_factory=Counter)
+    serials: frozenset[str] = frozenset()
+    told: bool = False
+    failed: bool = False
+    words: str = ""
+
+
+Changed = Callable[[Held | None, Held | None], None]
+
+
+class View:
+    """The claims, pods and labels of a lab that has started, and what was moved on its fabric."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.claims: dict[str, Held] = {}
+        self.pods: dict[tuple[str, str], Object] = {}
+        self.nodes: dict[str, Object] = {}
+        self.under_way: dict[int, Entry] = {}
+        self.refused: list[Entry] = []
+        self.on_claim: list[Changed] = []
+        self.on_label: list[Callable[[str, str], None]] = []
+        self.on_move: list[Callable[[Entry], None]] = []
+        self._models = {one.product: one.model for one in lab.scenario.cluster.models}
+        self._drivers = {one.driver for one in lab.scenario.cluster.models}
+        self._classes = {one.device: one.model for one in lab.scenario.cluster.models}
+        self._model_at: dict[Key, str] = {}
+        self._serial_at: dict[Key, str] = {}
+        self._model_of_pool: dict[tuple[str, str], str] = {}
+        client = lab.client("judge")
+        follow = {"resourceslices": self._slice, "nodes": self._node, "pods": self._pod, "resourceclaims": self._claim}
+        for resource, call in follow.items():
+            mirror = client.mirror(resource)
+            for known in list(mirror.values()):
+                call(None, known)
+            mirror.on_change(call)
+        assert not len(lab.fabric.ledger), "a judge looks on from the beginning"
+        lab.fabric.ledger = Book(self._moved)
+
+    @property
+    def now(self) -> int:
+        return self.lab.time.now()
+
+    # -- what there is
+
+    def attached(self, cell: Cell) -> list[str]:
+        """Serials of the devices of the model that the node has, built-in ones included."""
+        return [one.device.serial for one in self.lab.fabric.attached(cell[0]) if one.device.model == cell[1]]
+
+    def movable(self, cell: Cell) -> int:
+        """Devices of the cell that came from the pool and stay, and those that are on their way in."""
+        there = sum(one.device.model == cell[1] and not one.fixed for one in self.lab.fabric.attached(cell[0]))
+        coming = Counter(one.operation for one in self.under_way.values() if (one.node, one.model) == cell)
+        return there + coming["attach"] - coming["detach"]
+
+    def holders(self, serial: str) -> list[Held]:
+        return [one for one in self.claims.values() if serial in one.serials]
+
+    def unheld(self, cell: Cell) -> list[str]:
+        """Serials of the cell's devices that no claim has."""
+        held = set(chain.from_iterable(one.serials for one in self.claims.values()))
+        return [serial for serial in self.attached(cell) if serial not in held]
+
+    def fabric_of(self, node: str) -> str:
+        machine = self.lab.fabric.machine(node)
+        return machine.fabric if machine is not None else ""
+
+    def limit(self, cell: Cell) -> int:
+        """The node's own limit of the model (label -size-max), or one that is never reached."""
+        device = next(one.device for one in self.lab.scenario.cluster.models if one.model == cell[1])
+        labels = self.nodes.get(cell[0], {}).get("metadata", {}).get("labels") or {}
+        return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-max", 10_000))
+
+    def rivals(self, model: str) -> set[str]:
+        """Models that may not share a node with this one, whichever of the two says so."""
+        models = self.lab.scenario.cluster.models
+        ours = {name for one in models if one.model == model for name in one.not_with}
+        return ours | {one.model for one in models if model in one.not_with}
+
+    def pod_waits(self, claim: Held) -> bool:
+        """Whether a pod that has no node, and is not going, refers to the claim."""
+        return any(
+            claim.name.split("/")[1] in _claims_of(pod)
+            for (namespace, _), pod in self.pods.items()
+            if namespace == claim.name.split("/")[0]
+            and not pod["spec"].get("nodeName")
+            and not pod["metadata"].get("deletionTimestamp")
+        )
+
+    # -- following
+
+    def _moved(self, entry: Entry) -> None:
+        if entry.outcome == "ordered":
+            self.under_way[entry.order] = entry
+        else:
+            self.under_way.pop(entry.order, None)
+            if entry.outcome == "failed" or entry.words:
+                self.refused.append(entry)
+        for call in self.on_move:
+            call(entry)
+
+    def _slice(self, old: Object | None, new: Object | None) -> None:
+        spec = (new or {}).get("spec") or {}
+        if spec.get("driver") not in self._drivers:
+            return
+        for device in spec.get("devices") or ():
+            key = (spec["driver"], spec["pool"]["name"], device["name"])
+            attributes = device.get("attributes") or {}
+            model = self._models.get((attributes.get("productName") or {}).get("string", ""))
+            if model is not None:
+                self._model_at[key] = self._model_of_pool[key[:2]] = model
+            if spec.get("nodeName"):
+                self._serial_at[key] = (attributes.get("uuid") or {}).get("string", "")
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        there = new or old or {}
+        name = there["metadata"]["name"]
+        before, after = ((one or {}).get("metadata", {}).get("labels") or {} for one in (old, new))
+        if new is None:
+            self.nodes.pop(name, None)
+            return
+        self.nodes[name] = new
+        if old is not None:
+            for label in sorted(before.keys() | after.keys()):
+                if before.get(label) != after.get(label):
+                    for call in self.on_label:
+                        call(name, label)
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        key = (meta.get("namespace", ""), meta["name"])
+        if new is None:
+            self.pods.pop(key, None)
+        else:
+            self.pods[key] = new
+
+    def _claim(self, old: Object | None, new: Object | None) -> None:
+        uid = (new or old or {})["metadata"]["uid"]
+        before = self.claims.get(uid)
+        after = self._read(new, before) if new is not None else None
+        if after is None:
+            self.claims.pop(uid, None)
+        else:
+            self.claims[uid] = after
+        for call in self.on_claim:
+            call(before, after)
+
+    def _read(self, claim: Object, before: Held | None) -> Held:
+        meta, status = claim["metadata"], claim.get("status") or {}
+        allocation = status.get("allocation")
+        known = before
+        if known is None:
+            known = Held(meta["uid"], f"{meta.get('namespace', '')}/{meta['name']}", self.now, self.now)
+            known = replace(known, created=instants.read(meta["creationTimestamp"]), needs=self._needs(claim))
+        known = replace(known, deleting=bool(meta.get("deletionTimestamp")))
+        told = repr(allocation) if allocation else ""
+        if told != known.allocated:
+            known = self._allocated(replace(known, allocated=told, since=self.now), allocation)
+        return self._conditions(known, status)
+
+    def _allocated(self, held: Held, allocation: Object | None) -> Held:
+        results = allocation["devices"].get("results") or () if allocation else ()
+        node = _node_of(allocation)
+        cells: Counter[Cell] = Counter()
+        serials, pool = set(), False
+        for one in results:
+            key = (one["driver"], one["pool"], one["device"])
+            model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
+            if one["driver"] not in self._drivers or model is None:
+                continue
+            cells[node, model] += 1
+            if one.get("bindingConditions"):
+                pool = True
+            elif self._serial_at.get(key):
+                serials.add(self._serial_at[key])
+        return replace(held, node=node, pool=pool, cells=cells, serials=frozenset(serials))
+
+    def _conditions(self, held: Held, status: Object) -> Held:
+        true = {
+            one["type"]: one.get("message", "")
+            for entry in status.get("devices") or ()
+            if entry["driver"] in self._drivers
+            for one in entry.get("conditions") or ()
+            if one["status"] == "True"
+        }
+        return replace(
+            held, told=RESCHEDULE in true or READY in true, failed=FAILED in true, words=true.get(FAILED, "")
+        )
+
+    def _needs(self, claim: Object) -> Counter[str]:
+        """What the spec asks for in its first choice, by model; classes that are not named after a model's device count for
+        nothing."""
+        needs: Counter[str] = Counter()
+        for request in claim["spec"].get("devices", {}).get("requests") or ():
+            one = request.get("exactly") or (request.get("firstAvailable") or [{}])[0]
+            model = self._classes.get(one.get("deviceClassName", ""))
+            if model is not None:
+                needs[model] += int(one.get("count") or 1)
+        return needs
+
+
+def _claims_of(pod: Object) -> set[str]:
+    status = pod.get("status") or {}
+    generated = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
+    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+    named = (
+        one.get("resourceClaimName") or generated.get(one["name"]) for one in pod["spec"].get("resourceClaims") or ()
+    )
+    return {name for name in (*named, extended) if name}
+
+
+def _node_of(allocation: Object | None) -> str:
+    for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for one in term.get("matchFields") or ():
+            return str(one["values"][0])
+    return ""
