@@ -18,6 +18,7 @@ from dds_adapters.lab.face.serving import LOOPBACK, run
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.serving import Address, serve
+from dds_commands.places import made, state_folder
 from dds_commands.running import FINE
 from dds_commands.screen import show
 from dds_core.errors import InputError
@@ -42,7 +43,7 @@ def up(
     needs TLS, and every request a token, which only the kubeconfig has.
     """
     found = library.find(scenario)
-    target = Path(path) if path is not None else _state() / f"{found.name}-{os.getpid()}.kubeconfig"
+    target = Path(path) if path is not None else _own_file(found.name)
     if path is not None and target.exists():
         raise InputError("it is there already", where=path, fix="choose another name or remove it")
     address = Address(host, port, not no_tls)
@@ -81,12 +82,6 @@ def _flush() -> None:
     sys.stdout.flush()
 
 
-def _state() -> Path:
-    """Where programs keep what is only of use while they run."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    folder = Path(base) / "dds" / "lab"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InputError(error.strerror or str(error), where=str(folder), fix="give --kubeconfig FILE") from None
-    return folder
+def _own_file(scenario: str) -> Path:
+    """A kubeconfig for this process alone."""
+    return made(state_folder("lab"), "give --kubeconfig FILE") / f"{scenario}-{os.getpid()}.kubeconfig"

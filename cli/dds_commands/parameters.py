@@ -72,21 +72,33 @@ def policy_from(path: str | None) -> Policy | None:
     """The policy of a YAML, TOML or JSON file, told by its name's ending; None for no file. Raises PolicyError."""
     if path is None:
         return None
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        written = _parsed(text, Path(path).suffix.lower())
-    except OSError as error:
-        raise PolicyError(error.strerror or str(error), where=path, fix="check path and permissions") from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise PolicyError(f"it is not well-formed: {error}", where=path, fix="correct it there") from None
-    if not isinstance(written, dict):
-        raise PolicyError(
-            "it holds no fields", where=path, fix="write one field and value a line, such as mode: observe"
-        )
+    written = mapping_from(path, PolicyError, "mode: observe")
     try:
         return read_policy(written)
     except PolicyError as error:
         raise PolicyError(error.what, where=path, fix=error.fix) from None
+
+
+def mapping_from(path: str, kind: type[InputError], example: str) -> dict[str, Any]:
+    """What a YAML, TOML or JSON file says, field by field. Raises an error of this kind; `example` shows a person one line."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        written = _parsed(text, Path(path).suffix.lower())
+    except OSError as error:
+        raise kind(error.strerror or str(error), where=path, fix="check path and permissions") from None
+    except (ValueError, yaml.YAMLError) as error:
+        raise kind(f"it is not well-formed: {_why(error)}", where=path, fix="correct it there") from None
+    if not isinstance(written, dict):
+        raise kind("it holds no fields", where=path, fix=f"write one field and value a line, such as {example}")
+    return written
+
+
+def _why(error: Exception) -> str:
+    """What is wrong and where; never the line itself, as YAML has it, for a password may stand in it."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        place = f"line {error.problem_mark.line + 1}, column {error.problem_mark.column + 1}"
+        return f"{error.problem or error.context}, {place}"
+    return str(error)
 
 
 def _parsed(text: str, ending: str) -> Any:

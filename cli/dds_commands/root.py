@@ -12,6 +12,7 @@ from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
+from dds_commands.serve import serve
 from dds_commands.state import claims, devices
 from dds_commands.timelines import timeline
 
@@ -33,5 +34,5 @@ def dds() -> None:
     """
 
 
-for command in (replay, timeline, claims, devices, log, db, lab, diagram):
+for command in (serve, replay, timeline, claims, devices, log, db, lab, diagram):
     dds.add_command(command)

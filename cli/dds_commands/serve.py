@@ -1,0 +1,53 @@
+"""`dds serve`: the live scaler, from its settings to its end. What it does is in `dds_adapters.live`; nothing is decided here."""
+
+from __future__ import annotations
+
+import click
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_commands.running import FINE
+from dds_commands.screen import table
+from dds_commands.serve_log import ScalerLog
+from dds_commands.serve_settings import Serving, in_force, serve_options, serving
+
+
+@click.command("serve", short_help="Run the live scaler.")
+@serve_options
+@click.option("--print-config", is_flag=True, help="Show each setting, its value and where it came from, and end.")
+@click.pass_context
+def serve(ctx: click.Context, print_config: bool, **_settings: object) -> int:
+    """Run the live scaler: watch the cluster, decide, log, write.
+
+    A first installation starts in mode observe: it logs what it would do and writes nothing to the cluster. Make the log by
+    starting once with --migrate. SIGTERM or Ctrl-C ends it: writes that run are finished, the lease is given back. It ends
+    with 1 when the lease was lost, so that it is started anew and stands by.
+
+    Each setting is taken from its flag, else from the environment, else from the file that --config names, else it is the
+    default. SCAN_INTERVAL, DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler outweigh
+    the policy's file. The policy and the ConfigMap are followed while it runs; `mode` in the ConfigMap can only lower the mode.
+    """
+    told = serving(ctx)
+    if print_config:
+        table(("name", "value", "from"), list(in_force(ctx, told)), "nothing")
+    else:
+        _run(told)
+    return FINE
+
+
+def _run(told: Serving) -> None:
+    """Until it is told to end. What is wrong with the log or the kubeconfig is said before anything is begun."""
+    with ScalerLog(told.log, told.cluster_name, migrate=told.migrate) as log:
+        log.prepare()
+        cluster = Cluster(told.kubeconfig, told.context)
+        try:
+            _live(told, cluster, log)
+        finally:
+            cluster.close()
+
+
+def _live(told: Serving, cluster: Cluster, log: ScalerLog) -> None:
+    """What only a live scaler needs is imported here: other commands do not pay for it."""
+    from dds_adapters.live import logs, process
+
+    logger = logs.start(told.log_level, told.log_format)
+    process.run(told.live, cluster=cluster, open_log=log.open, policy=told.policy, told=logger)

@@ -1,0 +1,96 @@
+"""The log that `dds serve` writes: which one it is by default, and how its database is made, upgraded and opened.
+
+No schema is ever changed unless the person who starts it asked for that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from dds_adapters.sql import Database, upgrade
+from dds_adapters.sql.urls import as_url
+from dds_commands.parameters import without_password
+from dds_commands.places import made, state_folder
+from dds_commands.screen import note
+from dds_core.errors import DatabaseMissing, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.log import EventLog
+
+COMPONENT = "scaler"
+_FILE = "scaler.sqlite3"
+
+
+def default_path() -> str:
+    """The SQLite file where no log is named."""
+    return str(state_folder() / _FILE)
+
+
+class ScalerLog:
+    """A log and its database, which is opened once and kept; a context manager that closes it.
+
+    `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
+    """
+
+    def __init__(self, named: str, cluster_name: str, *, migrate: bool) -> None:
+        self.name = f"{cluster_name}/{COMPONENT}"
+        self._named = named
+        self._url = as_url(named)
+        self._migrate = migrate
+        self._database: Database | None = None
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Find out early what no waiting mends. A database that is away may come back: that is no error yet.
+
+        Raises DatabaseMissing, SchemaMissing, SchemaOlder (each says how to go on), SchemaNewer, NotADatabase or InputError.
+        """
+        if self._named == default_path():
+            made(state_folder(), "give --log URL")
+        try:
+            self._opened()
+        except LogUnavailable as error:
+            note(str(error))
+
+    def open(self, cluster: str) -> EventLog:
+        """The log for the cluster of this UID, made if it is not there. Raises ForeignLog, LogUnavailable, and as `prepare`."""
+        return self._opened().open_log(self.name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def __enter__(self) -> ScalerLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self) -> Database:
+        with self._lock:
+            if self._database is None:
+                if self._migrate:
+                    self._upgrade()
+                self._database = self._open()
+            return self._database
+
+    def _upgrade(self) -> None:
+        before, after = upgrade(self._url)
+        if before != after:
+            note(f"{without_password(self._named)} was brought from {before or 'nothing'} to {after}")
+
+    def _open(self) -> Database:
+        try:
+            return Database(self._url)
+        except (DatabaseMissing, SchemaMissing) as error:
+            fix = "start once with --migrate, which makes the log there"
+            raise type(error)(error.what, where=error.where, fix=self._or_elsewhere(fix)) from None
+        except SchemaOlder as error:
+            fix = "make a copy, then start once with --migrate, which upgrades it"
+            raise SchemaOlder(error.what, where=error.where, fix=fix) from None
+
+    def _or_elsewhere(self, fix: str) -> str:
+        """A first installation has named no log: it may not want one there."""
+        elsewhere = ", or name another log with --log URL" if self._named == default_path() else ""
+        return f"{fix}{elsewhere}"

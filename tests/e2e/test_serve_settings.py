@@ -1,0 +1,240 @@
+"""Where the settings of `dds serve` come from, and what is said of those that cannot be used. Nothing is started here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dds_commands.root import dds as root
+from dds_commands.settings import Setting
+from tests.support.commands import fine, one_line, program, refused
+
+SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither this machine's environment nor its home."""
+    for name in os.environ:
+        if name.startswith(("DDS_", "DEVICE_NO_", "SCAN_", "KUBE")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def shown(*args: str, env: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    """Name → (value, origin), as --print-config shows it."""
+    lines = fine("serve", "--print-config", *args, env=env or {}).splitlines()
+    assert re.split(r"\s{2,}", lines[0]) == ["NAME", "VALUE", "FROM"]
+    rows = [re.split(r"\s{2,}", line) for line in lines[1:]]
+    return {name: (value, origin) for name, value, origin in rows}
+
+
+def written(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_defaults(tmp_path: Path) -> None:
+    found = shown()
+    assert found["log"] == (str(tmp_path / "state/dds/scaler.sqlite3"), "default")
+    assert found["mode"] == ("observe", "default")
+    assert found["health-probe-bind-address"] == ("127.0.0.1:8081", "default")
+    assert found["metrics-bind-address"] == ("127.0.0.1:8080", "default")
+    assert found["lease-namespace"] == ("composable-dra", "default")
+    assert found["kubeconfig"] == (str(tmp_path / ".kube/config"), "default")
+    assert {origin for _, origin in found.values()} == {"default"}
+    assert not (tmp_path / "state").exists()
+
+
+def test_without_a_state_directory_the_log_is_under_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert shown()["log"] == (str(tmp_path / ".local/state/dds/scaler.sqlite3"), "default")
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", "lease-name: file\nlease-duration: 30\nlease-retry-period: 1\n")
+    env = {"DDS_CONFIG": config, "DDS_LEASE_NAME": "variable", "DDS_LEASE_DURATION": "20"}
+    found = shown("--lease-name", "flag", env=env)
+    assert found["lease-name"] == ("flag", "flag")
+    assert found["lease-duration"] == ("20", "environment DDS_LEASE_DURATION")
+    assert found["lease-retry-period"] == ("1", config)
+    assert found["lease-renew-deadline"] == ("10", "default")
+
+
+def test_switches_come_from_everywhere(tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", "leader-elect: yes\nmigrate: true\nmetrics-secure: true\n")
+    found = shown("--config", config, "--no-migrate", env={"DDS_METRICS_SECURE": "false"})
+    assert found["leader-elect"] == ("true", config)
+    assert found["migrate"] == ("false", "flag")
+    assert found["metrics-secure"] == ("false", "environment DDS_METRICS_SECURE")
+
+
+def test_an_empty_variable_sets_nothing() -> None:
+    assert shown(env={"DDS_LEASE_NAME": "", "DDS_LOG": ""})["lease-name"][1] == "default"
+
+
+@pytest.mark.parametrize("form", ["yaml", "toml", "json"])
+def test_forms_of_the_file(form: str, tmp_path: Path) -> None:
+    text = {"yaml": "writers: 3", "toml": "writers = 3", "json": '{"writers": 3}'}[form]
+    config = written(tmp_path / f"dds.{form}", text)
+    assert shown("--config", config)["writers"] == ("3", config)
+
+
+def test_every_setting_has_its_twins(tmp_path: Path) -> None:
+    options = [option for option in root.commands["serve"].params if isinstance(option, Setting)]
+    assert len(options) > 20
+    for option in options:
+        assert option.envvar == "DDS_" + option.key.upper().replace("-", "_")
+    assert {option.key for option in options} <= shown().keys()
+
+
+@pytest.mark.parametrize("way", ["flag", "environment", "file"])
+def test_passwords_are_not_shown(way: str, tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", f"log: {SECRET}")
+    args = {"flag": ["--log", SECRET], "environment": [], "file": ["--config", config]}[way]
+    text = fine("serve", "--print-config", *args, env={"DDS_LOG": SECRET} if way == "environment" else {})
+    assert "hunter" not in text
+    assert "postgresql://dds:***@db.example/dds" in text
+
+
+def test_a_kubeconfig_by_the_variable_of_kubectl() -> None:
+    assert shown(env={"KUBECONFIG": "/k"})["kubeconfig"] == ("/k", "environment KUBECONFIG")
+    assert shown(env={"KUBECONFIG": "/k", "DDS_KUBECONFIG": "/d"})["kubeconfig"] == ("/d", "environment DDS_KUBECONFIG")
+
+
+# -- the policy ----------------------------------------------------------------------------------------------------
+
+
+def test_the_policy_shows_where_each_field_comes_from(tmp_path: Path) -> None:
+    policy = written(
+        tmp_path / "policy.yaml",
+        "mode: attach\nno_removal_seconds: 30\nscan_interval_seconds: 5\nlimits: {A100: {max: 3}}\n",
+    )
+    env = {"DDS_POLICY": policy, "DEVICE_NO_REMOVAL_DURATION": "99"}
+    found = shown(env=env)
+    assert found["policy"] == (policy, "environment DDS_POLICY")
+    assert found["mode"] == ("attach", policy)
+    assert found["policy.no_removal_seconds"] == ("99", "environment DEVICE_NO_REMOVAL_DURATION")
+    assert found["policy.scan_interval_seconds"] == ("5", policy)
+    assert found["policy.limits.A100.max"] == ("3", policy)
+    assert found["policy.limits.A100.min"] == ("0", "default")
+    assert found["policy.hand_over"] == ("clear", "default")
+    assert shown("--mode", "detach", env=env)["mode"] == ("detach", "flag")
+    assert shown(env={**env, "DDS_MODE": "observe"})["mode"] == ("observe", "environment DDS_MODE")
+
+
+def test_all_three_variables_of_the_reference() -> None:
+    env = {"SCAN_INTERVAL": "7", "DEVICE_NO_REMOVAL_DURATION": "8", "DEVICE_NO_ALLOCATION_DURATION": "9"}
+    found = shown(env=env)
+    fields = ("scan_interval_seconds", "no_removal_seconds", "no_allocation_seconds")
+    assert [found[f"policy.{field}"][0] for field in fields] == ["7", "8", "9"]
+
+
+# -- what cannot be used -------------------------------------------------------------------------------------------
+
+
+def test_unknown_names() -> None:
+    assert "--lease-name" in refused("serve", "--lease-nam", "x")
+    assert "3 s" not in refused("serve", "more")
+
+
+def test_an_unknown_name_in_the_file_and_the_nearest_known(tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", "lease_name: x")
+    said = refused("serve", "--config", config)
+    assert said == f"dds: {config}: 'lease_name' is no setting; did you mean lease-name?"
+    config = written(tmp_path / "dds.yaml", "zzz: x")
+    assert "known are log, migrate," in refused("serve", "--config", config)
+    config = written(tmp_path / "dds.yaml", "5: x")
+    assert "5 is no setting" in refused("serve", "--config", config)
+
+
+def test_a_wrong_value_is_told_with_where_it_stands(tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", "mode: attack")
+    assert refused("serve", "--config", config).startswith(f"dds: {config}: mode: 'attack' is not one of")
+    said = refused("serve", env={"DDS_LEASE_DURATION": "long"})
+    assert said == "dds: environment DDS_LEASE_DURATION: lease-duration: 'long' is not a valid float; correct it there"
+    assert "'--mode'" in refused("serve", "--mode", "attack")
+    said = refused("serve", env={"DDS_METRICS_BIND_ADDRESS": "8080"})
+    assert said.startswith("dds: environment DDS_METRICS_BIND_ADDRESS: metrics-bind-address: '8080' is no address")
+    assert "--health-probe-bind-address: 'x:y'" in refused("serve", "--health-probe-bind-address", "x:y")
+
+
+@pytest.mark.parametrize("value", ["[1, 2]", "{a: b}", "", "2026-11-21"])
+def test_a_setting_has_one_value(value: str, tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", f"cluster-name: {value}")
+    assert "cluster-name holds no single value" in refused("serve", "--config", config)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    assert "No such file" in refused("serve", "--config", str(tmp_path / "none.yaml"))
+    config = written(tmp_path / "list.yaml", "- a")
+    assert "it holds no fields" in refused("serve", "--config", config)
+    config = written(tmp_path / "twice.yaml", "mode: attach\nmode: detach")
+    assert "mode is there twice" in refused("serve", "--config", config)
+
+
+def test_a_broken_file_is_not_quoted(tmp_path: Path) -> None:
+    config = written(tmp_path / "dds.yaml", 'log: "postgresql://dds:hunter2@h/d\nmode: attach\n')
+    said = refused("serve", "--config", config)
+    assert "not well-formed" in said
+    assert "line 3" in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("args", "what"),
+    [
+        (("--lease-duration", "5"), "the renew deadline of 10 s is not under the lease duration of 5 s"),
+        (("--lease-duration", "nan"), "cannot be written into a Lease"),
+        (("--lease-name", "Not A Name"), "'Not A Name' is no name of a lease"),
+        (("--namespace", "a/b"), "'a/b' is no name of a namespace"),
+        (("--metrics-cert-file", "c.pem"), "the key is missing"),
+        (("--metrics-bind-address", "127.0.0.1:8081"), "both to listen on 127.0.0.1:8081"),
+        (("--checkpoint-events", "0", "--archive-folder", "a"), "only what lies before a checkpoint can be archived"),
+        (("--cluster-name", "Über"), "is no name of a log"),
+        (("--log", "mysql://u:hunter2@h/d"), "are not known"),
+        (("--writers", "0"), "0 is not in the range"),
+    ],
+)
+def test_values_that_do_not_fit(args: tuple[str, ...], what: str) -> None:
+    said = refused("serve", "--print-config", *args)
+    assert what in said
+    assert "hunter2" not in said
+
+
+def test_a_half_valid_policy(tmp_path: Path) -> None:
+    policy = written(tmp_path / "policy.yaml", "mode: attach\nno_removal_seconds: soon\nnoremoval: 3\n")
+    said = refused("serve", "--policy", policy)
+    assert said.startswith(f"dds: {policy}: the policy is not valid: ")
+    assert "no_removal_seconds" in said
+    assert "noremoval" in said
+    assert "SCAN_INTERVAL='often'" in refused("serve", env={"SCAN_INTERVAL": "often"})
+
+
+# -- the log at start ----------------------------------------------------------------------------------------------
+
+
+def test_a_first_installation_is_told_what_to_do(tmp_path: Path) -> None:
+    said = refused("serve")
+    assert str(tmp_path / "state/dds/scaler.sqlite3") in said
+    assert "start once with --migrate, which makes the log there, or name another log with --log URL" in said
+    assert (tmp_path / "state/dds").stat().st_mode & 0o777 == 0o700
+    assert list((tmp_path / "state/dds").iterdir()) == []
+
+
+def test_a_database_without_a_schema_names_the_flag(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.sqlite3", "")
+    said = refused("serve", "--log", path)
+    assert "it holds no event log yet; start once with --migrate, which makes the log there" in said
+    assert "--log" not in said
+
+
+def test_as_a_program(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    assert "--migrate" in one_line(program("serve", env=env), 1)
+    assert program("serve", "--print-config", env=env).returncode == 0
