@@ -123,6 +123,8 @@ class Outbox:
     def limit(self, mode: Mode) -> list[Event]:
         """From now on no task begins that needs a stronger mode; in "observe" only what writes nothing does. Gives the facts of
         those that waited for it: with `WriteRefused` their decisions count no more."""
+        if mode == self._mode:
+            return []
         self._mode = mode
         out = [item for item in self._waiting.values() if not self._allowed(item.task)]
         facts = [self._taken_out(item, "lowered") for item in out]
