@@ -96,7 +96,7 @@ class Scaler:
         self.synced_resources: set[str] = set()
         self.wanted_lists: set[str] = set()
         self.checkpoint_at = 0
-        self._log = log
+        self.log = log
         self._policy = policy
         self._code = code
         self._capabilities = capabilities
@@ -146,9 +146,9 @@ class Scaler:
         """Fold the log from its newest checkpoint, take the next epoch, and append who decides and under which policy.
 
         Raises LogUnavailable, and the errors of a log that cannot be read."""
-        head = self._log.head()
+        head = self.log.head()
         self._use(self._folded())
-        self.epoch = self._log.take_epoch(now)
+        self.epoch = self.log.take_epoch(now)
         self._ordinal = 0
         first = self.picture.epoch == 0
         self._feed(
@@ -300,7 +300,7 @@ class Scaler:
         while self._pending:
             batch = [self._pending[i] for i in range(min(CHUNK, len(self._pending)))]
             try:
-                rows = self._log.append([group for _, group in batch], epoch=self.epoch, recorded_at=now)
+                rows = self.log.append([group for _, group in batch], epoch=self.epoch, recorded_at=now)
             except LogUnavailable:
                 self.away = True
                 raise
@@ -343,9 +343,9 @@ class Scaler:
         self._spoilt = False
 
     def _folded(self) -> Picture:
-        head = self._log.head()
+        head = self.log.head()
         self.position = head.position
-        return fold_log(self._log.read_lean(after=max(0, head.checkpoint - 1)))
+        return fold_log(self.log.read_lean(after=max(0, head.checkpoint - 1)))
 
     def _use(self, picture: Picture) -> None:
         self._engine = Engine(picture)

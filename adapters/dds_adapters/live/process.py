@@ -1,0 +1,345 @@
+"""A live scaler: threads that listen, one that decides and logs, threads that write, and the order in which they begin and end.
+
+The thread that calls `run` is the one that decides. Nothing is written without the lease (where there is one), while the log is
+away, or after the end has begun; nothing here decides what is written.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from random import SystemRandom
+from typing import Protocol
+
+import msgspec
+
+from dds_adapters.kubernetes.arrivals import Arrivals
+from dds_adapters.kubernetes.backoff import Backoff
+from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
+from dds_adapters.kubernetes.known import seeds
+from dds_adapters.kubernetes.lease import Elector, LeaseLost
+from dds_adapters.kubernetes.reflector import Reflector, stop_all
+from dds_adapters.kubernetes.watched import watched
+from dds_adapters.kubernetes.writer.plan import stamps
+from dds_adapters.kubernetes.writer.writer import Writer
+from dds_adapters.live.clock import SECOND, LiveClock
+from dds_adapters.live.scaler import Scaler, Watcher
+from dds_adapters.live.settings import LiveSettings
+from dds_core.errors import DdsError, LogUnavailable, PolicyError
+from dds_core.events import Capabilities
+from dds_core.log import EventLog
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+
+GLANCE = 1.0
+"""Seconds between looks at what nobody announces: the policy's file, the lease."""
+BATCH = 2_000
+"""Arrivals that are taken in at a time."""
+WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
+"""What a graceful stop gives to writes under way, and to the release of the lease; together under the 30 s of a pod."""
+LAST_SECONDS = 20.0
+"""A process that lost its lease and still hangs in a call to its log after so long is ended."""
+
+
+class Observer(Watcher, Protocol):
+    """Is told what a running scaler does: metrics, health and log lines, in one. Each call is made on the thread that decides, but
+    `trouble`, which comes from any."""
+
+    def began(self, process: Process) -> None:
+        """Everything is made, nothing has begun."""
+
+    def leads(self, leading: bool) -> None:
+        """Whether this process is the one that decides."""
+
+    def turned(self, picture: Picture) -> None:
+        """Once around: something came, or a second went by."""
+
+    def trouble(self, part: str, error: DdsError) -> None:
+        """Something went wrong with a part, and is tried again."""
+
+
+class Process:
+    """One scaler for one cluster. `run` it in the main thread; `stop` it from any, a signal's too.
+
+    Its parts are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `scaler`, `clock`."""
+
+    def __init__(
+        self,
+        settings: LiveSettings,
+        cluster: Cluster,
+        open_log: Callable[[str], EventLog],
+        policy: Callable[[], Policy],
+        *,
+        code: str,
+        observer: Observer,
+        archive: Callable[[EventLog], None] | None = None,
+    ) -> None:
+        """`open_log` is given the UID of the namespace kube-system. `policy` is asked again each second and raises PolicyError;
+        the first time at once. `archive` is called, in a thread of its own, after a checkpoint."""
+        self.settings = settings
+        self.cluster = cluster
+        self.clock = LiveClock()
+        self.arrivals = Arrivals(self.clock.now)
+        self.reflectors: dict[str, Reflector] = {}
+        self.elector: Elector | None = None
+        self.scaler: Scaler | None = None
+        self._open_log = open_log
+        self._read_policy = policy
+        self._policy = policy()
+        self._policy_fault = ""
+        self._code = code
+        self._observer = observer
+        self._archive = archive
+        self._archiving: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._stamped = False
+        self.writer = Writer(
+            cluster,
+            self.version,
+            threads=settings.writers,
+            permit=self._permit,
+            wake=self.arrivals.wake,
+            told=lambda error: observer.trouble("writer", error),
+        )
+
+    # -- what others ask -----------------------------------------------------------------------------------------
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
+    def leading(self) -> bool:
+        """Whether this process may decide: it holds the lease, or needs none."""
+        return self.elector is None or self.elector.remaining() > 0
+
+    def version(self, resource: str) -> str:
+        """The version in which a resource is followed, "" when it is not served."""
+        reflector = self.reflectors.get(resource)
+        return reflector.api_version if reflector is not None else ""
+
+    def stop(self) -> None:
+        """End in order, soon."""
+        self._stopping.set()
+        self.arrivals.wake()
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until `stop`. Raises LeaseLost, Fenced, the errors of a log that cannot be used, and Refused or Unreachable when the
+        cluster cannot even be identified."""
+        uid = self._identify()
+        self._observer.began(self)
+        with ExitStack() as ends:
+            if self.settings.leader_elect and not self._elected(ends):
+                return
+            scaler = self._opened(uid)
+            if scaler is None:
+                return
+            self._observer.leads(True)
+            self._listen(scaler)
+            ends.callback(self._close, scaler)
+            self.writer.start()
+            self._decide(scaler)
+
+    def _identify(self) -> str:
+        """Which cluster it is, by the UID of its namespace kube-system; and what its clock shows."""
+        answer = self.cluster.ask("GET", path_of("namespaces", "v1", name="kube-system"))
+        if answer.code >= 300:
+            fix = "let this user get the namespace kube-system" if answer.code == 403 else ""
+            raise _refused(self.cluster.where, answer.code, fix)
+        self.clock.go_by(answer.date)
+        if self.clock.skew:
+            what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; the server's time is gone by"
+            self._observer.trouble("clock", DdsError(what, where=self.cluster.where, fix="correct the host's clock"))
+        return _namespace.decode(answer.body).metadata.uid
+
+    def _elected(self, ends: ExitStack) -> bool:
+        """Wait for the lease; False when the end came before."""
+        settings = self.settings
+        elector = self.elector = Elector(
+            self.cluster,
+            settings.lease_namespace,
+            settings.lease_name,
+            settings.identity,
+            settings.lease,
+            on_lost=self._lost,
+            told=lambda line: self._observer.trouble("lease", DdsError(line)),
+        )
+        elector.start()
+        ends.callback(elector.stop, LEASE_SECONDS)
+        self._observer.leads(False)
+        while not self.stopping:
+            if elector.lead(GLANCE):
+                return True
+        return False
+
+    def _lost(self, error: LeaseLost) -> None:
+        """The lease is gone: nothing is begun any more, and the process is to end even if the log never answers."""
+        self.arrivals.wake()
+        last = threading.Timer(LAST_SECONDS, _end_now)
+        last.daemon = True
+        last.start()
+
+    def _opened(self, uid: str) -> Scaler | None:
+        """The scaler on its log; None when the end came before the log did."""
+        backoff = Backoff(SystemRandom(), longest=5.0)
+        while not self.stopping:
+            try:
+                scaler = Scaler(
+                    self._open_log(uid),
+                    self._policy,
+                    code=self._code,
+                    capabilities=self._capabilities,
+                    config_namespace=self.settings.config_namespace,
+                    outlet=self.arrivals,
+                    watchers=(self._observer,),
+                    told=lambda error: self._observer.trouble("decisions", error),
+                )
+                scaler.open(self.clock.now())
+            except LogUnavailable as error:
+                self._observer.trouble("log", error)
+                self._stopping.wait(backoff.failed(0.0))
+                self._check()
+            else:
+                self.scaler = scaler
+                ahead = self.clock.not_before(scaler.picture.now)
+                if ahead > SECOND:
+                    what = f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
+                    self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
+                return scaler
+        return None
+
+    def _listen(self, scaler: Scaler) -> None:
+        known = seeds(scaler.picture)
+        for one in watched(self.settings.config_namespace):
+            reflector = Reflector(
+                one, self.cluster, self.arrivals, self._observer.trouble, known=known.get(one.resource, ())
+            )
+            self.reflectors[one.resource] = reflector
+        for reflector in self.reflectors.values():
+            reflector.start()
+
+    def _close(self, scaler: Scaler) -> None:
+        """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
+        self._stopping.set()
+        hanging = stop_all(self.reflectors.values())
+        if not self.writer.stop(WRITES_SECONDS):
+            self._observer.trouble("writer", DdsError("a write still hangs", fix="its outcome is observed at the next start"))
+        for resource in hanging:
+            self._observer.trouble(resource, DdsError("a request still hangs", fix="it ends with the process"))
+        try:
+            scaler.turn((), self.writer.outcomes(), self.clock.now())
+        except DdsError as error:
+            self._observer.trouble("log", error)
+        if self._archiving is not None:
+            self._archiving.join(WRITES_SECONDS / 3)
+
+    # -- deciding ------------------------------------------------------------------------------------------------
+
+    def _decide(self, scaler: Scaler) -> None:
+        away = Backoff(SystemRandom(), first=0.2, longest=5.0)
+        while not self.stopping:
+            self._check()
+            arrivals = self.arrivals.take(self._patience(scaler), BATCH) if not scaler.away else ()
+            try:
+                tasks = scaler.turn(arrivals, self.writer.outcomes(), self.clock.now())
+            except LogUnavailable as error:
+                self._observer.trouble("log", error)
+                self._observer.turned(scaler.picture)
+                self._stopping.wait(away.failed(0.0))
+                continue
+            if self.stopping:
+                return  # what was decided in this last moment is decided again at the next start
+            self.writer.limit(scaler.picture.mode)
+            self.writer.put(tasks)
+            self._stamp(scaler)
+            while scaler.wanted_lists:
+                self.reflectors[scaler.wanted_lists.pop()].relist()
+            self._look_at_policy(scaler)
+            self._checkpoint(scaler, idle=not arrivals)
+            self._observer.turned(scaler.picture)
+
+    def _check(self) -> None:
+        if self.elector is not None:
+            self.elector.check()
+
+    def _patience(self, scaler: Scaler) -> float:
+        due = scaler.due()
+        wait = math.inf if due is None else (due - self.clock.now()) / SECOND
+        return min(GLANCE, max(0.0, wait))
+
+    def _permit(self) -> float:
+        """Seconds for which a write may run that begins now."""
+        if self.stopping or self.scaler is None or self.scaler.away:
+            return 0.0
+        return math.inf if self.elector is None else self.elector.remaining()
+
+    def _stamp(self, scaler: Scaler) -> None:
+        """Once all is known, and before anything else is sent to them, requests of ours are marked as this epoch's: what a former
+        leader still sends fails."""
+        if not self._stamped and scaler.synced and scaler.picture.live:
+            self._stamped = True
+            self.writer.put(stamps(scaler.picture))
+
+    def _capabilities(self) -> Capabilities:
+        return Capabilities(taint_rules=self.version("devicetaintrules").rpartition("/")[2])
+
+    def _look_at_policy(self, scaler: Scaler) -> None:
+        try:
+            policy = self._read_policy()
+        except PolicyError as error:
+            if str(error) != self._policy_fault:
+                self._policy_fault = str(error)
+                self._observer.trouble("policy", error)
+            return
+        self._policy_fault = ""
+        if policy != self._policy:
+            self._policy = policy
+            scaler.change_policy(policy)
+            self.arrivals.wake()
+
+    def _checkpoint(self, scaler: Scaler, *, idle: bool) -> None:
+        every = self.settings.checkpoint_events
+        since = scaler.position - scaler.checkpoint_at
+        if not every or since < every or not scaler.synced or (not idle and since < 2 * every):
+            return
+        try:
+            scaler.checkpoint(self.clock.now())
+        except LogUnavailable as error:
+            self._observer.trouble("log", error)
+            return
+        if self._archive is not None and (self._archiving is None or not self._archiving.is_alive()):
+            self._archiving = threading.Thread(target=self._archived, args=(self._archive, scaler), name="archive")
+            self._archiving.daemon = True
+            self._archiving.start()
+
+    def _archived(self, archive: Callable[[EventLog], None], scaler: Scaler) -> None:
+        try:
+            archive(scaler.log)
+        except DdsError as error:
+            self._observer.trouble("archive", error)
+
+
+class _Meta(msgspec.Struct):
+    uid: str
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Meta
+
+
+_namespace = msgspec.json.Decoder(_Namespace)
+
+
+def _refused(where: str, code: int, fix: str) -> DdsError:
+    error = Refused(f"{where} namespace kube-system", code, "")
+    return DdsError(error.what, where=f"{where} namespace kube-system", fix=fix) if fix else error
+
+
+def _end_now() -> None:
+    os._exit(1)
+
