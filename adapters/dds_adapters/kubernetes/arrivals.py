@@ -27,7 +27,7 @@ class Arrival(NamedTuple):
     """What came: an object (`type` ADDED, MODIFIED or DELETED, `raw` its JSON) or a marker (`raw` empty).
 
     `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
-    `age`: for STALE, the seconds since something was heard.
+    `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant before anything of that list was asked.
     """
 
     resource: str
@@ -35,6 +35,7 @@ class Arrival(NamedTuple):
     raw: bytes
     at: int
     age: int = 0
+    since: int = 0
 
 
 class _Heard:
@@ -89,8 +90,13 @@ class Arrivals:
                 self._behind(resource)
             self._changed.notify()
 
-    def mark(self, resource: str, marker: str) -> None:
-        """SYNCED or LOST, after everything of the resource that was put so far."""
+    def instant(self) -> int:
+        """The instant now, in microseconds, as arrivals have it."""
+        with self._changed:
+            return self._instant()
+
+    def mark(self, resource: str, marker: str, since: int = 0) -> None:
+        """SYNCED (of a list that was begun at the instant `since`) or LOST, after everything of the resource that was put so far."""
         with self._changed:
             self._waiting.pop((resource, _MARK + SYNCED), None)
             if marker == LOST:
@@ -99,7 +105,7 @@ class Arrivals:
                 self._heard[resource].told = False
             key = (resource, _MARK + marker)
             self._waiting.pop(key, None)
-            self._waiting[key] = Arrival(resource, marker, b"", self._instant())
+            self._waiting[key] = Arrival(resource, marker, b"", self._instant(), since=since)
             self._changed.notify()
 
     def heard(self, resource: str, within: float) -> bool:

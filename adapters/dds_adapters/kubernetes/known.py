@@ -15,6 +15,9 @@ import msgspec
 
 from dds_adapters.kubernetes.arrivals import ADDED, DELETED, MODIFIED
 from dds_adapters.kubernetes.identity import Identity, identity
+from dds_adapters.kubernetes.translate import RESOURCES
+from dds_core.model import Pod
+from dds_core.picture import Picture
 
 Put = Callable[[str, str, bytes], None]
 """Takes an object's uid, what happened to it (ADDED, MODIFIED or DELETED) and its JSON."""
@@ -129,3 +132,17 @@ class Known:
 def _remains(uid: str, known: Seen) -> bytes:
     """What can be told of an object whose end nobody saw."""
     return msgspec.json.encode({"metadata": {"name": known.name, "namespace": known.namespace, "uid": uid}})
+
+
+def seeds(picture: Picture) -> dict[str, list[Identity]]:
+    """By resource the objects that a picture has, for those who listen anew: what their first list does not have is gone. Of pods
+    only those without a node, since only these are listed."""
+    found: dict[str, list[Identity]] = {}
+    for resource, known in RESOURCES.items():
+        rows = picture.table(known.kind).rows.values()
+        found[resource] = [
+            Identity(one.uid, getattr(one, "namespace", ""), getattr(one, "name", ""))
+            for one in rows
+            if not (isinstance(one, Pod) and one.node)
+        ]
+    return found
