@@ -1,0 +1,327 @@
+"""What is counted of a recording is what its events say, counted in another way; a scrape is what Prometheus can read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.live.metrics import CATALOGUE, Metrics, Sources
+from dds_core.engine import Engine
+from dds_core.events import (
+    ClaimMoved,
+    DeviceMoved,
+    HandOver,
+    Rejected,
+    Superseded,
+    WriteDone,
+    WriteRefused,
+)
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+from tests.support.commits import Committed, commits
+
+RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
+DELAY = 2_000
+"""Microseconds from a fact to its commit."""
+
+Labels = frozenset[tuple[str, str]]
+Samples = dict[str, dict[Labels, float]]
+
+
+def scraped(registry: CollectorRegistry) -> Samples:
+    """The samples of a scrape, read back as Prometheus reads them."""
+    found: Samples = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+    return found
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name][frozenset(labels.items())]
+
+
+class Played:
+    """A recording through the engine, committed step by step, with metrics beside it."""
+
+    def __init__(self, name: str, policy: Policy | None = None) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry, version="1.2.3", fingerprint="abc")
+        self.engine = Engine()
+        self.steps: list[Committed] = []
+        self.models: dict[str, str] = {}
+        recorded = replay_recording(RECORDINGS / f"{name}.jsonl.gz", policy or Policy(), engine=self.engine)
+        for one in commits(recorded, DELAY):
+            self.take(one)
+
+    @property
+    def picture(self) -> Picture:
+        return self.engine.picture
+
+    def take(self, one: Committed) -> None:
+        self.steps.append(one)
+        self.models.update({uid: device.model for uid, device in self.picture.devices.rows.items()})
+        self.metrics.committed([one], self.picture)
+
+    def samples(self) -> Samples:
+        return scraped(self.registry)
+
+    def claim_moves(self) -> Iterator[tuple[int, ClaimMoved]]:
+        return ((one.step.at, e) for one in self.steps for e in one.step.transitions if isinstance(e, ClaimMoved))
+
+    def device_moves(self) -> Iterator[tuple[int, DeviceMoved]]:
+        return ((one.step.at, e) for one in self.steps for e in one.step.transitions if isinstance(e, DeviceMoved))
+
+
+@pytest.fixture(scope="module")
+def burst() -> Played:
+    return Played("burst")
+
+
+@pytest.mark.parametrize("name", ["burst", "node_limit", "node_lost", "shares", "extended_resource", "ready_mode"])
+def test_at_every_step_the_states_are_those_of_the_picture(name: str) -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="", fingerprint="")
+    engine = Engine()
+    for number, one in enumerate(commits(replay_recording(RECORDINGS / f"{name}.jsonl.gz", Policy(), engine=engine))):
+        metrics.committed([one], engine.picture)
+        if number % 7:
+            continue
+        samples = scraped(registry)
+        claims = Counter(life.state for life in engine.picture.lives.rows.values())
+        assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
+        devices = Counter((d.state, d.model, d.node) for d in engine.picture.devices.rows.values())
+        told = {
+            tuple(dict(key)[k] for k in ("state", "model", "node")): n
+            for key, n in samples.get("dds_devices", {}).items()
+        }
+        assert told == devices
+
+
+def test_events_are_counted_by_type(burst: Played) -> None:
+    samples = burst.samples()
+    rows = Counter(row.type for one in burst.steps for row in one.envelopes)
+    facts = {dict(key)["type"]: n for key, n in samples["dds_facts_total"].items()}
+    decisions = {dict(key)["type"]: n for key, n in samples["dds_decisions_total"].items()}
+    assert facts | decisions == {name: n for name, n in rows.items() if not name.endswith("Moved")}
+    assert {dict(key)["mode"] for key in samples["dds_decisions_total"]} == {"observe"}
+    assert value(samples, "dds_log_position") == burst.steps[-1].envelopes[-1].position
+    assert value(samples, "dds_commit_delay_seconds_count") == len(burst.steps)
+    assert value(samples, "dds_commit_delay_seconds_sum") == pytest.approx(len(burst.steps) * DELAY / 1e6)
+
+
+def test_time_in_each_state_is_that_between_its_transitions(burst: Played) -> None:
+    since: dict[str, tuple[str, int]] = {}
+    spent: Counter[str] = Counter()
+    times: Counter[str] = Counter()
+    for at, move in burst.claim_moves():
+        state, begun = since.get(move.claim, (move.source, at))
+        if move.source and move.target != state:
+            spent[state] += at - begun
+            times[state] += 1
+        if move.target != state or move.claim not in since:
+            since[move.claim] = (move.target, at)
+    samples = burst.samples()
+    for state in times:
+        assert value(samples, "dds_claim_state_seconds_count", state=state) == times[state]
+        assert value(samples, "dds_claim_state_seconds_sum", state=state) == pytest.approx(spent[state] / 1e6)
+
+
+def test_stages_of_the_burst(burst: Played) -> None:
+    samples = burst.samples()
+    moves = list(burst.claim_moves())
+    ordered = [(at, move) for at, move in moves if move.trigger == "ordered"]
+    waits = []
+    for at, move in ordered:
+        waits.append(
+            at - max(t for t, m in moves if m.claim == move.claim and m.trigger == "allocated_pool" and t <= at)
+        )
+    assert value(samples, "dds_claim_stage_seconds_count", stage="order") == len(ordered)
+    assert value(samples, "dds_claim_stage_seconds_sum", stage="order") == pytest.approx(sum(waits) / 1e6)
+    first: dict[tuple[str, int], int] = {}
+    for at, move in moves:
+        if move.trigger == "allocated_pool":
+            first.setdefault((move.claim, move.cycle), at)
+    total = [
+        at - first[cycle] for at, m in moves if m.trigger == "pod_bound" and (cycle := (m.claim, m.cycle)) in first
+    ]
+    assert value(samples, "dds_claim_stage_seconds_count", stage="total") == len(total)
+    assert value(samples, "dds_claim_stage_seconds_sum", stage="total") == pytest.approx(sum(total) / 1e6)
+    assert value(samples, "dds_claim_stage_seconds_count", stage="bind") <= len(total)
+
+
+def test_hand_overs_land_as_the_transitions_say(burst: Played) -> None:
+    samples = burst.samples()
+    landed = Counter(move.landed for _, move in burst.claim_moves() if move.landed)
+    assert {dict(key)["landing"]: n for key, n in samples["dds_hand_over_landings_total"].items()} == landed
+    assert {dict(key)["steering"] for key in samples["dds_hand_over_landings_total"]} == {
+        "none"
+    }  # nobody's but the other's
+    decided = Counter(d.steering for one in burst.steps for d in one.step.decisions if isinstance(d, HandOver))
+    assert {dict(key)["steering"]: n for key, n in samples["dds_hand_overs_total"].items()} == decided
+
+
+def test_attaches_per_bound_device(burst: Played) -> None:
+    samples = burst.samples()
+    came = Counter(burst.models[m.resource] for _, m in burst.device_moves() if m.trigger == "online")
+    assert {dict(key)["model"]: n for key, n in samples["dds_device_attaches_total"].items()} == came
+    bound = sum(samples["dds_devices_bound_total"].values())
+    assert bound >= sum(1 for _, m in burst.claim_moves() if m.trigger == "pod_bound" and m.devices)
+    assert 0 < sum(came.values()) / bound < 2
+    left = Counter(burst.models[m.resource] for _, m in burst.device_moves() if m.trigger == "gone")
+    assert {dict(key)["model"]: n for key, n in samples["dds_device_departures_total"].items()} == left
+
+
+def test_idle_time_is_that_of_the_spells(burst: Played) -> None:
+    began: dict[str, int] = {}
+    idled = 0
+    for at, move in burst.device_moves():
+        if move.target in ("Idle", "Marked"):
+            began.setdefault(move.resource, at)
+        elif move.resource in began:
+            idled += at - began.pop(move.resource)
+    idled += sum(burst.steps[-1].step.at - at for at in began.values())
+    assert sum(burst.samples()["dds_device_idle_seconds_total"].values()) == pytest.approx(idled / 1e6)
+
+
+def test_idle_time_never_goes_back() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="", fingerprint="")
+    engine = Engine()
+    before: dict[Labels, float] = {}
+    for one in commits(replay_recording(RECORDINGS / "first_attach.jsonl.gz", Policy(), engine=engine)):
+        metrics.committed([one], engine.picture)
+        now = scraped(registry).get("dds_device_idle_seconds_total", {})
+        assert all(now.get(key, seconds) >= seconds for key, seconds in before.items())
+        before = now
+    assert before and sum(before.values()) > 0
+
+
+def test_a_live_hand_over_is_told_with_its_steering() -> None:
+    played = Played("first_attach", Policy(mode="attach", hand_over="prefer"))
+    steerings = {dict(key)["steering"] for key in played.samples().get("dds_hand_overs_total", {})}
+    assert steerings <= {"prefer"}
+
+
+def test_a_picture_folded_anew_is_counted_through(burst: Played) -> None:
+    played = Played("first_attach")
+    metrics = played.metrics
+    other = Played("node_limit")
+    metrics.committed([], other.picture)
+    samples = played.samples()
+    claims = Counter(life.state for life in other.picture.lives.rows.values())
+    assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
+
+
+def test_outcomes_of_writes_and_what_is_rejected() -> None:
+    played = Played("first_attach")
+    facts = [
+        WriteDone(decision="x:1.1.1", action="HandOver", target="u"),
+        WriteRefused(decision="x:1.1.2", action="AttachOrdered", target="r", code=403, reason="Forbidden", text="no"),
+        Superseded(decision="x:1.1.3", action="NodeLabelled", target="n"),
+        Rejected(kind="resourceclaims", uid="u", name="c", field="spec", reason="is missing"),
+    ]
+    at = played.picture.now
+    for one in commits([played.engine.feed(fact, at) for fact in facts]):
+        played.take(one)
+    samples = played.samples()
+    assert value(samples, "dds_writes_total", action="HandOver", outcome="done") == 1
+    assert value(samples, "dds_writes_total", action="AttachOrdered", outcome="refused") == 1
+    assert value(samples, "dds_writes_total", action="NodeLabelled", outcome="superseded") == 1
+    assert value(samples, "dds_write_refusals_total", action="AttachOrdered", code="403") == 1
+    assert value(samples, "dds_rejected_total", resource="resourceclaims", reason="is missing") == 1
+
+
+def test_what_others_keep_is_read_at_the_scrape() -> None:
+    registry = CollectorRegistry()
+    ages = {"pods": 1.5}
+    leads = [False]
+    sources = Sources(
+        ages=lambda: ages,
+        arrivals=lambda: 7,
+        outbox=lambda: {"waiting": 3, "running": 2},
+        attempts=lambda: {("HandOver", "later"): 4},
+        behind=lambda: 5,
+        lag=lambda: 0.25,
+        away=lambda: True,
+        leader=lambda: leads[0],
+    )
+    Metrics(registry, version="", fingerprint="", sources=sources)
+    samples = scraped(registry)
+    assert value(samples, "dds_watch_age_seconds", resource="pods") == 1.5
+    assert value(samples, "dds_queue_objects") == 7
+    assert value(samples, "dds_outbox_tasks", state="waiting") == 3
+    assert value(samples, "dds_write_attempts_total", action="HandOver", outcome="later") == 4
+    assert value(samples, "dds_log_groups_behind") == 5
+    assert value(samples, "dds_log_lag_seconds") == 0.25
+    assert value(samples, "dds_log_available") == 0
+    assert value(samples, "dds_leader") == 0
+    leads[0], ages["nodes"] = True, 2.0
+    samples = scraped(registry)
+    assert value(samples, "dds_leader") == 1
+    assert value(samples, "dds_watch_age_seconds", resource="nodes") == 2.0
+
+
+def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureFixture) -> None:
+    registry = CollectorRegistry()
+
+    def broken() -> int:
+        raise RuntimeError("dictionary changed size during iteration")
+
+    Metrics(registry, version="", fingerprint="", sources=Sources(arrivals=broken, leader=lambda: True))
+    scraped(registry)
+    samples = scraped(registry)
+    assert "dds_queue_objects" not in samples
+    assert value(samples, "dds_leader") == 1
+    assert value(samples, "dds_scrape_errors_total", metric="dds_queue_objects") >= 1
+    assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); told once"]
+
+
+def test_every_request_is_counted() -> None:
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="", fingerprint="")
+    metrics.asked("PATCH", 200, 0.02)
+    metrics.asked("PATCH", 0, 10.0)
+    samples = scraped(registry)
+    assert value(samples, "dds_api_requests_total", verb="PATCH", code="200") == 1
+    assert value(samples, "dds_api_requests_total", verb="PATCH", code="0") == 1
+    assert value(samples, "dds_api_request_duration_seconds_sum", verb="PATCH") == pytest.approx(10.02)
+
+
+def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
+    sources = Sources(
+        ages=lambda: {"pods": 1.0},
+        arrivals=lambda: 0,
+        outbox=lambda: {"waiting": 0},
+        attempts=lambda: {("", "done"): 1},
+        behind=lambda: 0,
+        lag=lambda: 0.0,
+        away=lambda: False,
+        leader=lambda: True,
+    )
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="1", fingerprint="2", sources=sources)
+    for one in burst.steps:
+        metrics.committed([one], burst.picture)
+    families = {family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())}
+    named = {one.name.removesuffix("_total") if one.kind == "counter" else one.name: one for one in CATALOGUE}
+    assert families.keys() == named.keys()
+    for name, family in families.items():
+        assert (family.type, family.documentation) == (named[name].kind, named[name].help)
+        labels = {frozenset(sample.labels.keys() - {"le"}) for sample in family.samples}
+        assert labels <= {frozenset(named[name].labels)}
+
+
+def test_names_are_as_the_ecosystem_has_them() -> None:
+    for one in CATALOGUE:
+        assert one.name.startswith("dds_")
+        assert (one.kind == "counter") == one.name.endswith("_total"), one.name
+        assert one.kind != "histogram" or (one.name.endswith("_seconds") and list(one.buckets) == sorted(one.buckets))
+        assert one.help.endswith(".")
+        assert not {"claim", "uid", "pod", "name"} & set(one.labels)
