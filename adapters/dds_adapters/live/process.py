@@ -102,7 +102,7 @@ class Process:
             threads=settings.writers,
             permit=self._permit,
             wake=self.arrivals.wake,
-            told=lambda error: observer.trouble("writer", error),
+            told=lambda line: observer.trouble("writer", DdsError(line)),
         )
 
     # -- what others ask -----------------------------------------------------------------------------------------

@@ -1,0 +1,196 @@
+"""A lab on real time over HTTP, and our own scaler beside it: in this process, or as a program of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.lab.face import Face
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.scenario import Scenario
+from dds_adapters.lab.serving import Address, serve
+from dds_adapters.live.process import Process
+from dds_adapters.live.settings import LiveSettings
+from dds_core.errors import DdsError
+from dds_core.log import EventLog
+from dds_core.picture import Picture
+from dds_core.policy import Policy, SchedulerPolicy
+
+T = TypeVar("T")
+
+QUICK = Policy(
+    mode="detach",
+    scan_interval_seconds=5,
+    no_removal_seconds=4,
+    no_allocation_seconds=10,
+    error_grace_seconds=2,
+    cool_down_seconds=10,
+    fence_settle_seconds=2,
+    scheduler=SchedulerPolicy(binding_timeout_seconds=45),
+)
+"""Sooner than is good for a real cluster."""
+
+
+def without_scaler(scenario: Scenario) -> Scenario:
+    """The scenario with room for our own scaler."""
+    return scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
+
+
+class LiveLab:
+    """A lab that runs in a thread of its own."""
+
+    def __init__(self, scenario: Scenario, folder: Path, *, speed: float = 1.0, tls: bool = False) -> None:
+        self.scenario = scenario
+        self.kubeconfig = folder / "lab.kubeconfig"
+        self._speed = speed
+        self._tls = tls
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="lab", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._stop: asyncio.Event | None = None
+        self._error: BaseException | None = None
+        self.lab: Lab
+        self.face: Face
+
+    def start(self) -> None:
+        """Serve; comes back when it answers."""
+        self._thread.start()
+        self._ready.wait(30)
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """End."""
+        if self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def call(self, what: Callable[[Lab], T]) -> T:
+        """Something done in the lab's own thread."""
+
+        async def do() -> T:
+            return what(self.lab)
+
+        return asyncio.run_coroutine_threadsafe(do(), self._loop).result(30)
+
+    def cluster(self, user: str = "admin") -> Cluster:
+        """The API as a client sees it."""
+        return Cluster(str(self.kubeconfig), user)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._stop = asyncio.Event()
+        try:
+            address = Address(tls=self._tls)
+            self._loop.run_until_complete(serve(self.scenario, address, self._stop, self._up, speed=self._speed))
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    def _up(self, face: Face, lab: Lab) -> None:
+        self.face, self.lab = face, lab
+        face.kubeconfig(self.kubeconfig)
+        self._ready.set()
+
+
+@contextmanager
+def live_lab(scenario: Scenario, folder: Path, *, speed: float = 1.0, tls: bool = False) -> Iterator[LiveLab]:
+    """A lab for as long as the block lasts."""
+    lab = LiveLab(scenario, folder, speed=speed, tls=tls)
+    lab.start()
+    try:
+        yield lab
+    finally:
+        lab.stop()
+
+
+class Troubles:
+    """An observer that only collects what went wrong."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def committed(self, steps: object, picture: Picture) -> None: ...
+
+    def began(self, process: Process) -> None: ...
+
+    def leads(self, leading: bool) -> None: ...
+
+    def turned(self, picture: Picture) -> None: ...
+
+    def trouble(self, part: str, error: DdsError) -> None:
+        self.lines.append(f"{part}: {error}")
+
+
+class OurProcess:
+    """Our scaler in a thread of this process, over HTTP."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        open_log: Callable[[str], EventLog],
+        policy: Callable[[], Policy] = lambda: QUICK,
+        settings: LiveSettings | None = None,
+    ) -> None:
+        self.troubles = Troubles()
+        settings = settings or LiveSettings(identity="test", health=None, metrics=None)
+        self.process = Process(settings, cluster, open_log, policy, code="test", observer=self.troubles)
+        self.ended: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="ours", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, seconds: float = 30.0) -> None:
+        """In order; raises what ended it before."""
+        self.process.stop()
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "it did not end"
+        if self.ended is not None:
+            raise self.ended
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.process.run()
+        except BaseException as error:
+            self.ended = error
+
+
+@contextmanager
+def our_process(
+    cluster: Cluster,
+    open_log: Callable[[str], EventLog],
+    policy: Callable[[], Policy] = lambda: QUICK,
+    settings: LiveSettings | None = None,
+) -> Iterator[OurProcess]:
+    """Our scaler for as long as the block lasts."""
+    ours = OurProcess(cluster, open_log, policy, settings)
+    ours.start()
+    try:
+        yield ours
+    finally:
+        ours.stop()
+
+
+def eventually(what: Callable[[], T], seconds: float = 30.0, pause: float = 0.05) -> T:
+    """What a call gives as soon as that is true; fails when it never is."""
+    until = time.monotonic() + seconds
+    while True:
+        found = what()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds:g} s: {what}")
+        time.sleep(pause)
