@@ -1,0 +1,84 @@
+"""What an examination says: one finding for each thing that was looked at, with its mend where something is to be done.
+
+Pure. A finding is one line for a person; foreign words go into it through `foreign`, so that it never holds a credential.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from dds_core.errors import DdsError
+from dds_core.text import scrub
+
+Level = Literal["ok", "note", "warning", "error", "unknown"]
+LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error", "unknown")
+"""ok: as it should be. note: good to know. warning: it works, less well than it could. error: a part of the scaler's work cannot
+be done. unknown: nobody could tell."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`check` is the topic, `what` was found, `mend` is what to do about it ("" where nothing is to be done)."""
+
+    check: str
+    level: Level
+    what: str
+    mend: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "what", _one_line(self.what))
+        object.__setattr__(self, "mend", _one_line(self.mend))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def foreign(text: str) -> str:
+    """Somebody else's words (a user's name, a holder's), as they may be shown."""
+    return scrub(text)[:120]
+
+
+def ok(check: str, what: str) -> Finding:
+    """As it should be."""
+    return Finding(check, "ok", what)
+
+
+def note(check: str, what: str, mend: str = "") -> Finding:
+    """Good to know."""
+    return Finding(check, "note", what, mend)
+
+
+def warning(check: str, what: str, mend: str) -> Finding:
+    """It works, less well than it could."""
+    return Finding(check, "warning", what, mend)
+
+
+def error(check: str, what: str, mend: str) -> Finding:
+    """A part of the scaler's work cannot be done."""
+    return Finding(check, "error", what, mend)
+
+
+def unknown(check: str, what: str, mend: str = "") -> Finding:
+    """Nobody could tell."""
+    return Finding(check, "unknown", what, mend)
+
+
+def failed(check: str, problem: DdsError, level: Level = "unknown") -> Finding:
+    """A check that came to no end for a reason that it names itself."""
+    what = f"{problem.where}: {problem.what}" if problem.where else problem.what
+    return Finding(check, level, what, problem.fix)
+
+
+def sound(findings: Iterable[Finding]) -> bool:
+    """Whether none of them is an error."""
+    return all(one.level != "error" for one in findings)
+
+
+def several(names: Iterable[str], limit: int = 5) -> str:
+    """Names in order with commas between, the rest of a long list counted."""
+    found = sorted(set(names))
+    rest = len(found) - limit
+    return ", ".join(found[:limit]) + (f" and {rest} more" if rest > 0 else "")

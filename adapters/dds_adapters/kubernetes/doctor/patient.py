@@ -1,0 +1,239 @@
+"""The cluster that is examined: what several checks want to know of it, each asked once, and remembered when it failed too.
+
+Nothing here is changed in the cluster: what is sent besides GETs are reviews, and creations with dryRun=All. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from dds_adapters.kubernetes import config, decode
+from dds_adapters.kubernetes.cluster import Answer, Page, Refused, Unreachable, path_of
+from dds_adapters.kubernetes.reading import Fault
+from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.kubernetes.writer.tasks import Asking
+from dds_core.errors import DdsError
+from dds_core.model import Claim, Config, Node, Slice
+from dds_core.policy import Policy
+
+PAGE = 500
+SECONDS = 15.0
+"""How long the server may take for one answer."""
+PATIENCE = 2
+"""Questions in a row without an answer after which nothing is asked any more."""
+
+_T = TypeVar("_T")
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Named] = []
+
+
+class _Status(msgspec.Struct):
+    reason: str = ""
+
+
+_page = msgspec.json.Decoder(Page)
+_resources = msgspec.json.Decoder(_Resources)
+_namespace = msgspec.json.Decoder(_Namespace)
+_status = msgspec.json.Decoder(_Status)
+
+
+class Unreadable(DdsError):
+    """The server answered with something else than what it was asked for."""
+
+
+class Patient:
+    """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock."""
+
+    def __init__(
+        self,
+        api: Asking,
+        where: str,
+        now: Callable[[], int],
+        *,
+        policy: Policy | None = None,
+        namespace: str = config.NAMESPACE,
+    ) -> None:
+        self.where = where
+        self.now = now
+        self.policy = policy or Policy()
+        self.namespace = namespace
+        self._api = api
+        self._known: dict[str, Any] = {}
+        self._unanswered = 0
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def ask(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """The answer, whatever its status. Raises Unreachable; a server that has failed to answer twice in a row is let alone."""
+        if self._unanswered >= PATIENCE:
+            raise Unreachable("does not answer any more", where=self.where, fix="check network and address")
+        raw = msgspec.json.encode(body) if body is not None else None
+        self._unanswered += 1
+        answer = self._api.ask(method, path, query=query, body=raw, timeout=SECONDS)
+        self._unanswered = 0
+        return answer
+
+    def get(self, path: str) -> bytes:
+        """What is there. Raises Refused and Unreachable."""
+        return self.accepted(path, self.ask("GET", path))
+
+    def dry_create(self, path: str, body: Mapping[str, Any]) -> bytes:
+        """What the server would make of it, without making it. Raises Refused and Unreachable."""
+        return self.accepted(path, self.ask("POST", path, {"dryRun": "All"}, body))
+
+    def review(self, group: str, resource: str, kind: str, spec: Mapping[str, Any]) -> Any:
+        """The status of a review. Raises Refused, Unreachable and Unreadable."""
+        path = path_of(resource, f"{group}/v1")
+        body = {"apiVersion": f"{group}/v1", "kind": kind, "spec": spec}
+        return self.decoded(path, self.accepted(path, self.ask("POST", path, body=body))).get("status") or {}
+
+    def accepted(self, path: str, answer: Answer) -> bytes:
+        """The body of an answer that is none of an error. Raises Refused."""
+        if answer.code < 300:
+            return answer.body
+        try:
+            reason = _status.decode(answer.body).reason
+        except ValueError:
+            reason = ""
+        raise Refused(f"{self.where}{path}", answer.code, reason[:100], answer.wait)
+
+    def decoded(self, path: str, raw: bytes) -> Any:
+        """A JSON object. Raises Unreadable."""
+        try:
+            found = msgspec.json.decode(raw)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise Unreadable("answers with something else than an object", where=f"{self.where}{path}")
+        return found
+
+    def objects(self, resource: str) -> Iterator[bytes]:
+        """All objects of a resource that is followed, page by page, in the best version that is served. Raises Refused (404
+        where none is) and Unreachable."""
+        path = path_of(resource, self.version_of(resource))
+        token = ""
+        while True:
+            answer = self.ask("GET", path, {"limit": str(PAGE)} | ({"continue": token} if token else {}))
+            try:
+                page = _page.decode(self.accepted(path, answer))
+            except ValueError:
+                raise Unreadable("answers with something else than a list", where=f"{self.where}{path}") from None
+            yield from map(bytes, page.items or ())
+            token = page.metadata.continue_
+            if not token:
+                return
+
+    # -- what several checks want to know ------------------------------------------------------------------------
+
+    def once(self, key: str, find: Callable[[], _T]) -> _T:
+        """What `find` gives or raises, found out at the first call alone."""
+        if key not in self._known:
+            try:
+                self._known[key] = find()
+            except DdsError as problem:
+                self._known[key] = problem
+        known: _T = self._known[key]
+        if isinstance(known, DdsError):
+            raise known
+        return known
+
+    def everything(self, resource: str) -> list[bytes]:
+        """All objects of a resource, kept."""
+        return self.once(f"all {resource}", lambda: list(self.objects(resource)))
+
+    def served(self, api_version: str) -> frozenset[str]:
+        """Names of the resources that this version serves, none where it is not served. Raises Refused and Unreachable."""
+        return self.once(f"served {api_version}", lambda: self._served(api_version))
+
+    def _served(self, api_version: str) -> frozenset[str]:
+        path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        answer = self.ask("GET", path)
+        if answer.code == 404:
+            return frozenset()
+        try:
+            return frozenset(one.name for one in _resources.decode(self.accepted(path, answer)).resources)
+        except ValueError:
+            raise Unreadable("answers with something else than resources", where=f"{self.where}{path}") from None
+
+    def version_of(self, resource: str) -> str:
+        """The best version that we understand and the server has. Raises Refused (404) without any, and Unreachable."""
+        for version in VERSIONS[resource]:
+            if resource in self.served(version):
+                return version
+        raise Refused(f"{self.where} {resource}", 404, "NotFound")
+
+    def minor(self) -> int:
+        """The minor number of the server's release, 0 where it is not told. Raises as `get`."""
+        told = self.once("version", lambda: self.decoded("/version", self.get("/version")))
+        digits = "".join(c for c in str(told.get("minor", "")) if c.isdigit())
+        return int(digits) if digits and str(told.get("major")) == "1" else 0
+
+    def release(self) -> str:
+        """Such as v1.36.2. Raises as `get`."""
+        told = self.once("version", lambda: self.decoded("/version", self.get("/version")))
+        return str(told.get("gitVersion", ""))[:60] or "a release that it does not tell"
+
+    def cluster_uid(self) -> str:
+        """The uid of namespace kube-system, which a log belongs to. Raises as `get`, and Unreadable."""
+        return self.once("identity", self._cluster_uid)
+
+    def _cluster_uid(self) -> str:
+        path = path_of("namespaces", "v1", name="kube-system")
+        try:
+            return _namespace.decode(self.get(path)).metadata.uid
+        except msgspec.DecodeError:
+            raise Unreadable("answers with something else than a namespace", where=f"{self.where}{path}") from None
+
+    def configuration(self) -> tuple[Config, tuple[Fault, ...]]:
+        """The ConfigMap as a scaler that just starts reads it, and what is wrong with parts of it. Raises Refused, Unreachable,
+        and Fault for the whole."""
+        return self.once("config", self._configuration)
+
+    def _configuration(self) -> tuple[Config, tuple[Fault, ...]]:
+        return config.read_config(self.get(path_of("configmaps", "v1", self.namespace, config.NAME)), None)
+
+    def slices(self) -> list[Slice]:
+        """Every ResourceSlice that can be read. Raises Refused and Unreachable."""
+        return self.once("slices", lambda: list(_read(decode.resource_slice, self.everything("resourceslices"))))
+
+    def nodes(self) -> list[Node]:
+        """Every node. Raises Refused and Unreachable."""
+        return self.once("nodes", lambda: list(_read(decode.node, self.objects("nodes"))))
+
+    def claims(self) -> Iterator[Claim]:
+        """The claims, page by page, asked anew each time. Raises Refused and Unreachable."""
+        return _read(decode.claim, self.objects("resourceclaims"))
+
+    def config_or_usual(self) -> Config:
+        """The configuration, or an empty one where there is none that can be read."""
+        try:
+            return self.configuration()[0]
+        except (Refused, Fault, Unreadable, Unreachable):
+            return Config(uid="")
+
+
+def _read(decoder: Callable[[bytes], _T], raw: Iterable[bytes]) -> Iterator[_T]:
+    """What of it can be read. The rest is told by the scaler itself, object by object."""
+    for one in raw:
+        with suppress(Fault):
+            yield decoder(one)

@@ -1,0 +1,105 @@
+"""Every permission of the table in `rbac`, asked for by SelfSubjectAccessReview, and what stops without it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.doctor.api import taint_rule_version
+from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.server import GATED
+from dds_adapters.kubernetes.rbac import Names, Powers, Rule
+
+_CHECK = "permissions"
+_OPTIONAL = ("leader_election", "metrics_reviews")
+"""Powers that are used only when `dds serve` is told so by a flag."""
+_HARMLESS = ("events", "doctor")
+"""Features without which nothing but words is lost."""
+_GRANULAR = ("resourceclaims/driver", "resourceclaims/binding")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One review: a verb on a resource, of one name or any ("")."""
+
+    rule: Rule
+    verb: str
+    name: str
+    namespace: str
+
+    def __str__(self) -> str:
+        target = f"{self.rule.resource}.{self.rule.group}" if self.rule.group else self.rule.resource
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {target}{f' {self.name}' if self.name else ''}{where}"
+
+
+def asked_of(rule: Rule, names: Names) -> list[Asked]:
+    """The reviews that a rule needs: every verb on every name."""
+    namespace = names.namespace(rule.where)
+    return [Asked(rule, verb, name, namespace) for name in names.of(rule.names) or ("",) for verb in rule.verbs]
+
+
+def names_of(patient: Patient) -> Names:
+    """What the table's markers stand for in this cluster."""
+    drivers = tuple(sorted({model.driver for model in patient.config_or_usual().models}))
+    usual = Names(config_namespace=patient.namespace, lease_namespace=patient.namespace)
+    return replace(usual, drivers=drivers) if drivers else usual
+
+
+def permissions(patient: Patient) -> Iterator[Finding]:
+    """One finding for each feature that has all it needs, and one for each rule that lacks something."""
+    names, granted = names_of(patient), Counter[str]()
+    needed = Powers.needed(patient.policy, leader_election=True, metrics_reviews=True)
+    complete: dict[str, bool] = {}
+    for rule in rbac.RULES:
+        asked = asked_of(rule, names)
+        try:
+            missing = [one for one in asked if not _granted(patient, one)]
+        except Refused as refused:
+            mend = "let this user create selfsubjectaccessreviews (every authenticated user usually may)"
+            yield unknown(_CHECK, f"the server does not say what we may ({refused.code})", mend)
+            return
+        granted[rule.feature] += len(asked) - len(missing)
+        complete[rule.feature] = complete.get(rule.feature, True) and not missing
+        if missing:
+            yield Finding(_CHECK, _level(patient, rule, needed), *_said(rule, missing))
+    for feature, whole in complete.items():
+        if whole:
+            yield ok(_CHECK, f"{feature}: all {granted[feature]} granted")
+
+
+def _granted(patient: Patient, asked: Asked) -> bool:
+    resource, subresource = asked.rule.parts
+    attributes = {
+        "verb": asked.verb,
+        "group": asked.rule.group,
+        "resource": resource,
+        "subresource": subresource,
+        "name": asked.name,
+        "namespace": asked.namespace,
+    }
+    spec = {"resourceAttributes": {key: value for key, value in attributes.items() if value}}
+    found = patient.review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
+    return found.get("allowed") is True
+
+
+def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
+    lost = several(map(str, missing))
+    what = f"{rule.feature} is not possible without: {lost} ({rule.call})"
+    kind = "ClusterRole" if rule.where == "cluster" else "Role"
+    return what, f"add it to the {kind} of this user (the chart and the kustomize base have it)"
+
+
+def _level(patient: Patient, rule: Rule, needed: Powers) -> Level:
+    """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
+    if rule.resource in _GRANULAR and 0 < patient.minor() < GATED:
+        return "note"
+    if rule.resource == "devicetaintrules" and not taint_rule_version(patient):
+        return "note"
+    if not needed.has(rule.power) or rule.power in _OPTIONAL:
+        return "note"
+    return "warning" if rule.feature in _HARMLESS else "error"

@@ -1,0 +1,116 @@
+"""`dds doctor`: what stands in the scaler's way, each finding with its mend. Nothing is changed, in the cluster or in the log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from textwrap import wrap
+
+import click
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.config import NAMESPACE
+from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, examine, sound
+from dds_adapters.sql import Database
+from dds_adapters.sql.urls import as_url
+from dds_commands.parameters import without_password
+from dds_commands.running import FINE, INPUT
+from dds_commands.screen import show, show_json, style, width
+from dds_commands.serve_log import COMPONENT, default_path
+from dds_commands.serve_policy import PolicySource
+from dds_commands.settings import FLAG, setting
+from dds_commands.sources import Log
+from dds_core.log import Head
+from dds_core.picture import Picture
+from dds_core.policy import MODES, Mode
+
+_ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
+
+
+@click.command("doctor", short_help="Examine cluster, configuration, permissions, policy and log.")
+@setting("--kubeconfig", "By default as dds serve.", metavar="FILE")
+@setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME")
+@setting("--namespace", "Namespace of the ConfigMap.", metavar="NAMESPACE", default=NAMESPACE, show_default=True)
+@setting("--policy", "The policy of dds serve.", metavar="FILE")
+@setting("--mode", "The mode of dds serve, where it outweighs the policy's.", type=click.Choice(MODES))
+@setting("--log", "The log of dds serve: a database URL or the path of a SQLite file.", metavar="URL")
+@setting(
+    "--cluster-name",
+    f"What the cluster is called here; its log is named NAME/{COMPONENT}.",
+    metavar="NAME",
+    default="cluster",
+    show_default=True,
+)
+@click.option("--json", "as_json", is_flag=True, help="Every finding as JSON.")
+def doctor(
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str,
+    policy: str | None,
+    mode: Mode | None,
+    log: str | None,
+    cluster_name: str,
+    as_json: bool,
+) -> int:
+    """Examine what dds serve would work with: the API server and what it keeps, every permission, the ConfigMap, models, pools
+    and nodes, the policy, the log and the clocks. Give it the same settings, and the same user's kubeconfig.
+
+    It only reads; what else it sends are reviews and dry runs, of which nothing stays. It ends with 1 when there is an error:
+    something without which a part of the scaler's work cannot be done.
+    """
+    with ExitStack() as stack:
+        examined = Examined(
+            connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
+            policy=PolicySource(policy, mode, FLAG, os.environ),
+            journal=partial(_Database, log or default_path(), stack),
+            now=lambda: time.time_ns() // 1000,
+            log=f"{cluster_name}/{COMPONENT}",
+            namespace=namespace,
+        )
+        found = list(examine(examined))
+    if as_json:
+        show_json([asdict(one) for one in found])
+    else:
+        _show(found)
+    return FINE if sound(found) else INPUT
+
+
+def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:
+    stack.callback(cluster.close)
+    return cluster
+
+
+class _Database:
+    """The database of the log, open until the stack ends. Raises as `Database`."""
+
+    def __init__(self, named: str, stack: ExitStack) -> None:
+        self.where = without_password(named)
+        self._database = stack.enter_context(Database(as_url(named)))
+
+    def heads(self) -> list[Head]:
+        return self._database.heads()
+
+    def picture(self, name: str) -> Picture:
+        return Log(self._database.log(name), self.where).picture(None, None)
+
+
+def _show(found: list[Finding]) -> None:
+    """Each finding beside its check, its mend below it; then how many there are of each level."""
+    dress = style()
+    levels, checks = max(map(len, LEVELS)), max(len(one.check) for one in found)
+    column = levels + checks + 4
+    for one in found:
+        lines = [*_wrapped(one.what, column), *(_wrapped(f"→ {one.mend}", column) if one.mend else ())]
+        show(f"{dress(one.level.ljust(levels), _ROLES[one.level])}  {one.check.ljust(checks)}  {lines[0]}")
+        for line in lines[1:]:
+            show(" " * column + line)
+    counts = Counter(one.level for one in found)
+    show(", ".join(f"{counts[level]} {level}" for level in LEVELS if counts[level]))
+
+
+def _wrapped(text: str, column: int) -> list[str]:
+    return wrap(text, max(width() - column, 40), break_long_words=False, break_on_hyphens=False)
