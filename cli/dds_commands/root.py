@@ -8,12 +8,14 @@ import click
 
 from dds_commands.database import db
 from dds_commands.diagram import diagram
+from dds_commands.doctor import doctor
 from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
 from dds_commands.serve import serve
 from dds_commands.state import claims, devices
+from dds_commands.status import status
 from dds_commands.timelines import timeline
 
 
@@ -34,5 +36,5 @@ def dds() -> None:
     """
 
 
-for command in (serve, replay, timeline, claims, devices, log, db, lab, diagram):
+for command in (serve, status, replay, timeline, claims, devices, log, db, lab, diagram):
     dds.add_command(command)

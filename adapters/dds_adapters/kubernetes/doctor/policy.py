@@ -41,7 +41,7 @@ def _of_scheduler(policy: Policy, scheduler: str, seen: Timeout | None) -> Itera
     said = policy.scheduler_of(scheduler).binding_timeout_seconds
     learned = seen.learned if seen is not None and seen.learned else None
     budget = policy.attach_budget(scheduler, learned) // MICROSECONDS
-    name = f"scheduler {scheduler}" if scheduler else "any other scheduler"
+    name = f"scheduler {scheduler}" if scheduler else "any scheduler not named in the policy"
     if learned is not None and learned < said * MICROSECONDS:
         found = learned // MICROSECONDS
         what = f"{name} gave up after {found} s twice, the policy says {said} s: {budget} s are left for an attach"
