@@ -50,7 +50,8 @@ class Measure:
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have been
     withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim may wait
     so long although a device is there for it. `young`: before so long only the fabric's own words excuse a failure. `rounds`: a
-    claim may be allocated, and a label may change, so often within a minute.
+    claim may be allocated (not counting what was stolen from it), and a label may change, so often within a minute. `news`: who
+    announces a device may not know yet that it was taken so shortly before.
     """
 
     lately: float = 60.0
@@ -58,6 +59,7 @@ class Measure:
     patience: float = 120.0
     young: float = 20.0
     rounds: int = 4
+    news: float = 0.25
 
 
 class Judge:
@@ -74,7 +76,9 @@ class Judge:
         self._promised: dict[str, tuple[Held, int]] = {}  # claim uid → what was announced to it, and when
         self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+        self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
         self._said: set[tuple[Rule, str]] = set()
+        self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
         self.view.on_claim.append(self._claim)
         self.view.on_move.append(self._move)
@@ -109,7 +113,7 @@ class Judge:
             self._taken(new)
             self._round("goes round", new.name, "was allocated")
         self._count(old, new)
-        if new is not None and new.pool and new.told and not (old and old.told and old.allocated == new.allocated):
+        if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
             self._announced(new)
         if new is not None and new.failed and not (old and old.failed and old.allocated == new.allocated):
             self._given_up(new)
@@ -140,9 +144,12 @@ class Judge:
         """The scheduler was told that the claim's devices are there: so many must be that nobody else has or was told of."""
         self._expire()
         self._promised[claim.uid] = (claim, self.view.now)
-        for cell, count in claim.cells.items():
+        for cell, count in claim.waits.items():
             free, meant = len(self.view.unheld(cell)), self._meant(cell)
-            if meant > free:
+            just = [who for at, who in self._takers[cell] if at >= self.view.now - self.measure.news * SECOND]
+            if free < meant <= free + len(just):
+                self._robbed(claim, cell, just[-1])
+            elif meant > free:
                 others = sorted(
                     one.name for one, _ in self._promised.values() if cell in one.cells and one is not claim
                 )
@@ -150,7 +157,12 @@ class Judge:
                 self._find("promised twice", claim.name, text)
 
     def _meant(self, cell: Cell) -> int:
-        return sum(one.cells[cell] for one, _ in self._promised.values())
+        return sum(self._owed(one, cell) for one, _ in self._promised.values())
+
+    def _owed(self, claim: Held, cell: Cell) -> int:
+        """Devices of the cell that are meant for the claim and that it has not got; it gives up what it has when cleared."""
+        known = self.view.claims.get(claim.uid)
+        return claim.waits[cell] if known is not None and known.allocated == claim.allocated else claim.cells[cell]
 
     def _expire(self) -> None:
         """A device that was not taken in time is meant for nobody any more."""
@@ -164,14 +176,18 @@ class Judge:
     def _taken(self, claim: Held) -> None:
         """Somebody has devices of a cell. When there are fewer left than were announced, the oldest announcement is void."""
         self._expire()
-        for cell in claim.cells if not claim.pool else ():
+        for cell, count in (claim.cells - claim.waits).items():
+            self._takers[cell].extend([(self.view.now, claim.name)] * count)
             while self._meant(cell) > len(self.view.unheld(cell)):
-                uid = next(uid for uid, (one, _) in self._promised.items() if cell in one.cells)
-                robbed = self._promised.pop(uid)[0]
-                text = f"{claim.name} took a device of {cell} that was announced to {robbed.name}"
-                self.thefts.append(Finding(self.view.now, "promised twice", robbed.name, text))
-                known = self.view.claims.get(uid)
-                self._count(known, known)
+                uid = next(uid for uid, (one, _) in self._promised.items() if self._owed(one, cell))
+                self._robbed(self._promised[uid][0], cell, claim.name)
+
+    def _robbed(self, claim: Held, cell: Cell, thief: str) -> None:
+        text = f"{thief} took a device of {cell} that was announced to {claim.name}"
+        self.thefts.append(Finding(self.view.now, "promised twice", claim.name, text))
+        del self._promised[claim.uid]
+        known = self.view.claims.get(claim.uid)
+        self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
         """Failing a claim that could be served takes a reason: the fabric said no, or it took too long."""
@@ -191,12 +207,14 @@ class Judge:
         if entry.operation == "attach" and entry.outcome == "ordered":
             there, needed = self.view.movable(cell), self._peak(cell)
             if there > needed:
-                self._find("beyond need", str(cell), f"{there} devices with this order, {needed} were needed at most")
+                self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
             if there > self.view.limit(cell):
                 self._find("over the limit", str(cell), f"{there} devices with this order")
             for rival in sorted(self.view.rivals(entry.model)):
                 if self.view.movable((entry.node, rival)) or self.view.attached((entry.node, rival)):
                     self._find("coexistence", str(cell), f"{rival} is there, or comes")
+        elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
+            self._find("beyond need", str(cell), self._excess.pop(entry.order))
         elif entry.operation == "detach" and entry.outcome != "failed":
             holders = [one.name for one in self.view.holders(entry.serial)]
             users = list(self.view.lab.fabric.users(entry.serial))
@@ -221,7 +239,7 @@ class Judge:
         self.view.lab.time.after(1.0, self._look)
 
     def _waits(self, claim: Held) -> bool:
-        waiting = not claim.allocated or (claim.pool and not claim.told)
+        waiting = not claim.allocated or (bool(claim.waits) and not claim.told)
         return waiting and bool(claim.needs) and not claim.deleting and self.view.pod_waits(claim)
 
     def _somewhere(self, claim: Held) -> bool:
@@ -235,15 +253,16 @@ class Judge:
 
     def _could_have(self, claim: Held, node: str) -> bool:
         """Whether the node has, or could get, all that the claim needs, as things stand."""
-        wanted = claim.cells or Counter({(node, model): count for model, count in claim.needs.items()})
+        wanted = (
+            claim.waits if claim.allocated else Counter({(node, model): count for model, count in claim.needs.items()})
+        )
         return bool(node) and all(self._could_get(cell, count, claim) for cell, count in wanted.items())
 
     def _could_get(self, cell: Cell, count: int, claim: Held) -> bool:
         node, model = cell
-        meant = sum(one.cells[cell] for one, _ in self._promised.values() if one.uid != claim.uid)
-        waiting = sum(
-            one.cells[cell] for one in self.view.claims.values() if one.pool and not one.told and one.uid != claim.uid
-        )
+        meant = sum(self._owed(one, cell) for one, _ in self._promised.values() if one.uid != claim.uid)
+        others = (one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid)
+        waiting = sum(one.waits[cell] for one in others)
         short = count + meant + waiting - len(self.view.unheld(cell))
         if short <= 0:
             return True
@@ -262,7 +281,8 @@ class Judge:
         times.append(now)
         while times[0] < now - 60 * SECOND:
             times.popleft()
-        if len(times) > self.measure.rounds:
+        stolen = sum(one.of == of and one.at >= times[0] for one in self.thefts)
+        if len(times) > self.measure.rounds + stolen:
             self._find(rule, of, f"{what} {len(times)} times within a minute", once=True)
 
 

@@ -39,8 +39,8 @@ class Book(Ledger):
 
 @dataclass(frozen=True)
 class Held:
-    """A claim: `cells` counts the devices of its allocation by node and model, `serials` are those that it has on a node, `pool`
-    says that it waits for devices of a pool. `needs` is what its spec asks for, by model. `told` and `failed`: the allocation's
+    """A claim: `cells` counts the devices of its allocation by node and model, `waits` those of them that are a pool's; `serials`
+    are those that it has on a node. `needs` is what its spec asks for, by model. `told` and `failed`: the allocation's
     devices were said to be there, or to be out of reach (`words`). `since`: when it was allocated or cleared."""
 
     uid: str
@@ -51,8 +51,8 @@ class Held:
     needs: Counter[str] = field(default_factory=Counter)
     allocated: str = ""
     node: str = ""
-    pool: bool = False
     cells: Counter[Cell] = field(default_factory=Counter)
+    waits: Counter[Cell] = field(default_factory=Counter)
     serials: frozenset[str] = frozenset()
     told: bool = False
     failed: bool = False
@@ -216,7 +216,8 @@ class View:
         results = allocation["devices"].get("results") or () if allocation else ()
         node = _node_of(allocation)
         cells: Counter[Cell] = Counter()
-        serials, pool = set(), False
+        waits: Counter[Cell] = Counter()
+        serials = set()
         for one in results:
             key = (one["driver"], one["pool"], one["device"])
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
@@ -224,10 +225,10 @@ class View:
                 continue
             cells[node, model] += 1
             if one.get("bindingConditions"):
-                pool = True
+                waits[node, model] += 1
             elif self._serial_at.get(key):
                 serials.add(self._serial_at[key])
-        return replace(held, node=node, pool=pool, cells=cells, serials=frozenset(serials))
+        return replace(held, node=node, cells=cells, waits=waits, serials=frozenset(serials))
 
     def _conditions(self, held: Held, status: Object) -> Held:
         true = {
