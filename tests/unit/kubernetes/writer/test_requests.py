@@ -62,12 +62,11 @@ def test_an_object_that_changes_all_the_time_is_left_for_later() -> None:
     stage = Stage()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
     numbers = iter(range(99))
-    touch = {"metadata": {"annotations": {}}}
-    stage.meanwhile(
-        "PATCH",
-        lambda: stage.edit(REQUEST, "dds-r", {**touch, "metadata": {"annotations": {"x": str(next(numbers))}}}),
-        times=99,
-    )
+
+    def touch() -> None:
+        stage.edit(REQUEST, "dds-r", {"metadata": {"annotations": {"x": str(next(numbers))}}})
+
+    stage.meanwhile("PATCH", touch, times=99)
     assert isinstance(stage.carry_out(order(2, 1, uid)), Later)
     assert stage.size("dds-r") == 1
 

@@ -1,0 +1,150 @@
+"""What the scheduler is told of a claim's devices: on the allocation that was decided on, all of a group or none, once."""
+
+from __future__ import annotations
+
+from dds_adapters.kubernetes import decode
+from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
+from dds_adapters.kubernetes.writer.live_object import Ref
+from dds_adapters.kubernetes.writer.tasks import Declined, Done, Obsolete
+from dds_adapters.lab.api.requests import MASTERS
+from dds_core.events import Entry
+from tests.support.stage import FAILED, GPU, POOL, RESCHEDULE, Object, Stage, uid_of
+
+WHEN = "2026-01-02T03:04:05Z"
+
+
+def entry(device: str = "dev-0", condition: str = RESCHEDULE, reason: str = "DeviceAttached") -> Entry:
+    return Entry(GPU, POOL, device, condition, reason, "words")
+
+
+def telling(stage: Stage, made: Object, *entries: Entry) -> Telling:
+    """About the claim as it is allocated now."""
+    name = made["metadata"]["name"]
+    answer = stage.writer.ask("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}")
+    stage.writer.requests.clear()
+    return Telling(
+        Ref(CLAIMS, name, "default", uid_of(made)), decode.claim(answer.body).allocation, entries or (entry(),)
+    )
+
+
+def test_a_claim_is_told_once_and_the_condition_says_when_it_was_decided() -> None:
+    stage = Stage()
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    assert stage.carry_out(work) == Done()
+    assert stage.carry_out(work) == Done(written=False)
+    (device,) = stage.get(CLAIMS, "c", "default")["status"]["devices"]
+    assert (device["driver"], device["pool"], device["device"]) == (GPU, POOL, "dev-0")
+    assert device["conditions"] == [
+        {
+            "type": RESCHEDULE,
+            "status": "True",
+            "reason": "DeviceAttached",
+            "message": "words",
+            "lastTransitionTime": WHEN,
+        }
+    ]
+    assert stage.writes == 1
+
+
+def test_all_claims_of_a_group_are_told() -> None:
+    stage = Stage()
+    claims = [stage.allocated("c"), stage.allocated("d", "dev-1", "dev-2")]
+    work = TellClaims(
+        (telling(stage, claims[0]), telling(stage, claims[1], entry("dev-1"), entry("dev-2"))),
+        WHEN,
+    )
+    assert stage.carry_out(work) == Done()
+    assert stage.conditions("c") == {("dev-0", RESCHEDULE): "DeviceAttached"}
+    assert set(stage.conditions("d")) == {("dev-1", RESCHEDULE), ("dev-2", RESCHEDULE)}
+
+
+def test_one_claim_that_has_moved_on_leaves_all_untold() -> None:
+    stage = Stage()
+    work = TellClaims(
+        (telling(stage, stage.allocated("c")), telling(stage, stage.allocated("d", "dev-1"), entry("dev-1"))), WHEN
+    )
+    stage.deallocate("d")
+    assert isinstance(stage.carry_out(work), Obsolete)
+    assert stage.conditions("c") == {} and stage.writes == 0
+
+
+def test_the_same_device_name_on_another_node_is_another_allocation() -> None:
+    stage = Stage()
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    stage.deallocate("c")
+    stage.allocate("c", "dev-0", node="node1")
+    assert isinstance(stage.carry_out(work), Obsolete)
+    assert stage.conditions("c") == {}
+
+
+def test_a_claim_that_moves_between_reading_and_telling_is_not_told() -> None:
+    stage = Stage()
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+
+    def elsewhere() -> None:
+        stage.deallocate("c")
+        stage.allocate("c", "dev-0", node="node1")
+
+    stage.meanwhile("PATCH", elsewhere)
+    assert isinstance(stage.carry_out(work), Obsolete)
+    assert stage.conditions("c") == {}
+
+
+def test_a_device_that_is_allocated_no_more_is_obsolete_in_the_servers_words_too() -> None:
+    stage = Stage()
+    made = stage.allocated("c")
+    work = TellClaims((telling(stage, made, entry("dev-9")),), WHEN)
+    assert isinstance(stage.carry_out(work), Obsolete)
+    assert stage.writes == 1
+
+
+def test_a_claim_made_anew_under_the_name_is_not_told() -> None:
+    stage = Stage()
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    stage.admin.delete(CLAIMS, "c", "default")
+    stage.allocated("c")
+    assert isinstance(stage.carry_out(work), Obsolete)
+    stage.admin.delete(CLAIMS, "c", "default")
+    assert isinstance(stage.carry_out(work), Obsolete)
+
+
+def test_what_other_drivers_wrote_stays() -> None:
+    stage = Stage()
+    made = stage.allocated("c", "dev-0", "dev-1")
+    work = TellClaims((telling(stage, made),), WHEN)
+    theirs = {"driver": GPU, "pool": POOL, "device": "dev-1", "networkData": {"interfaceName": "eth7"}}
+    stage.meanwhile("PATCH", lambda: stage.edit(CLAIMS, "c", {"status": {"devices": [theirs]}}, "default", "status"))
+    assert stage.carry_out(work) == Done()
+    devices = {one["device"]: one for one in stage.get(CLAIMS, "c", "default")["status"]["devices"]}
+    assert devices["dev-1"]["networkData"] == {"interfaceName": "eth7"}
+    assert "conditions" in devices["dev-0"]
+
+
+def test_a_failure_replaces_what_we_told_before() -> None:
+    stage = Stage()
+    made = stage.allocated("c", "dev-0", "dev-1")
+    first = telling(stage, made, entry("dev-0"), entry("dev-1"))
+    assert stage.carry_out(TellClaims((first,), WHEN)) == Done()
+    then = telling(stage, made, entry("dev-0"), entry("dev-1", FAILED, "AttachTimeout"))
+    assert stage.carry_out(TellClaims((then,), WHEN)) == Done()
+    assert stage.conditions("c") == {("dev-0", RESCHEDULE): "DeviceAttached", ("dev-1", FAILED): "AttachTimeout"}
+
+
+def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden() -> None:
+    stage = Stage()
+    rules = [
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch"]},
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "dds"}, "rules": rules}
+    stage.admin.create("clusterroles", role)
+    subject = {"kind": "User", "name": "dds", "apiGroup": rbac}
+    granted = {"apiGroup": rbac, "kind": "ClusterRole", "name": "dds"}
+    binding = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "dds"}}
+    stage.admin.create("clusterrolebindings", {**binding, "subjects": [subject], "roleRef": granted})
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    result = stage.carry_out(work, stage.as_user("dds"))
+    assert isinstance(result, Declined) and (result.code, result.reason) == (422, "Forbidden")
+    assert "resourceclaims/driver" in result.text
+    assert stage.carry_out(work, stage.as_user("admin", MASTERS)) == Done()
