@@ -36,5 +36,5 @@ def dds() -> None:
     """
 
 
-for command in (serve, status, replay, timeline, claims, devices, log, db, lab, diagram):
+for command in (serve, status, doctor, replay, timeline, claims, devices, log, db, lab, diagram):
     dds.add_command(command)
