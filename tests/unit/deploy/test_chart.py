@@ -1,0 +1,252 @@
+"""The chart, rendered by Helm: what its values lead to, which of them it refuses, and that every manifest is one that a cluster
+takes and `dds serve` understands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import helm_python
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.rbac import POWERS, Names, Powers, Where
+from dds_commands.serve import serve
+from dds_commands.settings import Setting
+from dds_core import read_policy
+from tests.unit.deploy.chart import CHART, Values, manifests, of_kind, rendered
+
+POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
+VARIANTS: dict[str, Values] = {
+    "default": {},
+    "postgres": POSTGRES,
+    "observe with no power": {
+        "powers": dict.fromkeys(("attach", "signal", "steer", "labels", "stamp", "detach"), False)
+    },
+    "nothing beside": {
+        "leaderElection": {"enabled": False, "leaseName": "dds-scaler"},
+        "metrics": {"enabled": False},
+        "networkPolicy": {"enabled": False},
+        "admissionPolicies": {"enabled": False},
+        "flowControl": {"enabled": False},
+        "rbac": {"create": False},
+    },
+    "everything": {
+        **POSTGRES,
+        "nameOverride": "scaler",
+        "mode": "detach",
+        "policy": {"hand_over": "prefer", "limits": {"A100": {"max": 4}}},
+        "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+        "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+        "imagePullSecrets": [{"name": "pull"}],
+        "priorityClassName": "system-cluster-critical",
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"c": "d"},
+        "serviceAccount": {"annotations": {"a": "b"}},
+    },
+}
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+
+
+def _deployment(values: Values) -> dict[str, Any]:
+    (found,) = of_kind(manifests(values), "Deployment")
+    return found
+
+
+def _container(values: Values) -> dict[str, Any]:
+    (found,) = _deployment(values)["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_helm_has_nothing_to_say_against_it(name: str) -> None:
+    found = helm_python.lint(CHART, dict(VARIANTS[name]), strict=True, namespace="dds")
+    assert found["errors"] == []
+    assert all(one["severity"] <= 1 for one in found["messages"]), found["messages"]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_manifest_is_what_kubernetes_expects(name: str) -> None:
+    for one in manifests(VARIANTS[name]):
+        if one["kind"] == "ServiceMonitor":
+            continue  # no kind of Kubernetes itself
+        kubernetes_validate.validate(one, "1.36", strict=True)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_object_has_its_own_name_and_place(name: str) -> None:
+    found = manifests(VARIANTS[name])
+    keys = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found]
+    assert len(set(keys)) == len(keys)
+    assert all(one["metadata"]["labels"]["app.kubernetes.io/name"] == "dds" for one in found)
+
+
+def _paths(values: Any, schema: Any, place: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        here = f"{place}.{name}".lstrip(".")
+        if name not in schema.get("properties", {}):
+            yield here
+        elif isinstance(value, dict) and "properties" in schema["properties"][name]:
+            yield from _paths(value, schema["properties"][name], here)
+
+
+def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values() -> None:
+    assert list(_paths(VALUES, SCHEMA)) == []
+    assert set(SCHEMA["properties"]) - set(VALUES) == {"global"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"replicas": 2},
+        {"log": {"kind": "sqlite"}, "replicas": 2},
+        {"log": {"kind": "postgres"}},
+        {"log": {"kind": "mysql"}},
+        {**POSTGRES, "leaderElection": {"enabled": False}},
+        {"mode": "attack"},
+        {"policy": {"mode": "detach"}},
+        {"fabric": {"drivers": []}},
+        {"fabric": {"labelPrefix": "it's"}},
+        {"powers": {"signal": False}},
+        {"powers": {"fly": True}},
+        {"replica": 1},
+        {"metrics": {"port": 0}},
+    ],
+    ids=str,
+)
+def test_values_that_do_not_go_together_are_refused(values: Values) -> None:
+    with pytest.raises(helm_python.HelmError):
+        rendered(values)
+
+
+def test_sqlite_has_one_pod_at_a_time_and_a_volume_that_stays() -> None:
+    spec = _deployment({})["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    (volume,) = of_kind(manifests(), "PersistentVolumeClaim")
+    assert volume["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    claims = [
+        one["persistentVolumeClaim"]["claimName"]
+        for one in spec["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in one
+    ]
+    assert claims == [volume["metadata"]["name"]]
+    assert (
+        of_kind(manifests({"log": {"kind": "sqlite", "sqlite": {"existingClaim": "mine"}}}), "PersistentVolumeClaim")
+        == []
+    )
+    assert of_kind(manifests(), "PodDisruptionBudget") == []
+
+
+def test_postgres_has_several_that_elect_and_no_volume() -> None:
+    spec = _deployment(POSTGRES)["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (3, "RollingUpdate")
+    container = _container(POSTGRES)
+    assert container["env"] == [{"name": "DDS_LOG", "valueFrom": {"secretKeyRef": {"name": "dds-log", "key": "url"}}}]
+    assert "--leader-elect" in container["args"]
+    assert not any(arg.startswith("--log=") for arg in container["args"])
+    assert of_kind(manifests(POSTGRES), "PersistentVolumeClaim") == []
+    (budget,) = of_kind(manifests(POSTGRES), "PodDisruptionBudget")
+    assert budget["spec"]["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+    (network,) = of_kind(manifests(POSTGRES), "NetworkPolicy")
+    assert {"port": 5432, "protocol": "TCP"} in [port for rule in network["spec"]["egress"] for port in rule["ports"]]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_pod_is_restricted(name: str) -> None:
+    """The restricted profile of the pod security standards, and a root file system that is only read."""
+    pod = _deployment(VARIANTS[name])["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    allowed = {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
+    assert all((volume.keys() - {"name"}) <= allowed for volume in pod["volumes"])
+    assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_dds_serve_knows_every_argument_and_variable(name: str) -> None:
+    settings = [one for one in serve.params if isinstance(one, Setting)]
+    container = _container(VARIANTS[name])
+    command, *args = container["args"]
+    assert command == "serve"
+    with serve.make_context("serve", list(args), resilient_parsing=False) as context:
+        told = context.params
+    assert told["namespace"] == "composable-dra"
+    assert {one["name"] for one in container.get("env", ())} <= {str(one.envvar) for one in settings}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_policy_is_one(name: str) -> None:
+    values = VARIANTS[name]
+    (found,) = (one for one in of_kind(manifests(values), "ConfigMap"))
+    policy = read_policy(yaml.safe_load(found["data"]["policy.yaml"]))
+    assert policy.mode == values.get("mode", "observe")
+    assert policy.hand_over == values.get("policy", {}).get("hand_over", "clear")
+
+
+@pytest.mark.parametrize("off", ["", *POWERS])
+def test_roles_are_those_of_the_table(off: str) -> None:
+    values: dict[str, Any] = {}
+    powers = Powers(**({off: False} if off else {}), **({"steer": False} if off == "signal" else {}))
+    match off:
+        case "":
+            pass
+        case "leader_election":
+            values["leaderElection"] = {"enabled": False}
+        case "metrics_reviews":
+            values["metrics"] = {"secure": False}
+        case "signal":
+            values["powers"] = {"signal": False, "steer": False}
+        case _:
+            values["powers"] = {{"taint_rules": "taintRules"}.get(off, off): False}
+    found = manifests({**values, "fabric": {"drivers": ["a.example", "b.example"], "configNamespace": "fabric"}})
+    names = Names(drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds")
+    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
+    for where in wheres:
+        expected = rbac.role(where, powers, names)
+        name = "dds-dds" if where == "cluster" else expected["metadata"]["name"]
+        some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
+        if not expected["rules"]:
+            assert some == []
+            continue
+        (made,) = some
+        assert _plain(made["rules"]) == _plain(expected["rules"])
+        assert made["metadata"].get("namespace") == expected["metadata"].get("namespace")
+        (bound,) = [one for one in of_kind(found, f"{expected['kind']}Binding") if one["metadata"]["name"] == name]
+        assert bound["roleRef"]["name"] == name
+        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "dds", "namespace": "dds"}]
+
+
+def _plain(rules: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    keys = ("apiGroups", "resources", "resourceNames", "verbs")
+    return [tuple(tuple(rule.get(key, ())) for key in keys) for rule in rules]
+
+
+def test_the_api_server_serves_the_scaler_before_other_accounts() -> None:
+    (schema,) = of_kind(manifests(), "FlowSchema")
+    (level,) = of_kind(manifests(), "PriorityLevelConfiguration")
+    assert schema["spec"]["priorityLevelConfiguration"]["name"] == level["metadata"]["name"]
+    assert 900 < schema["spec"]["matchingPrecedence"] < 9000  # behind the control plane, before `service-accounts`
+    (account,) = of_kind(manifests(), "ServiceAccount")
+    (subject,) = schema["spec"]["rules"][0]["subjects"]
+    assert subject["serviceAccount"] == {"name": account["metadata"]["name"], "namespace": "dds"}
+
+
+def test_metrics_that_are_off_open_no_port_and_need_no_reviews() -> None:
+    found = manifests({"metrics": {"enabled": False}})
+    assert of_kind(found, "Service") == of_kind(found, "ServiceMonitor") == []
+    assert "--metrics-bind-address=0" in _container({"metrics": {"enabled": False}})["args"]
+    (role,) = of_kind(found, "ClusterRole")
+    resources = {resource for rule in role["rules"] for resource in rule["resources"]}
+    assert not {"tokenreviews", "subjectaccessreviews"} & resources
