@@ -122,8 +122,10 @@ def _hand_over_stands(picture: Picture, uid: str, node: str) -> bool:
 
 
 def _failure(decision: e.FailureSignalled, at: int, picture: Picture) -> Task:
-    failure = picture.failures.get(decision.claim)
+    failure, told = picture.failures.get(decision.claim), picture.lives.get(decision.signal.claim)
     stands = failure is not None and failure.attempt == decision.attempt
+    if failure is not None and told is not None:  # it may be told on another claim of the pod
+        stands = stands and told.node == failure.node
     return _tell((decision.signal,), at, picture, decision.claim, stands)
 
 

@@ -1,0 +1,383 @@
+"""What each decision of a claim's life means in writes, what a person is told of it, and how many writes that makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dds_adapters.kubernetes.writer.announce import announce
+from dds_adapters.kubernetes.writer.conditions import TellClaims
+from dds_adapters.kubernetes.writer.events import TellPeople
+from dds_adapters.kubernetes.writer.labels import LabelNode
+from dds_adapters.kubernetes.writer.plan import Overtaken, plan, stamps
+from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.writer.stamps import StampUse
+from dds_adapters.kubernetes.writer.steering import SteerPod
+from dds_adapters.kubernetes.writer.tasks import Obsolete, Task
+from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim
+from dds_core import events as e
+from dds_core.model import AttachRequest, Pod, Taint, TaintRule
+from tests.support.stage import Stage
+from tests.support.world import A100, RESCHEDULE, World
+
+OURS = {"app.kubernetes.io/managed-by": "dds"}
+
+
+def world_of(mode: str = "detach", **given: Any) -> World:
+    told = {"no_removal_seconds": 600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **given}
+    world = World(mode, **told)
+    world.feed(e.Started(code="1", fingerprint="f", projection=1, epoch=7, mode=mode))
+    world.feed(e.Synced())
+    world.node("node0")
+    world.pool(A100, 4)
+    return world
+
+
+class Desk:
+    """Plans and announces what was decided since it was last asked."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._seen = 0
+
+    def decided(self) -> list[Task]:
+        return [task for task in self.all() if task.decision]
+
+    def told(self) -> list[TellPeople]:
+        return [task.work for task in self.all() if isinstance(task.work, TellPeople)]
+
+    def all(self) -> list[Task]:
+        steps, self._seen = self.world.steps[self._seen :], len(self.world.steps)
+        picture = self.world.picture
+        found: list[Task] = []
+        for step in steps:
+            for number, event in enumerate((step.fact, *(event for event, _ in step.caused))):
+                tasks = plan(event, f"id-{number}", step.at, picture) if isinstance(event, e.Decision) else ()
+                found += [*tasks, *announce(event, step.at, picture)]
+        return found
+
+    def of(self, kind: type[Any]) -> Task:
+        (task,) = [one for one in self.decided() if isinstance(one.work, kind)]
+        return task
+
+
+# --- attach ------------------------------------------------------------------------------------------------------------
+
+
+def waiting(**given: Any) -> tuple[World, Desk]:
+    world = world_of(**given)
+    desk = Desk(world)
+    world.claim("train")
+    desk.decided()
+    world.allocate("train", "node0")
+    return world, desk
+
+
+def test_an_order_makes_a_request_with_our_epoch() -> None:
+    world, desk = waiting()
+    task = desk.of(RaiseRequest)
+    work = task.work
+    assert isinstance(work, RaiseRequest)
+    assert (work.type, work.model, work.node, work.size, work.previous) == ("gpu", A100.model, "node0", 1, None)
+    assert (work.epoch_key, work.epoch) == ("cohdi.io/epoch", 7)
+    assert (task.action, task.target, task.needs) == ("AttachOrdered", work.name, "attach")
+    assert task.objects == (f"composabilityrequests/{work.name}",) and task.decision.startswith("id-")
+    assert task.at == world.steps[-1].at
+
+
+def test_observe_writes_and_tells_nothing() -> None:
+    world, desk = waiting(mode="observe")
+    assert world.events(e.AttachOrdered)
+    assert desk.all() == []
+
+
+def test_a_newer_order_takes_the_place_of_an_older_one() -> None:
+    world, desk = waiting()
+    first = desk.of(RaiseRequest)
+    world.claim("second")
+    world.allocate("second", "node0")
+    second = desk.of(RaiseRequest)
+    assert first.replaces == second.replaces != "" and isinstance(second.work, RaiseRequest) and second.work.size == 2
+
+
+# --- hand-over ---------------------------------------------------------------------------------------------------------
+
+
+def attached(**given: Any) -> tuple[World, Desk]:
+    world, desk = waiting(**given)
+    desk.decided()
+    world.carry_out()
+    world.operate()
+    return world, desk
+
+
+def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> None:
+    world = world_of()
+    desk = Desk(world)
+    world.claim("a", pod="")
+    world.claim("b", 2, pod="")
+    world.pod("p", ["a", "b"])
+    world.allocate("a", "node0")
+    world.allocate("b", "node0")
+    world.carry_out(e.AttachOrdered)
+    world.operate()
+    task = desk.of(TellClaims)
+    work = task.work
+    assert isinstance(work, TellClaims)
+    claims = [world.picture.claims.rows[world.uid(name)] for name in ("a", "b")]
+    assert [(one.ref.name, one.ref.uid, one.allocation) for one in work.claims] == [
+        (claim.name, claim.uid, claim.allocation) for claim in claims
+    ]
+    assert [len(one.entries) for one in work.claims] == [1, 2]
+    assert task.objects == tuple(f"resourceclaims/{claim.uid}" for claim in claims)
+    assert (task.action, task.target) == ("HandOver", claims[0].uid) and work.when.endswith("Z")
+
+
+def test_a_hand_over_that_was_overtaken_before_it_was_planned_writes_nothing() -> None:
+    world, desk = attached()
+    world.clear("train")
+    world.node("node1")
+    world.allocate("train", "node1")
+    (task,) = [one for one in desk.decided() if one.action == "HandOver"]
+    assert isinstance(task.work, Overtaken)
+    stage = Stage()
+    assert isinstance(stage.carry_out(task.work), Obsolete) and stage.writer.requests == {}
+
+
+def test_steering_clears_what_was_signalled() -> None:
+    world, desk = attached(hand_over="clear")
+    world.carry_out()
+    desk.decided()
+    world.unreserve("train")
+    world.pod("train", waiting="SchedulerError", nominated="")
+    task = desk.of(SteerPod)
+    work = task.work
+    assert isinstance(work, SteerPod)
+    pod = world.get(Pod, "train")
+    assert (work.pod.name, work.pod.namespace, work.pod.uid, work.node) == ("train", "default", pod.uid, "node0")
+    (one,) = work.claims
+    claim = world.picture.claims.rows[world.uid("train")]
+    assert one.allocation == claim.allocation and {(*key, RESCHEDULE) for key in one.devices} == claim.true_conditions
+    assert (task.target, task.objects) == (pod.uid, (f"pods/{pod.uid}", f"resourceclaims/{claim.uid}"))
+
+
+def test_steering_that_was_overtaken_writes_nothing() -> None:
+    world, desk = attached(hand_over="clear")
+    world.carry_out()
+    desk.decided()
+    world.unreserve("train")
+    world.pod("train", waiting="SchedulerError", nominated="")
+    world.clear("train")
+    (task,) = [one for one in desk.decided() if one.action == "Steered"]
+    assert isinstance(task.work, Overtaken)
+
+
+# --- failure -----------------------------------------------------------------------------------------------------------
+
+
+def failed() -> tuple[World, Desk]:
+    world, desk = waiting(mode="attach", error_grace_seconds=10)
+    world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request, state="Attaching", error="E02 no such port")
+    world.tick(12)
+    return world, desk
+
+
+def test_a_failure_labels_the_node_first_then_tells_the_claim() -> None:
+    world, desk = failed()
+    task = desk.of(LabelNode)
+    assert task.work == LabelNode("node0", "node-node0", (("cohdi.io/nvidia-a100-40", None),))
+    assert (task.target, task.objects) == ("node0", ("nodes/node0",))
+    world.carry_out(e.NodeLabelled)
+    task = desk.of(TellClaims)
+    work = task.work
+    assert isinstance(work, TellClaims) and [one.condition for one in work.claims[0].entries] == ["FabricDeviceFailed"]
+    assert (task.action, task.target) == ("FailureSignalled", world.uid("train"))
+
+
+def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
+    world = world_of()
+    one = e.NodeLabelled(node="node0", labels={"a": "1"}, mode="detach", reason="")
+    two = e.NodeLabelled(node="node0", labels={"a": None}, mode="detach", reason="")
+    other = e.NodeLabelled(node="node0", labels={"a": "1", "b": "1"}, mode="detach", reason="")
+    ((first,), (second,), (third,)) = (plan(decision, "id", 1, world.picture) for decision in (one, two, other))
+    assert first.replaces == second.replaces != third.replaces
+    assert first.objects == third.objects
+
+
+# --- detach ------------------------------------------------------------------------------------------------------------
+
+
+def idle() -> tuple[World, Desk]:
+    world = world_of()
+    desk = Desk(world)
+    world.request("ours", "node0", size=1, labels=OURS)
+    world.online("res0", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=1)
+    world.tick(700)
+    return world, desk
+
+
+def test_a_detach_marks_then_lowers_and_needs_its_mode() -> None:
+    world, desk = idle()
+    mark = desk.of(MarkVictim)
+    assert isinstance(mark.work, MarkVictim)
+    assert (mark.work.name, mark.work.device_id, mark.work.taint) == ("res0", "GPU-res0", True)
+    assert mark.work.key == ("gpu.nvidia.com", "node0", "gpu-GPU-res0") and mark.work.taint_key == "cohdi.io/detach"
+    assert (mark.needs, mark.target) == ("detach", "res0")
+    world.carry_out()
+    world.tick(40)
+    world.carry_out(e.ClaimsListWanted)
+    lower = desk.of(LowerRequest)
+    assert lower.work == LowerRequest("ours", "request-ours", 0, 1, frozenset({"res0"}))
+    assert lower.needs == "detach"
+    assert lower.objects == ("composabilityrequests/ours", "composableresources/res0")
+
+
+def test_a_victim_that_is_wanted_is_unmarked_in_place_of_its_mark() -> None:
+    world, desk = idle()
+    mark = desk.of(MarkVictim)
+    world.carry_out()
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    unmark = desk.of(UnmarkVictim)
+    assert unmark.work == UnmarkVictim("res0", "res0")
+    assert (unmark.needs, unmark.replaces) == ("attach", mark.replaces)
+
+
+def test_a_rule_left_behind_is_lifted_in_order_with_its_making() -> None:
+    world, desk = idle()
+    mark = desk.of(MarkVictim)
+    name = mark.objects[1].partition("/")[2]
+    world.carry_out()
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    taint = Taint("cohdi.io/detach", "", "NoSchedule")
+    key = ("gpu.nvidia.com", "node0", "gpu-GPU-res0")
+    world.observe(TaintRule("rule-uid", name, *key, taint, OURS))
+    lift = desk.of(LiftTaint)
+    assert lift.work == LiftTaint(name, "rule-uid")
+    assert (lift.target, lift.objects[0], lift.needs) == ("rule-uid", mark.objects[1], "attach")
+
+
+def test_a_use_is_stamped_when_the_device_is_free_again() -> None:
+    world, desk = idle()
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.bind("train")
+    desk.decided()
+    world.finish("train")
+    task = desk.of(StampUse)
+    assert isinstance(task.work, StampUse) and (task.work.name, task.target) == ("res0", "res0")
+    assert task.work.when.startswith("2023-11-14T22:")
+
+
+def test_what_writes_nothing_plans_nothing() -> None:
+    world = world_of()
+    quiet = (
+        e.Reserved(claim="c", mode="detach", node="n", cycle=1, attempt=1, promises=()),
+        e.ReservationDropped(claim="c", mode="detach", reason="r"),
+        e.CoolDown(node="n", model="m", mode="detach", until=1, reason="r"),
+        e.CoolDownOver(node="n", model="m", mode="detach"),
+        e.ClaimsListWanted(resource="r", mode="detach", fenced=1),
+        e.Alerted(of="o", reason="r", text="t", mode="detach"),
+    )
+    assert [plan(decision, "id", 1, world.picture) for decision in quiet] == [()] * len(quiet)
+
+
+# --- a new leader ------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_leader_stamps_its_own_requests_only() -> None:
+    world = world_of()
+    world.request("ours", "node0", labels=OURS)
+    world.request("composability-x7k2q", "node1", generate_name="composability-")
+    world.request("leaving", "node2", labels=OURS, deleting=True)
+    (task,) = stamps(world.picture)
+    assert task.work == StampEpoch("ours", "request-ours", "cohdi.io/epoch", 7)
+    assert task.decision == "" and task.objects == ("composabilityrequests/ours",)
+
+
+# --- what people are told ----------------------------------------------------------------------------------------------
+
+
+def reasons(told: list[TellPeople]) -> list[tuple[str, str, str]]:
+    return [(one.regarding.kind, one.regarding.name, one.reason) for one in told]
+
+
+def test_a_life_is_told_once_at_each_step_where_its_user_looks() -> None:
+    world, desk = waiting()
+    request = world.only(e.AttachOrdered).request
+    told = desk.told()
+    assert reasons(told) == [("Pod", "train", "AttachOrdered")]
+    assert told[0].related is not None and told[0].related.kind == "ResourceClaim"
+    assert "A100 40G on node node0" in told[0].note and told[0].type == "Normal"
+    world.carry_out()
+    world.operate()
+    assert reasons(desk.told()) == [
+        ("ResourceClaim", "train", "DeviceAttached"),
+        ("Pod", "train", "HandOver"),
+    ]
+    world.carry_out()
+    world.clear("train")
+    (resource,) = world.picture.resources.rows.values()
+    (device,) = (key[2] for key in world.picture.keys_of[resource.uuid])
+    world.allocate_local("train", "node0", device)
+    world.bind("train")
+    assert desk.told() == []
+    world.finish("train")
+    assert reasons(desk.told()) == [("ComposableResource", resource.name, "DeviceIdle")]
+    world.tick(610)
+    world.carry_out()
+    world.tick(40)
+    world.carry_out()
+    assert reasons(desk.told()) == [("ComposabilityRequest", request, "DetachOrdered")]
+
+
+def test_a_failure_is_told_on_claim_and_pod_with_the_fabrics_words() -> None:
+    _, desk = failed()
+    told = [one for one in desk.told() if one.type == "Warning"]
+    assert reasons(told) == [("ResourceClaim", "train", "AttachFailed"), ("Pod", "train", "AttachFailed")]
+    assert all("E02 no such port" in one.note for one in told)
+
+
+def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
+    world = world_of()
+    alert = e.Alerted(of="node-node0", reason="Odd", text="look at it", mode="detach")
+    (task,) = announce(alert, 5, world.picture)
+    assert isinstance(task.work, TellPeople) and reasons([task.work]) == [("Node", "node0", "Odd")]
+    assert announce(e.Alerted(of="unknown", reason="Odd", text="", mode="detach"), 5, world.picture) == ()
+    rejected = e.Rejected("ResourceClaim", "u", "c", "spec.devices", "is missing", "default")
+    (task,) = announce(rejected, 5, world.picture)
+    assert isinstance(task.work, TellPeople) and task.work.type == "Warning" and task.decision == ""
+    assert (task.work.regarding.namespace, task.work.note.startswith("spec.devices is missing")) == ("default", True)
+
+
+def test_a_whole_life_stays_within_twelve_writes() -> None:
+    """Two for what steers (the nomination and the clearing), one for each other task."""
+    world, desk = waiting(hand_over="clear", taint_rules="")
+    tasks = desk.all()
+    for step in (
+        world.operate,
+        lambda: world.unreserve("train"),
+        lambda: world.pod("train", waiting="SchedulerError", nominated=""),
+        lambda: world.allocate_local("train", "node0", "gpu-" + next(iter(world.picture.resources.rows.values())).uuid),
+        lambda: world.bind("train"),
+        lambda: world.finish("train"),
+        lambda: world.tick(610),
+        lambda: world.tick(40),
+    ):
+        world.carry_out()
+        tasks += desk.all()
+        step()
+        tasks += desk.all()
+        world.carry_out()
+        tasks += desk.all()
+    made = [one.work.reason if isinstance(one.work, TellPeople) else one.action for one in tasks]
+    assert sorted(made) == sorted(
+        [
+            *("AttachOrdered", "AttachOrdered", "DeviceAttached", "HandOver", "HandOver", "Steered"),
+            *("UsedStamped", "DeviceIdle", "VictimMarked", "DetachOrdered", "DetachOrdered"),
+        ]
+    )
+    assert len(made) + 1 <= 12
