@@ -1,19 +1,19 @@
 """Our own scaler as a part of a lab on virtual time: the one that runs against real clusters, without threads or sockets.
 
-The parts that decide, log, queue and write are the real ones. Only what waits for the world is replaced: mirrors for reflectors, one
-timer for the threads. It must never know more than a client of the API could.
+The parts that decide, log, queue and write are the real ones. Only what waits for the world is replaced: mirrors for reflectors,
+one timer for the threads. It must never know more than a client of the API could.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.arrivals import ADDED, DELETED, LOST, MODIFIED, STALE, SYNCED, Arrivals
+from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrivals
 from dds_adapters.kubernetes.cluster import path_of
 from dds_adapters.kubernetes.identity import Identity, identity
 from dds_adapters.kubernetes.known import Known, seeds
@@ -38,19 +38,20 @@ WORKERS = 8
 RETRY_SECONDS = 1.0
 ABSENT_SECONDS = 8.0
 USER = "system:serviceaccount:composable-dra:dds"
+_WATCH, _WRITE = LogNormal(0.004, 0.4, 0.05), LogNormal(0.006, 0.4, 0.1)
 
 
 @dataclass(frozen=True)
 class OurTimes:
     """Seconds that things take which take no virtual time by themselves."""
 
-    watch: Latency = LogNormal(0.004, 0.4, 0.05)
-    write: Latency = LogNormal(0.006, 0.4, 0.1)
+    watch: Latency = _WATCH
+    write: Latency = _WRITE
     turn: float = 0.003
 
 
 class OurScaler:
-    """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another instance on the same log goes on.
+    """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another one on the same log goes on.
 
     `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
     `crashed` holds what ended it, None while it runs.
@@ -283,9 +284,7 @@ class _Followed:
                 raise ApiError(404, "NotFound", "is not served")
             group, _, short = version.rpartition("/")
             name = f"{self._what.resource}.{short}.{group}"
-            self._mirror = ours._client.mirror(
-                name, ours._times.watch, fields=scope.fields, namespace=scope.namespace
-            )
+            self._mirror = ours._client.mirror(name, ours._times.watch, fields=scope.fields, namespace=scope.namespace)
         except ApiError as error:
             if error.code in (403, 404):
                 ours.arrivals.mark(self._what.resource, LOST)

@@ -1,5 +1,5 @@
-"""Which pods have to be asked for. Only pods without a node are followed, few among very many; of a pod that has one the claims tell
-when it matters: who reserves a claim is in use, and who no longer does has finished or is gone.
+"""Which pods have to be asked for. Only pods without a node are followed, few among very many; of a pod that has one the claims
+tell when it matters: who reserves a claim is in use, and who no longer does has finished or is gone.
 
 Pure: it says whom to ask, and sends nothing.
 """
@@ -25,8 +25,8 @@ class PodQuestions:
         self._outlet = outlet
 
     def at_start(self, picture: Picture) -> list[Task]:
-        """What nobody told while this process was not there: every pod that has a node, unless its claims still name it, and every
-        pod that a claim names and that is not known."""
+        """What nobody told while this process was not there: every pod that has a node, unless its claims still name it, and
+        every pod that a claim names and that is not known."""
         absent = [pod for pod in picture.pods.rows.values() if pod.node and not _reserves(picture, pod)]
         asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in absent]
         for claim in picture.claims.rows.values():
@@ -54,7 +54,9 @@ class PodQuestions:
     def _ask(self, namespace: str, name: str, uid: str) -> Task | None:
         if self._outlet is None:
             return None
-        return Task(ask_pod(namespace, name, uid, self._outlet), (f"pods/{uid}",), replaces=f"ask/{uid}", needs="observe")
+        return Task(
+            ask_pod(namespace, name, uid, self._outlet), (f"pods/{uid}",), replaces=f"ask/{uid}", needs="observe"
+        )
 
 
 def _pods_naming(picture: Picture, claim: Claim) -> Iterable[Pod]:

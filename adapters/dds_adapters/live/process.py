@@ -45,8 +45,8 @@ LAST_SECONDS = 20.0
 
 
 class Observer(Watcher, Protocol):
-    """Is told what a running scaler does: metrics, health and log lines, in one. Each call is made on the thread that decides, but
-    `trouble`, which comes from any."""
+    """Is told what a running scaler does: metrics, health and log lines, in one. Each call is made on the thread that decides,
+    but `trouble`, which comes from any."""
 
     def began(self, process: Process) -> None:
         """Everything is made, nothing has begun."""
@@ -208,7 +208,9 @@ class Process:
                 self.scaler = scaler
                 ahead = self.clock.not_before(scaler.picture.now)
                 if ahead > SECOND:
-                    what = f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
+                    what = (
+                        f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
+                    )
                     self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
                 return scaler
         return None
@@ -228,7 +230,9 @@ class Process:
         self._stopping.set()
         hanging = stop_all(self.reflectors.values())
         if not self.writer.stop(WRITES_SECONDS):
-            self._observer.trouble("writer", DdsError("a write still hangs", fix="its outcome is observed at the next start"))
+            self._observer.trouble(
+                "writer", DdsError("a write still hangs", fix="its outcome is observed at the next start")
+            )
         for resource in hanging:
             self._observer.trouble(resource, DdsError("a request still hangs", fix="it ends with the process"))
         try:
@@ -252,7 +256,7 @@ class Process:
                 self._observer.turned(scaler.picture)
                 self._stopping.wait(away.failed(0.0))
                 continue
-            if self.stopping:
+            if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
             self.writer.limit(scaler.picture.mode)
             self.writer.put(tasks)
@@ -342,4 +346,3 @@ def _refused(where: str, code: int, fix: str) -> DdsError:
 
 def _end_now() -> None:
     os._exit(1)
-

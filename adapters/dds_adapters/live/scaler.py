@@ -1,5 +1,5 @@
-"""The owner of the engine and of the log's pen: what arrives becomes facts, facts become groups, groups are appended, and only then
-are decisions handed on.
+"""The owner of the engine and of the log's pen: what arrives becomes facts, facts become groups, groups are appended, and only
+then are decisions handed on.
 
 One thread calls it. It has no clock and no threads, and sends nothing to anybody: instants are given (microseconds), arrivals are
 given, tasks are given back. Memory that is ahead of the log is never acted on: what could not be appended is kept and appended
@@ -70,9 +70,9 @@ Told = Callable[[DdsError], None]
 class Scaler:
     """`open` it once, then call `turn` whenever something came or a deadline is due.
 
-    `away` is True while the log cannot be written: then nothing new is taken in, and no write may be begun. `lost` are resources
-    without which no decision is taken and that are not served, or may not be read. `wanted_lists` are resources to be listed anew;
-    who does so takes them out.
+    `away` is True while the log cannot be written: then nothing new is taken in, and no write may be begun. `lost` are
+    resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are resources to be
+    listed anew; who does so takes them out.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Scaler:
         watchers: Sequence[Watcher] = (),
         told: Told = lambda error: None,
     ) -> None:
-        """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have to
-        be asked for; without one none is."""
+        """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have
+        to be asked for; without one none is."""
         self.epoch = 0
         self.position = 0
         self.away = False
@@ -176,8 +176,8 @@ class Scaler:
         """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
 
         Raises LogUnavailable when the log is away: everything given was kept, call again with nothing. Raises Fenced when
-        another process has taken the pen: then this one is to end. What else goes wrong with one object is told, and the object is
-        left out.
+        another process has taken the pen: then this one is to end. What else goes wrong with one object is told, and the object
+        is left out.
         """
         self._left.extend(arrivals)
         self._left.extend(facts)
