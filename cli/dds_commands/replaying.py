@@ -22,7 +22,7 @@ from dds_commands.rows import claim_data, device_data
 from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
-from dds_commands.timelines import find, show_text
+from dds_commands.timelines import brief, find, show_text
 from dds_commands.verifying import verify_rows
 from dds_commands.writing import log_name, sealed, write_recording
 from dds_core.engine import Step
@@ -45,7 +45,6 @@ from dds_core.timeline import (
     timeline,
 )
 from dds_core.timeline.clock import rfc3339
-from dds_core.timeline.entries import ACT, DECISION, REST
 
 
 class View(NamedTuple):
@@ -275,10 +274,7 @@ def _show_table(entries: Iterator[Entry], subject: Subject | None, counts: _Coun
         return
     dress = style()
     show(dress(LEGEND, "fact"))
-    brief = (
-        e._replace(notes=tuple(n for n in e.notes if n.kind in (ACT, DECISION))) for e in entries if e.kind != REST
-    )
-    for line in render_lines(brief, width=width(), style=dress, names=True):
+    for line in render_lines(brief(entries), width=width(), style=dress, names=True):
         show(line)
     show(", ".join(counted(counts.number[kind], kind) for kind in ("fact", "change", "decision")))
     for kind in ("claims", "devices"):

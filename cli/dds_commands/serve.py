@@ -15,7 +15,7 @@ from dds_commands.serve_settings import Serving, in_force, serve_options, servin
 @serve_options
 @click.option("--print-config", is_flag=True, help="Show each setting, its value and where it came from, and end.")
 @click.pass_context
-def serve(ctx: click.Context, print_config: bool, **_settings: object) -> int:
+def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int:
     """Run the live scaler: watch the cluster, decide, log, write.
 
     A first installation starts in mode observe: it logs what it would do and writes nothing to the cluster. Make the log by

@@ -21,6 +21,7 @@ from dds_core.timeline import (
     render_lines,
 )
 from dds_core.timeline import timeline as told_of
+from dds_core.timeline.entries import ACT, DECISION, REST
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
@@ -54,6 +55,13 @@ def find(source: Source, text: str) -> Subject:
         raise NoSuchSubject(error.what, where=source.label, fix=error.fix + archived) from None
     except AmbiguousSubject as error:
         raise AmbiguousSubject(error.what, where=source.label, fix=error.fix) from None
+
+
+def brief(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Every change and decision, with what was done and not what was seen."""
+    for entry in entries:
+        if entry.kind != REST:
+            yield entry._replace(notes=tuple(note for note in entry.notes if note.kind in (ACT, DECISION)))
 
 
 def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None:

@@ -20,6 +20,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
+from dds_core.picture import Picture
 from dds_core.policy import Policy, read_policy
 from dds_core.pools import model_of_pool, text_attribute
 from dds_core.snapshot import load
@@ -49,7 +50,7 @@ class Known:
             self.policy = read_policy(fact.policy)
             return UNCHANGED
         if isinstance(fact, Checkpoint):
-            self._restore(fact)
+            self.begin(load(fact.picture))
             return UNCHANGED
         kind = KIND_OF.get(type(fact))
         if kind is None:
@@ -86,9 +87,8 @@ class Known:
             self.gone[uid] = self.name_of(before)
             del self.objects[uid]
 
-    def _restore(self, checkpoint: Checkpoint) -> None:
-        """Begin where a log begins that was archived before: its checkpoint holds everything so far."""
-        picture = load(checkpoint.picture)
+    def begin(self, picture: Picture) -> None:
+        """Begin in the middle, such as where a log begins that was archived before: the picture holds everything so far."""
         self.policy = picture.policy
         for table in (picture.claims, picture.pods, picture.nodes, picture.requests, picture.resources, picture.slices):
             for row in table.rows.values():
@@ -97,6 +97,9 @@ class Known:
             self._keep(config)
         for lives in (picture.lives, picture.devices):
             self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
+        for uid, life in picture.lives.rows.items():
+            if uid not in self.objects:
+                self.gone[uid] = f"{life.namespace}/{life.name}"
 
     # --- names -------------------------------------------------------------------------------------------------------
 

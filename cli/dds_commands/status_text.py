@@ -1,0 +1,146 @@
+"""The status of a scaler for people: a head, the numbers, and a table for each thing that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dds_commands.screen import counted, show, style, table
+from dds_core.timeline.clock import duration, rfc3339
+
+Data = Mapping[str, Any]
+
+
+def show_status(data: Data, now: int) -> None:
+    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+    ages = _Ages(now)
+    for line in _head(data, ages):
+        show(line)
+    show("")
+    show(f"claims: {_numbers(data['claims'])}")
+    for row in data["devices"]:
+        show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool")
+    show(f"attaches under way: {data['attaches_under_way']} of at most {data['attaches_at_most']}")
+    _show_waiting(data, ages)
+    for title, key, headings, cells in _TABLES:
+        if data[key]:
+            _titled(title)
+            table(headings, [cells(row, ages) for row in data[key]], "")
+
+
+class _Ages:
+    def __init__(self, now: int) -> None:
+        self._now = now
+
+    def since(self, at: int) -> str:
+        """How long ago, or "-" for never."""
+        return duration(max(0, self._now - at)) if at else "-"
+
+    def until(self, at: int) -> str:
+        """How long from now."""
+        return f"in {duration(at - self._now)}" if at > self._now else "now"
+
+
+def _head(data: Data, ages: _Ages) -> list[str]:
+    dress = style()
+    newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
+    lines = [f"{dress('log ' + data['log'], 'name')}  {newest}"]
+    if data["epoch"] and data["epoch_at"]:
+        lines.append(f"epoch {data['epoch']} since {rfc3339(data['epoch_at'])} ({ages.since(data['epoch_at'])})")
+    mode = data["mode"]
+    config = f", the ConfigMap says {mode['config']}" if mode["config"] else ""
+    lines.append(
+        f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}), hand-over {data['hand_over']}"
+    )
+    if not data["synced"]:
+        lines.append(dress("not synced: nothing is decided yet", "bad"))
+    else:
+        lines.append(f"synced for {ages.since(data['synced_at'])}")
+    if data["stale"]:
+        lines.append(dress(f"stale: {', '.join(data['stale'])}", "bad"))
+    return lines
+
+
+def _numbers(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
+
+
+def _titled(title: str) -> None:
+    show("")
+    show(style()(title, "name"))
+
+
+def _show_waiting(data: Data, ages: _Ages) -> None:
+    if not data["waiting_count"]:
+        return
+    rest = data["waiting_count"] - len(data["waiting"])
+    more = f", the {len(data['waiting'])} that wait longest" if rest else ""
+    _titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
+    table(
+        ("claim", "state", "for", "node", "model", "why"),
+        [
+            (
+                row["claim"],
+                row["state"],
+                ages.since(row["since"]),
+                row["node"],
+                ", ".join(row["models"]) or "-",
+                row["why"],
+            )
+            for row in data["waiting"]
+        ],
+        "",
+    )
+
+
+_Cells = Callable[[Data, _Ages], Sequence[str]]
+_TABLES: tuple[tuple[str, str, tuple[str, ...], _Cells], ...] = (
+    (
+        "orders that the requests do not show yet",
+        "orders",
+        ("node", "model", "request", "size", "for"),
+        lambda row, ages: (row["node"], row["model"], row["request"], str(row["size"]), ages.since(row["since"])),
+    ),
+    (
+        "hand-overs under way",
+        "hand_overs",
+        ("claim", "pod", "node", "how", "for"),
+        lambda row, ages: (
+            row["claim"],
+            row["pod"] or "-",
+            row["node"],
+            row["steering"] + (", steered" if row["steered"] else ""),
+            ages.since(row["since"]),
+        ),
+    ),
+    (
+        "devices on their way back to the pool",
+        "fences",
+        ("device", "node", "model", "stage", "for"),
+        lambda row, ages: (row["device"], row["node"], row["model"], row["stage"], ages.since(row["since"])),
+    ),
+    (
+        "cool-downs",
+        "cool_downs",
+        ("node", "model", "ends", "after"),
+        lambda row, ages: (row["node"], row["model"], ages.until(row["until"]), row["reason"]),
+    ),
+    (
+        "refused writes",
+        "refused",
+        ("write", "of", "times", "again"),
+        lambda row, ages: (row["action"], row["of"], str(row["count"]), ages.until(row["again_at"])),
+    ),
+    (
+        "alerts",
+        "alerts",
+        ("of", "reason", "text"),
+        lambda row, ages: (row["of"], row["reason"], row["text"]),
+    ),
+    (
+        "objects that could not be read as they are",
+        "rejected",
+        ("of", "field", "reason"),
+        lambda row, ages: (row["of"], row["field"], row["reason"]),
+    ),
+)

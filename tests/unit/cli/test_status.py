@@ -1,0 +1,291 @@
+"""`dds status`: what it says of a log, in the middle of what was recorded and at its end."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.sql import Database, upgrade
+from dds_commands.sources import Log, Recording, folded
+from dds_commands.status import LogView
+from dds_commands.status_data import readable, status_data
+from dds_commands.waiting import WaitingRow, waiting_rows
+from dds_commands.writing import sealed, with_checkpoint
+from dds_core.engine import Step
+from dds_core.events import Alerted, CoolDown, NodeGone, NodeObserved, Rejected, Stale, VictimMarked, WriteRefused
+from dds_core.events.objects import NodeChanges
+from dds_core.fold import apply
+from dds_core.lifecycle import ATTACHED, ATTACHING
+from dds_core.log import Group, Head, MemoryLog
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+from dds_core.timeline import Moment
+from dds_core.timeline.clock import rfc3339
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
+
+NAME = "lab/scaler"
+
+
+def told(recording: str, mode: str = "observe") -> Iterator[Moment]:
+    policy = Policy.model_validate({"mode": mode})
+    return Recording(str(RECORDINGS / f"{recording}.jsonl.gz"), policy).told()
+
+
+def at_first(recording: str, found: Callable[[Picture], bool], mode: str = "observe") -> Picture:
+    """The picture of a recording when it shows something for the first time."""
+    picture = Picture()
+    for moment in told(recording, mode):
+        for event in (moment.fact, *moment.caused):
+            assert event is not None
+            apply(picture, event, moment.at)
+        if found(picture):
+            return picture
+    raise AssertionError("never")
+
+
+def waiting(picture: Picture, claim: str) -> WaitingRow:
+    return next(row for row in waiting_rows(picture) if row.claim == claim)
+
+
+def log_until(
+    folder: Path, recording: str, facts: int | None, mode: str = "observe", *, checkpoint: bool = False
+) -> str:
+    """The path of a log of the first facts of a recording."""
+    path = str(folder / "log.sqlite3")
+    upgrade(f"sqlite:///{path}")
+    source = Recording(str(RECORDINGS / f"{recording}.jsonl.gz"), Policy.model_validate({"mode": mode}))
+    steps: Iterator[Step] = islice(source.steps(), facts)
+    groups: Iterator[Group]
+    groups = with_checkpoint(steps) if checkpoint else (step.group(n) for n, step in enumerate(steps))
+    with Database(f"sqlite:///{path}") as database:
+        database.import_log(sealed(NAME, "uid", groups, 1_000_000, lambda _: b"salt"))
+    return path
+
+
+def data_of(*args: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fine("status", "--json", *args))
+    return found
+
+
+# -- from a log --------------------------------------------------------------------------------------------------------
+
+
+def test_text_of_a_log(tmp_path: Path) -> None:
+    said = fine("status", log_of(FIRST_ATTACH, tmp_path))
+    assert re.search(r"^log first_attach/scaler  position \d+, newest event .* ago$", said, re.M)
+    assert "mode observe (policy observe), hand-over clear" in said
+    assert "claims: none" in said
+    assert "last changes and decisions" in said
+    assert "claim default/train-1" in said
+    assert "waiting" not in said
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+@pytest.mark.parametrize("facts", [1, 60, None])
+def test_it_is_what_the_whole_log_says(tmp_path: Path, facts: int | None, checkpoint: bool) -> None:
+    path = log_until(tmp_path, "burst", facts, "detach", checkpoint=checkpoint)
+    with Database(f"sqlite:///{path}") as database:
+        log = database.log(NAME)
+        expected = folded(Log(log, "").told())
+        head = log.head()
+    found = data_of(path)
+    assert {**found, "news": None} == {
+        **json.loads(json.dumps(readable(status_data(head, expected, 20)))),
+        "news": None,
+    }
+    assert found["position"] == head.position
+    assert (head.checkpoint > 0) == checkpoint
+
+
+def test_news_have_the_names_of_what_was_seen_long_before(tmp_path: Path) -> None:
+    path = log_until(tmp_path, "burst", None)
+    found = data_of("--news", "40", path)["news"]
+    assert len(found) == 40
+    assert all(not entry["name"].startswith(entry["uid"][:8]) for entry in found if entry["kind"] == "claim")
+    everything = [json.loads(line) for line in fine("replay", "--format", "jsonl", path).splitlines()]
+    changes = [(e["at"], e["uid"], e["to"]) for e in everything if e["kind"] in ("claim", "device")]
+    assert [(e["at"], e["uid"], e["to"]) for e in found if e["kind"] in ("claim", "device")] == changes[
+        -len([e for e in found if e["kind"] in ("claim", "device")]) :
+    ]
+    assert data_of("--news", "0", path)["news"] == []
+
+
+def test_a_view_reads_on() -> None:
+    log = MemoryLog(NAME, cluster="uid", recorded_at=1)
+    epoch = log.take_epoch(1)
+    view = LogView(log)
+    source = Recording(str(RECORDINGS / "burst.jsonl.gz"), Policy(mode="detach"))
+    for number, step in enumerate(source.steps()):
+        log.append([step.group(number)], epoch=epoch, recorded_at=1)
+        if number % 50 == 0:
+            view.refresh()
+            view.refresh()
+    view.refresh()
+    anew = LogView(log)
+    anew.refresh()
+    assert view.head.position == log.head().position > 600
+    assert status_data(view.head, view.picture, 20) == status_data(anew.head, anew.picture, 20)
+    assert [entry._replace(name="") for entry in view.news[-50:]] == [
+        entry._replace(name="") for entry in anew.news[-50:]
+    ]
+
+
+def test_so_many_of_those_that_wait(tmp_path: Path) -> None:
+    path = log_until(tmp_path, "burst", 150)
+    found = data_of("--most", "2", path)
+    assert found["waiting_count"] > 2
+    assert len(found["waiting"]) == 2
+    assert found["waiting"] == sorted(found["waiting"], key=lambda row: row["since"])
+    assert f"{found['waiting_count']} claims waiting, the 2 that wait longest" in fine("status", "--most", "2", path)
+
+
+def test_which_log(tmp_path: Path) -> None:
+    path = log_of(FIRST_ATTACH, tmp_path)
+    assert data_of(f"sqlite:///{path}")["log"] == "first_attach/scaler"
+    assert json.loads(fine("status", "--json", env={"DDS_LOG": path}))["log"] == "first_attach/scaler"
+    fine("replay", TWO_CLAIMS, "--log", path)
+    assert "it holds 2 logs" in refused("status", path)
+    assert data_of("--name", "two_claims/scaler", path)["log"] == "two_claims/scaler"
+
+
+def test_without_a_name_it_is_the_log_that_serve_writes(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    said = refused("status", env=env)
+    assert str(tmp_path / "dds" / "scaler.sqlite3") in said
+    assert "no such file" in said
+    (tmp_path / "dds").mkdir()
+    log_of(FIRST_ATTACH, tmp_path / "dds", name="scaler.sqlite3")
+    assert "first_attach/scaler" in fine("status", env=env)
+
+
+def test_what_is_no_log(tmp_path: Path) -> None:
+    assert dds("status", FIRST_ATTACH).exit_code == 1
+    assert "hunter2" not in refused("status", "postgresql://dds:hunter2@127.0.0.1:1/dds")
+
+
+# -- what it says of a picture -------------------------------------------------------------------------------------------
+
+
+def test_why_a_claim_waits_in_mode_observe() -> None:
+    picture = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    assert {row.why for row in waiting_rows(picture)} <= {
+        "mode observe: dds orders no A100 40G",
+        "mode observe: dds orders no H100 80G",
+    }
+    first = waiting_rows(picture)[0]
+    assert first.node.startswith("node0")
+    assert first.models in (("A100 40G",), ("H100 80G",))
+
+
+def test_an_order_of_ours_and_one_of_somebody_else() -> None:
+    picture = at_first("burst", lambda p: bool(p.orders.rows), "detach")
+    ((node, model), order) = next(iter(picture.orders.rows.items()))
+    row = next(row for row in waiting_rows(picture) if row.node == node)
+    assert row.why == f"{model} is ordered"
+    said = status_data(_head(), picture, 20)
+    assert said["orders"] == [
+        {"node": node, "model": model, "request": order.request, "size": order.size, "since": order.since}
+    ]
+    assert said["attaches_under_way"] == 1
+    picture = at_first("attach_failure", lambda p: bool(p.requests.rows))
+    assert waiting_rows(picture)[0].why.startswith("composability-")
+
+
+def test_the_words_of_the_fabric() -> None:
+    picture = at_first("attach_failure", lambda p: any(r.error for r in p.resources.rows.values()))
+    row = waiting(picture, "default/unlucky")
+    resource = next(iter(picture.resources.rows.values()))
+    assert row.why == f"{resource.name}: {resource.error}"
+
+
+def test_a_claim_that_was_failed_and_the_cool_down() -> None:
+    picture = at_first("node_limit", lambda p: bool(p.failures.rows) and bool(p.cooling.rows), "attach")
+    uid, failure = next(iter(picture.failures.rows.items()))
+    life = picture.lives.rows[uid]
+    said = status_data(_head(), picture, 20)
+    if life.state in ("Pending", ATTACHING):
+        assert waiting(picture, f"{life.namespace}/{life.name}").why.startswith(f"failed: {failure.reason}: ")
+    assert [(row["node"], row["reason"]) for row in said["cool_downs"]] == [(failure.node, failure.reason)]
+
+
+def test_hand_overs() -> None:
+    picture = at_first("burst", lambda p: bool(p.hand_overs.rows), "detach")
+    said = status_data(_head(), picture, 20)["hand_overs"]
+    row = waiting(picture, said[0]["claim"])
+    assert row.state == ATTACHED
+    assert row.why == f"handed over to the scheduler for {said[0]['node']} (clear)"
+    assert said[0]["pod"] == row.claim  # this scenario names pods as their claims
+
+
+def test_what_is_wrong_is_said() -> None:
+    picture = at_first("burst", lambda p: bool(p.orders.rows) and bool(p.resources.rows), "detach")
+    (node, model), order = next(iter(picture.orders.rows.items()))
+    claim = next(iter(picture.lives.rows))
+    resource = next(iter(picture.resources.rows.values()))
+    now = picture.now
+    apply(picture, CoolDown(node=node, model=model, mode="detach", until=now + 60_000_000, reason="Late"), now)
+    apply(picture, WriteRefused("1", "AttachOrdered", order.request, 403, "Forbidden"), now)
+    apply(picture, Alerted(of=claim, reason="Odd", text="look at it", mode="detach"), now)
+    apply(picture, Rejected("ResourceClaim", claim, "n", "spec", "is odd"), now)
+    apply(picture, _marked(resource.uid, resource.name, node, model), now)
+    apply(picture, Stale("resourceslices", 90), now)
+    said = status_data(_head(), picture, 20)
+    life = picture.lives.rows[claim]
+    name = f"{life.namespace}/{life.name}"
+    assert said["stale"] == ["resourceslices"]
+    assert said["cool_downs"] == [{"node": node, "model": model, "until": now + 60_000_000, "reason": "Late"}]
+    assert [(row["action"], row["of"], row["count"]) for row in said["refused"]] == [
+        ("AttachOrdered", order.request, 1)
+    ]
+    assert said["alerts"] == [{"of": name, "reason": "Odd", "text": "look at it"}]
+    assert said["rejected"] == [{"of": name, "field": "spec", "reason": "is odd"}]
+    assert [(row["stage"], row["node"]) for row in said["fences"]] == [("settles", resource.node)]
+
+
+def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
+    picture = at_first("burst", lambda p: "Pending" in {life.state for life in p.lives.rows.values()})
+    row = waiting_rows(picture)[0]
+    apply(picture, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), picture.now)
+    node = picture.node(row.node)
+    assert node is not None
+    for event, why in (
+        (NodeObserved(node.uid, _changes(unschedulable=True)), f"{row.node} is cordoned, tainted or being deleted"),
+        (NodeGone(node.uid), f"node {row.node} is not known"),
+        (Stale("pods", 90), "the view of the cluster is not complete"),
+    ):
+        apply(picture, event, picture.now)
+        assert waiting(picture, row.claim).why == why
+
+
+def test_instants_are_readable_and_never_is_null() -> None:
+    found = readable({"since": 1_000_000, "until": 0, "rows": [{"at": 5}], "size": 3})
+    assert found == {"since": rfc3339(1_000_000), "until": None, "rows": [{"at": rfc3339(5)}], "size": 3}
+
+
+def _marked(uid: str, name: str, node: str, model: str) -> VictimMarked:
+    return VictimMarked(
+        resource=uid,
+        mode="detach",
+        name=name,
+        node=node,
+        model=model,
+        uuid="",
+        driver="d",
+        pool="p",
+        device="x",
+        reason="idle",
+    )
+
+
+def _head() -> Head:
+    return MemoryLog(NAME, cluster="uid", recorded_at=1).head()
+
+
+def _changes(**fields: Any) -> Any:
+    return NodeChanges(**fields)
