@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "959385a2703789ecfdea21909bca0de130af22de67c63e4028318526672aa326"
+FINGERPRINT = "1669b935f6b437a57a2317fac5907ea8826a51bac67d0289271d312bfaa51bfe"
 
 RULES = (
     "agenda.py",

@@ -130,13 +130,19 @@ def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None
 
 
 def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: int) -> None:
+    """An error is an error from its first word on, until it is taken back, or until the device came all the same: the operator
+    takes back the words of an earlier try only with Online."""
+    old = picture.resources.get(event.uid)
     _observed(picture, event, at)
     resource = picture.resources.rows[event.uid]
     if not resource.marked:
         picture.unmarked.drop(event.uid)
-    if not (resource.error and resource.state in ("", "Attaching")):
+    stands = resource.error and resource.state in ("", "Attaching")
+    came = bool(resource.uuid) and old is not None and not old.uuid
+    unchanged = old is not None and old.error == resource.error
+    if not stands or (came and unchanged):
         picture.erring.drop(event.uid)
-    elif event.uid not in picture.erring:
+    elif event.uid not in picture.erring and not (resource.uuid and unchanged):
         picture.erring.put(event.uid, at)
 
 
