@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dds_adapters.lab.actors.operator import OperatorSettings
 from dds_adapters.lab.actors.operator.planning import NoNode, plan
 from dds_adapters.lab.actors.vendor import VendorSettings
 from dds_adapters.lab.client import Object
@@ -45,6 +46,18 @@ def test_the_syncer_leaves_built_in_devices_alone() -> None:
     hall.fabric.attach("node2", A100, lambda answer: None)
     hall.run(1200)
     assert [one.fixed for one in hall.fabric.attached("node2")] == [True]
+    assert hall.resources() == []
+
+
+def test_a_plugin_that_is_too_young_is_restarted_later_even_by_who_watches_slices() -> None:
+    """No slice tells anything before the plugin has looked again."""
+    vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
+    hall = Hall(vendor=vendor, operator=OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=20.0))
+    hall.request()
+    hall.run(60)
+    assert [one["status"]["state"] for one in hall.resources()] == ["Online"]
+    hall.user.delete("composabilityrequests", "wanted")
+    hall.run(120)
     assert hall.resources() == []
 
 

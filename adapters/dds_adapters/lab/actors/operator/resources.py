@@ -152,8 +152,7 @@ class Resources:
         if self._view.shown(_device_id(resource)) is not None:
             self._write(resource, state="Online", error="")
             return False
-        self._restart_plugin(node)
-        if not self._settings.watch_slices:
+        if not self._restart_plugin(node) or not self._settings.watch_slices:
             self._queue.add_after(name, self._settings.poll)
         return False
 
@@ -203,8 +202,7 @@ class Resources:
             self._taints.remove(name)
             self._write(resource, state="Deleting", device_id="", cdi_device_id="", error="")
             return
-        self._restart_plugin(resource["spec"]["target_node"])
-        if not self._settings.watch_slices:
+        if not self._restart_plugin(resource["spec"]["target_node"]) or not self._settings.watch_slices:
             self._queue.add_after(name, self._settings.gone)
 
     def _let_go(self, resource: Object) -> None:
@@ -241,9 +239,12 @@ class Resources:
             self._write(self._view.resources.get(name) or resource, error=words)
         self._queue.retry(name)
 
-    def _restart_plugin(self, node: str) -> None:
-        if self._plugins.age(node) >= self._settings.plugin_rest:
-            self._plugins.restart(node)
+    def _restart_plugin(self, node: str) -> bool:
+        """False when it is too young; then somebody has to look again, for no slice will tell."""
+        if self._plugins.age(node) < self._settings.plugin_rest:
+            return False
+        self._plugins.restart(node)
+        return True
 
     def _write(self, resource: Object, **fields: str) -> None:
         before = resource.get("status") or {}
