@@ -108,7 +108,8 @@ class LowerRequest:
             return Obsolete(f"{ref} is being deleted")
         if request.size == self.size:
             return Done(written=False)
-        owned = [_resource(raw) for raw in server.list(RESOURCES, f"{decode.MANAGED_BY}={self.name}")]
+        label = f"{decode.MANAGED_BY}={self.name}"
+        owned = [_resource(raw) for raw in server.list(RESOURCES, {"labelSelector": label})]
         against = self._against(request, owned)
         if against:
             return Obsolete(f"{ref}: {against}")

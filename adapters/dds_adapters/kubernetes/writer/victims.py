@@ -67,7 +67,7 @@ class MarkVictim:
         if not server.serves(RULES):
             raise Ended(Obsolete(f"{RULES} are not served any more"))
         ref = Ref(RULES, rule_name(self.name, self.key))
-        live = server.find(ref)
+        live = server.listed(ref)
         if live is None:
             server.create(ref, self._rule(server, ref))
             return True
@@ -121,7 +121,7 @@ class LiftTaint:
     def _once(self, server: Server) -> Result:
         if not server.serves(RULES):
             return Obsolete(f"{RULES} are not served any more")
-        live = server.find(Ref(RULES, self.name))
+        live = server.listed(Ref(RULES, self.name))
         if live is None or live.uid != self.uid or live.deleting:
             return Done(written=False)
         if live.labels.get(OWNER_LABEL) != OWNER:
