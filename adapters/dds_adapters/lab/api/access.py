@@ -3,7 +3,7 @@
 Compiled rules are kept until a role or a binding changes. This module must never read anything but the RBAC tables.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -84,6 +84,10 @@ def rule(shape: Object) -> Rule:
     )
 
 
+OnUse = Callable[[User, Attributes, bool], None]
+"""Told each permission that a request needed, and whether it was there; not what a review only asks about."""
+
+
 class Grant(msgspec.Struct, frozen=True):
     """Rules that a binding gives in a namespace, or everywhere ("")."""
 
@@ -99,6 +103,7 @@ class Access:
         self._tokens: dict[str, User] = {}
         self._grants: dict[tuple[str, str], list[Grant]] | None = None
         self._of_user: dict[tuple[str, tuple[str, ...]], list[Grant]] = {}
+        self.on_use: OnUse | None = None
         for key in ROLE_TABLES:
             store.subscribe(key, self._forget)
 
@@ -196,8 +201,14 @@ class Access:
 
     def check(self, user: User, asked: Attributes) -> None:
         """ApiError 403 where the user may not."""
-        if not self.allowed(user, asked):
+        if not self._used(user, asked):
             raise refusal(user, asked)
+
+    def _used(self, user: User, asked: Attributes) -> bool:
+        found = self.allowed(user, asked)
+        if self.on_use is not None:
+            self.on_use(user, asked, found)
+        return found
 
     def check_granular(self, call: Call, checks: list[GranularCheck]) -> None:
         """Permissions beyond that on the path; a refusal comes as an invalid field (422), as a real server words it."""
@@ -216,7 +227,7 @@ class Access:
             )
             for verb in verbs
         ]  # fmt: skip
-        if any(self.allowed(user, each) for each in asked):
+        if any(self._used(user, each) for each in asked):
             return None
         words = refusal(user, asked[-1]).what
         why = f'changing {check.field} requires resource="{check.resource}", verb="[{" ".join(verbs)}]" permission: {words}'
