@@ -55,6 +55,16 @@ class Stage:
         """Somebody with the permissions of these groups only."""
         return Direct(self.server, name, groups)
 
+    def grant(self, user: str, role: Object) -> Direct:
+        """Somebody with the permissions of this ClusterRole."""
+        rbac = "rbac.authorization.k8s.io"
+        self.admin.create("clusterroles", role)
+        granted = {"apiGroup": rbac, "kind": "ClusterRole", "name": role["metadata"]["name"]}
+        subject = {"kind": "User", "name": user, "apiGroup": rbac}
+        binding = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user}}
+        self.admin.create("clusterrolebindings", {**binding, "subjects": [subject], "roleRef": granted})
+        return self.as_user(user)
+
     def versions(self, resource: str) -> str:
         return self.served.get(resource, "")
 

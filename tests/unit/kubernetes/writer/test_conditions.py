@@ -136,15 +136,10 @@ def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden(
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["patch"]},
     ]
-    rbac = "rbac.authorization.k8s.io"
-    role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": "dds"}, "rules": rules}
-    stage.admin.create("clusterroles", role)
-    subject = {"kind": "User", "name": "dds", "apiGroup": rbac}
-    granted = {"apiGroup": rbac, "kind": "ClusterRole", "name": "dds"}
-    binding = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "dds"}}
-    stage.admin.create("clusterrolebindings", {**binding, "subjects": [subject], "roleRef": granted})
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "dds"}}
+    dds = stage.grant("dds", {**role, "rules": rules})
     work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
-    result = stage.carry_out(work, stage.as_user("dds"))
+    result = stage.carry_out(work, dds)
     assert isinstance(result, Declined) and (result.code, result.reason) == (422, "Forbidden")
     assert "resourceclaims/driver" in result.text
     assert stage.carry_out(work, stage.as_user("admin", MASTERS)) == Done()
