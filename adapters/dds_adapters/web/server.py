@@ -1,0 +1,218 @@
+"""A small HTTP server for a few read-only pages.
+
+One thread a connection, of the standard library's parser, and at most so many: a page may have to wait for the API server (a
+review), and a thread that waits keeps nobody else from an answer; probes and scrapes come seldom, so nothing faster is needed.
+Each connection serves one request and is closed, and each has its time, counted from the first byte to the last and not from byte
+to byte. When all places are taken, whoever has been longest with an unfinished request makes room: a slow client never keeps a
+probe from its answer.
+
+Neither headers nor queries ever go into a log line. Nothing is served that was not given as a route.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from dds_adapters.web.handler import Handler
+from dds_adapters.web.messages import Route
+from dds_core.errors import InputError
+
+LOG = logging.getLogger("dds.web")
+
+LOOPBACK = "127.0.0.1"
+MOST = 32
+"""Connections at a time."""
+READING_SECONDS = 10.0
+"""So long may a client take for its handshake and its request together."""
+ANSWERING_SECONDS = 30.0
+"""So long may the answer take, until the client has all of it."""
+TICK_SECONDS = 0.5
+
+
+class _Connection:
+    """A client's connection and the instant by which it has to be done."""
+
+    __slots__ = ("due", "peer", "reading", "sock")
+
+    def __init__(self, sock: socket.socket, peer: object, due: float) -> None:
+        self.sock = sock
+        self.peer = peer
+        self.due = due
+        self.reading = True
+
+    def cut(self) -> None:
+        """End it under whoever waits for it, TLS or not: the thread that serves it comes back with an error."""
+        with suppress(OSError):
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
+
+
+class Server:
+    """Serves `routes` from the time of `start` until `stop`. A route that ends in "/" serves all paths that begin with it
+    and that no other route serves."""
+
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        host: str = LOOPBACK,
+        port: int = 0,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        name: str = "web",
+        most: int = MOST,
+        reading: float = READING_SECONDS,
+        answering: float = ANSWERING_SECONDS,
+    ) -> None:
+        """Binds at once. An empty `host` means all addresses, port 0 any that is free. `tls` gives the context for each new
+        connection. Raises InputError when the address cannot be had."""
+        self._routes = dict(routes)
+        self._prefixes = sorted((path for path in routes if path.endswith("/")), key=len, reverse=True)
+        self._tls = tls
+        self._name = name
+        self._most = most
+        self._reading = reading
+        self._answering = answering
+        self._lock = threading.Lock()
+        self._connections: set[_Connection] = set()
+        self._empty = threading.Condition(self._lock)
+        self._stopping = False
+        self._listening = _listen(host, port)
+        self.host, self.port = self._listening.getsockname()[:2]
+        self._thread = threading.Thread(target=self._accept, name=f"{name}-accept", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self._tls is not None else 'http'}://{shown}:{self.port}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it takes connections."""
+        return self._thread.is_alive()
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, grace: float = 2.0) -> None:
+        """Take no new connection, let answers under way end, cut what is left after `grace` seconds."""
+        self._stopping = True
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        if self._thread.ident is not None:
+            self._thread.join(TICK_SECONDS * 4)
+        self._listening.close()
+        with self._lock:
+            for connection in self._connections:
+                if connection.reading:
+                    connection.cut()
+            self._empty.wait_for(lambda: not self._connections, grace)
+            for connection in self._connections:
+                connection.cut()
+            self._empty.wait_for(lambda: not self._connections, grace)
+
+    # -- the thread that accepts -----------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._stopping:
+            self._cut_overdue()
+            try:
+                sock, peer = self._listening.accept()
+            except TimeoutError:
+                continue
+            except OSError:  # out of descriptors for a moment, or stopped
+                if not self._stopping:
+                    time.sleep(TICK_SECONDS)
+                continue
+            self._take(sock, peer)
+
+    def _cut_overdue(self) -> None:
+        now = time.monotonic()
+        with self._lock:
+            for connection in self._connections:
+                if now >= connection.due:
+                    connection.cut()
+
+    def _take(self, sock: socket.socket, peer: object) -> None:
+        connection = _Connection(sock, peer, time.monotonic() + self._reading)
+        sock.settimeout(max(self._reading, self._answering))
+        with self._lock:
+            if len(self._connections) >= self._most and not self._make_room():
+                sock.close()
+                return
+            self._connections.add(connection)
+        thread = threading.Thread(target=self._serve, args=(connection,), name=f"{self._name}-connection", daemon=True)
+        thread.start()
+
+    def _make_room(self) -> bool:
+        """Cut the connection that has been longest with an unfinished request; False when all wait for answers."""
+        slow = min((one for one in self._connections if one.reading), key=lambda one: one.due, default=None)
+        if slow is None:
+            return False
+        slow.cut()
+        self._connections.discard(slow)
+        return True
+
+    # -- a connection's thread -------------------------------------------------------------------------------------------
+
+    def _serve(self, connection: _Connection) -> None:
+        try:
+            self._secure(connection)
+            Handler(connection.sock, connection.peer, self._find, lambda: self._complete(connection))
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            LOG.debug("a connection ended with %s", type(error).__name__)
+        except Exception as error:
+            LOG.error("a connection failed with %s", type(error).__name__)
+        finally:
+            with suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_WR)
+            connection.sock.close()
+            with self._lock:
+                self._connections.discard(connection)
+                if not self._connections:
+                    self._empty.notify_all()
+
+    def _secure(self, connection: _Connection) -> None:
+        if self._tls is None:
+            return
+        with self._lock:  # from here on it is the wrapped socket that can be cut
+            connection.sock = self._tls().wrap_socket(connection.sock, server_side=True, do_handshake_on_connect=False)
+        connection.sock.do_handshake()
+
+    def _complete(self, connection: _Connection) -> None:
+        """The request is there: from now on it is we who take the time."""
+        with self._lock:
+            connection.reading = False
+            connection.due = time.monotonic() + self._answering
+
+    def _find(self, path: str) -> tuple[Route, str] | None:
+        route = self._routes.get(path)
+        if route is not None:
+            return route, ""
+        for prefix in self._prefixes:
+            if path.startswith(prefix):
+                return self._routes[prefix], path[len(prefix) :]
+        return None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    everywhere = not host and socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if everywhere or ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=128, dualstack_ipv6=everywhere)
+    except (OSError, OverflowError) as error:
+        what = f"cannot listen ({getattr(error, 'strerror', None) or error})"
+        shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise InputError(what, where=shown, fix="choose another address, or end what listens there") from None
+    listening.settimeout(TICK_SECONDS)
+    return listening

@@ -1,0 +1,106 @@
+"""Certificates for our pages: files that are read again when they change, or one made at the start. No key is ever shown.
+
+TLS 1.2 at least.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import tempfile
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from dds_core.errors import InputError
+
+LOG = logging.getLogger("dds.web")
+
+_FIX = "give a certificate and its key, in PEM, that this process may read"
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class Certificate:
+    """A certificate and its key in files, which whoever renews them (cert-manager, by links that move) may change at any time.
+    Call it for the context of a new connection."""
+
+    def __init__(self, cert: Path, key: Path) -> None:
+        """Raises InputError when they cannot be used."""
+        self._cert = cert
+        self._key = key
+        self._lock = threading.Lock()
+        self._seen: _Stamp = ()
+        try:
+            self._seen = self._stamp()
+            self._context = _context(cert, key)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            raise InputError(f"cannot be used ({_why(error)})", where=f"{cert} and {key}", fix=_FIX) from None
+
+    def __call__(self) -> ssl.SSLContext:
+        """What the files hold now; when that cannot be used, because one of them is just being changed, what they held before."""
+        with self._lock:
+            try:
+                stamp = self._stamp()
+                if stamp != self._seen:
+                    self._context = _context(self._cert, self._key)
+                    self._seen = stamp
+                    LOG.info("the certificate %s was renewed", self._cert)
+            except (OSError, ValueError) as error:
+                LOG.warning("the new certificate %s cannot be used yet (%s)", self._cert, _why(error))
+            return self._context
+
+    def _stamp(self) -> _Stamp:
+        return tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in (self._cert.stat(), self._key.stat()))
+
+
+def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
+    """A certificate of our own for a year, for those who do not check it: better than none, and what is usual for metrics. Raises
+    InputError when the package cryptography is not installed."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+    except ImportError:
+        fix = "pip install 'dds-core[web]', or give a certificate and its key"
+        raise InputError("the package cryptography is not installed", fix=fix) from None
+    now = datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dds")])
+    names = [x509.DNSName(host) for host in dict.fromkeys(("localhost", *hosts))]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=365))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    with tempfile.TemporaryDirectory(prefix="dds-web-") as folder:  # OpenSSL takes it from a file and from nowhere else
+        path = Path(folder) / "own.pem"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(certificate.public_bytes(pem) + secret)
+        return _context(path, path)
+
+
+def _context(cert: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(
+        cert, key, password=""
+    )  # a key with a password is refused and not asked for at the terminal
+    return context
+
+
+def _why(error: Exception) -> str:
+    """Never the text of the files."""
+    if isinstance(error, ssl.SSLError):
+        return str(error.reason or "not PEM").replace("_", " ").lower()
+    return getattr(error, "strerror", None) or type(error).__name__
