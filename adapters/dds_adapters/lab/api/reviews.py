@@ -20,9 +20,10 @@ ONE_OF = "exactly one of nonResourceAttributes or resourceAttributes must be spe
 class Reviews:
     """The kinds that are answered and forgotten."""
 
-    def __init__(self, registry: Registry, access: Access) -> None:
+    def __init__(self, registry: Registry, access: Access, now_text: Callable[[], str]) -> None:
         self._registry = registry
         self._access = access
+        self._now_text = now_text
         self._answers: Mapping[str, Callable[[Call, Object], Object]] = {
             "selfsubjectaccessreviews": self._may_i,
             "subjectaccessreviews": self._may_they,
@@ -51,7 +52,7 @@ class Reviews:
     def _metadata(self, call: Call, decoded: Object) -> Object:
         schema = self._registry.strategy(call.resource).schema
         version = call.resource.api_version
-        managed = ownership.updated(schema, None, decoded, call.writing.manager, "", version, "")
+        managed = ownership.updated(schema, None, decoded, call.writing.manager, "", version, self._now_text())
         meta = decoded.get("metadata") or {}
         return {**meta, "managedFields": managed} if managed else meta
 

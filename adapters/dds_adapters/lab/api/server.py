@@ -48,7 +48,7 @@ class ApiServer:
         self._deleter = Deleter(self.store, self.registry, self.clock, self._reader, self._writer.admission)
         self._expiry = expiry.Expiry(self.store, self.clock.now)
         self._pods = PodVerbs(self.store, self.clock, self._deleter)
-        self._reviews = Reviews(self.registry, self.access)
+        self._reviews = Reviews(self.registry, self.access, self.clock.text)
         self._responder = Responder(self)
         self._watches: list[Watch] = []
         self._verbs: dict[str, Callable[[Call], Outcome]] = {
