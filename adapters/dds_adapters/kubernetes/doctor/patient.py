@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from dds_adapters.kubernetes import config, decode
-from dds_adapters.kubernetes.cluster import Answer, Page, Refused, Unreachable, path_of
+from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Page, Refused, Scope, Unreachable, path_of
 from dds_adapters.kubernetes.reading import Fault
-from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.kubernetes.watched import VERSIONS, scope_of_config
 from dds_adapters.kubernetes.writer.tasks import Asking
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
@@ -127,13 +127,14 @@ class Patient:
             raise Unreadable("answers with something else than an object", where=f"{self.where}{path}")
         return found
 
-    def objects(self, resource: str) -> Iterator[bytes]:
+    def objects(self, resource: str, scope: Scope = EVERYTHING) -> Iterator[bytes]:
         """All objects of a resource that is followed, page by page, in the best version that is served. Raises Refused (404
         where none is) and Unreachable."""
-        path = path_of(resource, self.version_of(resource))
+        path = path_of(resource, self.version_of(resource), scope.namespace)
+        query = {"limit": str(PAGE)} | ({"fieldSelector": scope.fields} if scope.fields else {})
         token = ""
         while True:
-            answer = self.ask("GET", path, {"limit": str(PAGE)} | ({"continue": token} if token else {}))
+            answer = self.ask("GET", path, query | ({"continue": token} if token else {}))
             try:
                 page = _page.decode(self.accepted(path, answer))
             except ValueError:
@@ -210,7 +211,12 @@ class Patient:
         return self.once("config", self._configuration)
 
     def _configuration(self) -> tuple[Config, tuple[Fault, ...]]:
-        return config.read_config(self.get(path_of("configmaps", "v1", self.namespace, config.NAME)), None)
+        """By a list of one name, as it is followed: the scaler's role allows no more."""
+        scope = scope_of_config(self.namespace)
+        found = next(self.objects("configmaps", scope), None)
+        if found is None:
+            raise Refused(f"{self.where} configmaps {scope.namespace}/{config.NAME}", 404, "NotFound")
+        return config.read_config(found, None)
 
     def slices(self) -> list[Slice]:
         """Every ResourceSlice that can be read. Raises Refused and Unreachable."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
+from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.watched import DRA, VERSIONS
-from dds_core.timeline.clock import micros, rfc3339
+from dds_core.timeline.clock import duration, micros, rfc3339
 
 OLDEST, NEWEST = 34, 36
 """Minor numbers of the releases that the scaler was tried with. 1.34 is the first that serves resource.k8s.io/v1 by default."""
@@ -21,8 +21,6 @@ feature gate DRAResourceClaimGranularStatusAuthorization)."""
 SKEW_WARNING, SKEW_ERROR = 2_000_000, 60_000_000
 """Microseconds. A scheduler writes allocation times in whole seconds; certificates and tokens fail when a minute is wrong."""
 SECOND = 1_000_000
-
-EVENTS = path_of("events", "events.k8s.io/v1", "default")
 
 
 def reachable(patient: Patient) -> Iterator[Finding]:
@@ -88,22 +86,17 @@ def kinds(patient: Patient) -> Iterator[Finding]:
 
 
 def clock(patient: Patient) -> Iterator[Finding]:
-    """Our clock against the server's, by an Event that is not kept, else by a review; both carry the server's whole second."""
+    """Our clock against the server's, by a review: it is forgotten at once, but carries the second in which it was made."""
     check = "clock"
     before = patient.now()
-    stamp = _event_stamp(patient)
-    if stamp is None:
-        before = patient.now()
-        stamp = _review_stamp(patient)
+    stamp = _stamp(patient)
     after = patient.now()
     if stamp is None:
-        yield unknown(
-            check, "the server's clock was not seen", "let this user create events (events.k8s.io), or compare by hand"
-        )
+        yield unknown(check, "the server did not show its clock", "compare both machines' clocks by hand")
         return
     skew = between(stamp, before, after)
     side = "behind" if skew > 0 else "ahead of"
-    what = f"our clock is at least {abs(skew) / SECOND:.1f} s {side} the server's ({rfc3339(stamp)})"
+    what = f"our clock is at least {duration(abs(skew))} {side} the server's ({rfc3339(stamp)})"
     mend = "keep both machines' clocks right with NTP or chrony"
     if abs(skew) > SKEW_ERROR:
         yield error(check, what, mend)
@@ -123,39 +116,15 @@ def between(stamp: int, before: int, after: int) -> int:
     return 0
 
 
-def _event_stamp(patient: Patient) -> int | None:
-    event = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"generateName": "dds-doctor-", "namespace": "default"},
-        "eventTime": rfc3339(patient.now()),
-        "reportingController": "dds",
-        "reportingInstance": "dds-doctor",
-        "action": "Examine",
-        "reason": "Examined",
-        "type": "Normal",
-        "note": "never kept: asked for with dryRun",
-        "regarding": {"apiVersion": "v1", "kind": "Namespace", "name": "default", "namespace": "default"},
-    }
-    try:
-        found = patient.decoded(EVENTS, patient.dry_create(EVENTS, event))
-    except (Refused, Unreadable):
-        return None
-    return _instant((found.get("metadata") or {}).get("creationTimestamp"))
-
-
-def _review_stamp(patient: Patient) -> int | None:
-    """A server tells in managedFields when it was asked, also of a review that it forgets at once."""
+def _stamp(patient: Patient) -> int | None:
+    """When the server was asked, by its own clock, as it says in managedFields; None where it does not."""
     path = path_of("selfsubjectaccessreviews", "authorization.k8s.io/v1")
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"nonResourceAttributes": {"verb": "get", "path": "/version"}},
     }
-    try:
-        found = patient.decoded(path, patient.accepted(path, patient.ask("POST", path, body=body)))
-    except (Refused, Unreadable):
-        return None
+    found = patient.decoded(path, patient.accepted(path, patient.ask("POST", path, body=body)))
     fields: list[Any] = (found.get("metadata") or {}).get("managedFields") or []
     return next((at for one in fields if isinstance(one, dict) and (at := _instant(one.get("time"))) is not None), None)
 

@@ -1,0 +1,85 @@
+"""A small composable cluster to be examined, on virtual time: the lab's own, with whatever is wrong in it.
+
+clinic = Clinic(version="1.35")
+found = clinic.look(api.binding_conditions)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.doctor import Finding
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.lab import library
+from dds_adapters.lab.api.requests import MASTERS, User
+from dds_adapters.lab.direct import Direct
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.time import VirtualTime
+from dds_core.policy import Policy
+
+WHERE = "https://lab"
+ROLE_USER = "system:serviceaccount:composable-dra:dds"
+Object = dict[str, Any]
+
+
+class Clinic:
+    """The scenario `playground` (two nodes, two models) after a minute; `cluster` replaces parts of its cluster."""
+
+    def __init__(self, seconds: float = 60.0, parts: Mapping[str, Any] | None = None, **cluster: Any) -> None:
+        found = library.find("playground")
+        scenario = found.model_copy(
+            update={
+                "cluster": found.cluster.model_copy(update=cluster),
+                "parts": found.parts.model_copy(update={"scaler": None, **(parts or {})}),
+            }
+        )
+        self.lab = Lab(scenario, VirtualTime(1, scenario.start), track_updates=True)
+        self.lab.start()
+        self.lab.run(seconds)
+        self.admin = self.lab.client("admin")
+
+    def patient(
+        self,
+        policy: Policy | None = None,
+        *,
+        user: str = "admin",
+        groups: tuple[str, ...] = (MASTERS,),
+        skew: int = 0,
+        namespace: str = "composable-dra",
+    ) -> Patient:
+        """Who examines it; `skew` is what our clock is ahead, in microseconds."""
+        return Patient(
+            Direct(self.lab.server, user, groups),
+            WHERE,
+            lambda: self.lab.time.now() + skew,
+            policy=policy,
+            namespace=namespace,
+        )
+
+    def look(self, check: Callable[[Patient], Iterable[Finding]], **more: Any) -> list[Finding]:
+        """What a check finds."""
+        return list(check(self.patient(**more)))
+
+    def with_role(self, powers: rbac.Powers = rbac.EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
+        """Let a user have exactly the scaler's roles, less rules for these resources; who that is, for `look`."""
+        for where in ("cluster", "config", "lease"):
+            role = rbac.role(where, powers)
+            role["rules"] = [one for one in role["rules"] if not set(one["resources"]) & set(without)]
+            namespace = role["metadata"].get("namespace", "")
+            kind = "roles" if namespace else "clusterroles"
+            self.admin.create(kind, role, namespace)
+            bound = rbac.binding(role, "dds", "composable-dra")
+            self.admin.create(kind.removesuffix("s") + "bindings", bound, namespace)
+        return {"user": ROLE_USER, "groups": User("").groups}
+
+
+def levels(found: Iterable[Finding]) -> list[str]:
+    """The levels alone, in order."""
+    return [one.level for one in found]
+
+
+def worst(found: Iterable[Finding], level: str) -> list[str]:
+    """What was found of a level."""
+    return [one.what for one in found if one.level == level]
