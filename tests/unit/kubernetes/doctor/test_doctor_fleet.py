@@ -1,0 +1,256 @@
+"""What the doctor says of ConfigMap, models, drivers, nodes, pools, publishers and of whoever else is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from dds_adapters.kubernetes.doctor import beside, configured, fleet
+from dds_core.policy import Policy
+from tests.support.clinic import Clinic, levels, worst
+
+CONFIG = "composable-dra-dds"
+SPACE = "composable-dra"
+A100 = "nvidia-a100-40"
+POOL = f"{A100}-fabric1"
+Change = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture(scope="module")
+def sound() -> Clinic:
+    return Clinic()
+
+
+def rewritten(change: Change) -> Clinic:
+    """A cluster whose ConfigMap somebody has edited; no publisher reads it."""
+    clinic = Clinic()
+    found = clinic.admin.get("configmaps", CONFIG, SPACE)
+    data = dict(found["data"])
+    change(data)
+    clinic.admin.update("configmaps", {**found, "data": data})
+    return clinic
+
+
+def entries(change: Callable[[list[dict[str, Any]]], None]) -> Change:
+    def rewrite(data: dict[str, str]) -> None:
+        models = yaml.safe_load(data["device-info"])
+        change(models)
+        data["device-info"] = yaml.safe_dump(models)
+
+    return rewrite
+
+
+# -- the ConfigMap -----------------------------------------------------------------------------------------------------
+
+
+def test_a_config_map_that_is_right(sound: Clinic) -> None:
+    (found,) = sound.look(configured.config_map)
+    assert (found.level, "A100 40G, H100 80G" in found.what) == ("ok", True)
+
+
+def test_no_config_map() -> None:
+    (found,) = Clinic(seconds=0, config=False).look(configured.config_map)
+    assert found.level == "error"
+    assert f"there is no ConfigMap {SPACE}/{CONFIG}" in found.what and "--namespace" in found.mend
+
+
+def test_a_config_map_elsewhere(sound: Clinic) -> None:
+    assert levels(sound.look(configured.config_map, namespace="default")) == ["error"]
+
+
+def test_a_bad_entry_is_left_out_and_the_others_stand() -> None:
+    clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))
+    bad, good = clinic.look(configured.config_map)
+    assert bad.level == "warning"
+    assert "data.device-info[A100 40G].driver-name" in bad.what and "Not A Driver" not in bad.what
+    assert (good.level, "models H100 80G;" in good.what) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "expected"),
+    [
+        ("device-info", "- [", ["error", "error"]),
+        ("label-prefix", "Not A Prefix", ["error", "ok"]),
+        ("fabric-id-range", "[one]", ["error", "ok"]),
+        ("mode", "full speed", ["warning", "ok", "note"]),
+        ("mode", "attach", ["ok", "note"]),
+    ],
+)
+def test_a_part_that_cannot_be_read(part: str, text: str, expected: list[str]) -> None:
+    clinic = rewritten(lambda data: data.update({part: text}))
+    found = clinic.look(configured.config_map)
+    assert levels(found) == expected
+    if expected[0] != "ok":
+        assert f"data.{part}" in found[0].what and found[0].mend.startswith(f"correct data.{part}")
+
+
+# -- models, pools and drivers -----------------------------------------------------------------------------------------
+
+
+def test_models_and_pools_that_fit(sound: Clinic) -> None:
+    assert levels(sound.look(configured.models)) == ["ok", "ok"]
+    assert levels(sound.look(configured.drivers)) == ["ok"]
+    assert levels(sound.look(fleet.pools)) == ["ok", "ok"]
+
+
+def test_a_pool_without_a_model_and_a_model_without_a_pool() -> None:
+    clinic = rewritten(entries(lambda models: models[0].update({"k8s-device-name": "nvidia-a100-80"})))
+    warned = worst(clinic.look(configured.models), "warning")
+    assert len(warned) == 2
+    assert "no pool nvidia-a100-80-fabric<id>" in warned[0]
+    assert warned[1].startswith(f"pool {POOL} belongs to no model")
+
+
+def test_a_pool_of_another_driver_is_no_pool_of_the_model() -> None:
+    clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "other.example.com"})))
+    assert len(worst(clinic.look(configured.models), "warning")) == 2
+    (missing,) = worst(clinic.look(configured.drivers), "warning")
+    assert missing.startswith("other.example.com publishes slices of no node")
+
+
+def edited(change: Callable[[dict[str, Any]], None]) -> Clinic:
+    """A cluster whose pool of A100 somebody has published otherwise."""
+    clinic = Clinic()
+    (found,) = [one for one in clinic.admin.list("resourceslices") if one["spec"]["pool"]["name"] == POOL]
+    copy: dict[str, Any] = yaml.safe_load(yaml.safe_dump(found))
+    change(copy)
+    clinic.admin.update("resourceslices", copy)
+    return clinic
+
+
+def without(condition: str) -> Callable[[dict[str, Any]], None]:
+    def change(found: dict[str, Any]) -> None:
+        for device in found["spec"]["devices"]:
+            device["bindingFailureConditions"] = [
+                one for one in device["bindingFailureConditions"] if one != condition
+            ] or ["Other"]
+
+    return change
+
+
+def bare(found: dict[str, Any]) -> None:
+    for device in found["spec"]["devices"]:
+        del device["bindingConditions"], device["bindingFailureConditions"]
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "words"),
+    [
+        (lambda found: found["spec"]["pool"].update(resourceSliceCount=2), "error", "is incomplete"),
+        (bare, "error", "4 devices have no binding conditions"),
+        (without("FabricDeviceReschedule"), "error", "do not list FabricDeviceReschedule: no pod can be handed over"),
+        (without("FabricDeviceFailed"), "warning", "do not list FabricDeviceFailed"),
+    ],
+)
+def test_a_pool_that_cannot_be_used(change: Callable[[dict[str, Any]], None], level: str, words: str) -> None:
+    found = edited(change).look(fleet.pools)
+    assert sorted(levels(found)) == sorted([level, "ok"])
+    assert words in worst(found, level)[0]
+
+
+def test_two_publishers_of_one_driver(sound: Clinic) -> None:
+    assert levels(sound.look(fleet.publishers)) == ["ok"]
+    clinic = Clinic()
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "pool": {"name": "another", "generation": 1, "resourceSliceCount": 1},
+        "allNodes": True,
+        "devices": [{"name": "one"}],
+    }
+    second = clinic.lab.client("another-publisher")
+    second.create(
+        "resourceslices",
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec},
+    )
+    (found,) = clinic.look(fleet.publishers)
+    assert found.level == "warning"
+    assert "another-publisher, composable-dra-driver" in found.what
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def labelled(**labels: str | None) -> Clinic:
+    clinic = Clinic(parts={"publisher": None})
+    written = {f"cohdi.io/{name.replace('_', '-')}": value for name, value in labels.items()}
+    clinic.admin.patch("nodes", "node0000", {"metadata": {"labels": written}})
+    return clinic
+
+
+def test_nodes_that_are_right(sound: Clinic) -> None:
+    assert levels(sound.look(fleet.nodes)) == ["ok"]
+    assert levels(labelled(nvidia_a100_40_size_max="4", nvidia_a100_40_size_min="1").look(fleet.nodes)) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "level", "words"),
+    [
+        ({"fabric": "one"}, "warning", "cohdi.io/fabric is no number"),
+        ({"fabric": "77"}, "warning", "none of the fabrics in fabric-id-range"),
+        ({"nvidia_a100_40_size_max": "many"}, "warning", "is no whole number and counts as absent"),
+        ({"nvidia_b200_size_max": "1"}, "note", "names no device of the ConfigMap"),
+        ({"nvidia_a100_40_size_max": "1", "nvidia_a100_40_size_min": "2"}, "warning", "a minimum of 2 above"),
+    ],
+)
+def test_labels_that_say_nothing(labels: dict[str, str], level: str, words: str) -> None:
+    found = labelled(**labels).look(fleet.nodes)
+    assert levels(found) == ["ok", level]
+    assert "node node0000" in found[1].what and words in found[1].what
+
+
+def test_no_node_is_on_a_fabric() -> None:
+    clinic = labelled(fabric=None)
+    clinic.admin.patch("nodes", "node0001", {"metadata": {"labels": {"cohdi.io/fabric": None}}})
+    (found,) = clinic.look(fleet.nodes)
+    assert (found.level, "nothing can be attached anywhere" in found.what) == ("error", True)
+
+
+# -- others ------------------------------------------------------------------------------------------------------------
+
+
+def test_nobody_else(sound: Clinic) -> None:
+    assert levels(sound.look(beside.beside)) == ["ok"]
+
+
+def reference(clinic: Clinic) -> None:
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": beside.REFERENCE_LEASE, "namespace": SPACE},
+        "spec": {"holderIdentity": "pod-1_abc", "leaseDurationSeconds": 15},
+    }
+    clinic.admin.create("leases", lease, SPACE)
+
+
+@pytest.mark.parametrize(("mode", "level"), [("observe", "note"), ("attach", "warning")])
+def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
+    clinic = Clinic(seconds=0)
+    reference(clinic)
+    (found,) = clinic.look(beside.beside, policy=Policy.model_validate({"mode": mode}))
+    assert found.level == level
+    assert "held by pod-1_abc" in found.what and "observe" in found.mend
+
+
+def test_who_may_not_look_says_so() -> None:
+    clinic = Clinic(seconds=0)
+    assert levels(clinic.look(beside.beside, **clinic.with_role())) == ["unknown"]
+
+
+def test_requests_of_others_are_named() -> None:
+    clinic = Clinic(seconds=0)
+    resource = {"type": "gpu", "model": "A100 40G", "size": 0, "target_node": "node0000"}
+    for user, labels in (("dds-controller", {}), ("dds", {"app.kubernetes.io/managed-by": "dds"})):
+        clinic.lab.client(user).create(
+            "composabilityrequests",
+            {
+                "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
+                "kind": "ComposabilityRequest",
+                "metadata": {"name": user, "labels": labels},
+                "spec": {"resource": resource},
+            },
+        )
+    (found,) = clinic.look(beside.beside)
+    assert (found.level, found.what) == ("note", "requests for devices were made by others too: dds-controller")
