@@ -34,8 +34,8 @@ class Listen:
         """From HOST:PORT, :PORT or [IPV6]:PORT. Raises InputError."""
         host, colon, port = text.rpartition(":")
         bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-        plain = bare == host and ":" not in host
-        if not (colon and port.isascii() and port.isdigit() and int(port) <= 65_535 and (plain or ":" in bare)):
+        bracketed = bare != host
+        if not (colon and port.isascii() and port.isdigit() and int(port) <= 65_535 and bracketed == (":" in bare)):
             raise InputError(f"{text!r} is no address to listen on", fix="write HOST:PORT, such as 127.0.0.1:8081")
         return cls(bare, int(port))
 
