@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
@@ -67,8 +67,8 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: HTTP status, body, the seconds to wait that were asked for (0: none), and the server's clock in microseconds,
-    to the second (0: not told)."""
+    """What came back: HTTP status, body, the seconds to wait that were asked for (0: none), and the server's clock in
+    microseconds, to the second (0: not told)."""
 
     code: int
     body: bytes
@@ -102,6 +102,10 @@ class _Status(msgspec.Struct):
 _page = msgspec.json.Decoder(Page)
 _event = msgspec.json.Decoder(Event)
 _status = msgspec.json.Decoder(_Status)
+
+
+Asked = Callable[[str, int, float], None]
+"""Is told the method, the HTTP status (0: no answer) and the seconds until the head of the answer, from any thread."""
 
 
 class Watch:
@@ -143,7 +147,7 @@ class Watch:
 
 
 class Cluster:
-    """One API server. `where` is its address. All methods may be called from any thread."""
+    """One API server. `where` is its address; `asked` is told of each request. All methods may be called from any thread."""
 
     def __init__(
         self,
@@ -162,6 +166,7 @@ class Cluster:
         self._api = self._way.client()
         self._read_at = time.monotonic()
         self.where = _host(self._api)
+        self.asked: Asked | None = None
 
     def close(self) -> None:
         """Give connections back."""
@@ -247,10 +252,11 @@ class Cluster:
         self, api: Any, method: str, url: str, timeout: float, body: bytes | None, head: Mapping[str, str]
     ) -> Any:
         headers = {"Accept": "application/json", "User-Agent": self._agent, **head}
+        began, status = time.monotonic(), 0
         try:
             for one in api.configuration.auth_settings().values():
                 headers[one["key"]] = str(one["value"]).strip()
-            return api.rest_client.pool_manager.request(
+            response = api.rest_client.pool_manager.request(
                 method,
                 f"{_host(api)}{url}",
                 body=body,
@@ -260,8 +266,13 @@ class Cluster:
                 redirect=False,
                 preload_content=False,
             )
+            status = response.status
+            return response
         except Exception as error:
             raise self._failure(url, error) from None
+        finally:
+            if self.asked is not None:
+                self.asked(method, status, time.monotonic() - began)
 
     def _renewed(self, refused: Any) -> bool:
         """Whether there are other credentials than the refused ones to ask with."""

@@ -40,6 +40,8 @@ BATCH = 2_000
 """Arrivals that are taken in at a time."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
 """What a graceful stop gives to writes under way, and to the release of the lease; together under the 30 s of a pod."""
+_OURS = ("reflector-", "writer-", "lease-")
+"""How the names of threads begin that run for as long as the process."""
 LAST_SECONDS = 20.0
 """A process that lost its lease and still hangs in a call to its log after so long is ended."""
 
@@ -53,6 +55,9 @@ class Observer(Watcher, Protocol):
 
     def leads(self, leading: bool) -> None:
         """Whether this process is the one that decides."""
+
+    def alive(self) -> None:
+        """The loop came round, whatever it waits for."""
 
     def turned(self, picture: Picture) -> None:
         """Once around: something came, or a second went by."""
@@ -96,6 +101,7 @@ class Process:
         self._archiving: threading.Thread | None = None
         self._stopping = threading.Event()
         self._stamped = False
+        self._threads: list[threading.Thread] = []
         self.writer = Writer(
             cluster,
             self.version,
@@ -121,6 +127,10 @@ class Process:
         reflector = self.reflectors.get(resource)
         return reflector.api_version if reflector is not None else ""
 
+    def threads(self) -> dict[str, bool]:
+        """Which of the threads that should run do, by name."""
+        return {thread.name: thread.is_alive() for thread in self._threads}
+
     def stop(self) -> None:
         """End in order, soon."""
         self._stopping.set()
@@ -143,6 +153,7 @@ class Process:
             self._listen(scaler)
             ends.callback(self._close, scaler)
             self.writer.start()
+            self._threads = [each for each in threading.enumerate() if each.name.startswith(_OURS)]
             self._decide(scaler)
 
     def _identify(self) -> str:
@@ -173,6 +184,7 @@ class Process:
         ends.callback(elector.stop, LEASE_SECONDS)
         self._observer.leads(False)
         while not self.stopping:
+            self._observer.alive()
             if elector.lead(GLANCE):
                 return True
         return False
@@ -202,6 +214,7 @@ class Process:
                 scaler.open(self.clock.now())
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
+                self._observer.alive()
                 self._stopping.wait(backoff.failed(0.0))
                 self._check()
             else:
@@ -253,7 +266,7 @@ class Process:
                 tasks = scaler.turn(arrivals, self.writer.outcomes(), self.clock.now())
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
-                self._observer.turned(scaler.picture)
+                self._observer.alive()
                 self._stopping.wait(away.failed(0.0))
                 continue
             if self._stopping.is_set():

@@ -92,8 +92,8 @@ class Scaler:
         self.epoch = 0
         self.position = 0
         self.away = False
-        self.lost: set[str] = set()
-        self.synced_resources: set[str] = set()
+        self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
+        self.synced_resources: frozenset[str] = frozenset()
         self.wanted_lists: set[str] = set()
         self.checkpoint_at = 0
         self.log = log
@@ -104,6 +104,7 @@ class Scaler:
         self._watchers = watchers
         self._told = told
         self._questions = PodQuestions(outlet)
+        self._seen_capabilities: Capabilities | None = None
         self._use(Picture())
         self._ordinal = 0
         self._pending: deque[tuple[Step, Group]] = deque()
@@ -235,8 +236,8 @@ class Scaler:
 
     def _resource_synced(self, arrival: Arrival) -> None:
         resource, at = arrival.resource, arrival.at
-        self.synced_resources.add(resource)
-        self.lost.discard(resource)
+        self.synced_resources |= {resource}
+        self.lost -= {resource}
         was_stale = resource in self._stale
         self._stale.discard(resource)
         self._whole(at, again=was_stale and not self._stale)
@@ -245,12 +246,12 @@ class Scaler:
 
     def _resource_lost(self, arrival: Arrival) -> None:
         if arrival.resource in OPTIONAL:
-            self.synced_resources.add(arrival.resource)
+            self.synced_resources |= {arrival.resource}
             self._whole(arrival.at)
             return
-        self.lost.add(arrival.resource)
+        self.lost |= {arrival.resource}
         if arrival.resource in self.synced_resources:
-            self.synced_resources.discard(arrival.resource)
+            self.synced_resources -= {arrival.resource}
             self._resource_stale(arrival.resource, 0, arrival.at)
 
     def _resource_stale(self, resource: str, age: int, at: int) -> None:
@@ -350,7 +351,7 @@ class Scaler:
     def _use(self, picture: Picture) -> None:
         self._engine = Engine(picture)
         self._translator = Translator(picture, self._config_namespace)
-        self._seen_capabilities: Capabilities | None = None
+        self._seen_capabilities = None
 
 
 def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
