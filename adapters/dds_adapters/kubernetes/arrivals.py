@@ -27,7 +27,8 @@ class Arrival(NamedTuple):
     """What came: an object (`type` ADDED, MODIFIED or DELETED, `raw` its JSON) or a marker (`raw` empty).
 
     `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
-    `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant before anything of that list was asked.
+    `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant
+    before anything of that list was asked.
     """
 
     resource: str
@@ -96,7 +97,8 @@ class Arrivals:
             return self._instant()
 
     def mark(self, resource: str, marker: str, since: int = 0) -> None:
-        """SYNCED (of a list that was begun at the instant `since`) or LOST, after everything of the resource that was put so far."""
+        """SYNCED (of a list that was begun at the instant `since`) or LOST, after everything of the resource that was put so
+        far."""
         with self._changed:
             self._waiting.pop((resource, _MARK + SYNCED), None)
             if marker == LOST:

@@ -135,8 +135,10 @@ def _remains(uid: str, known: Seen) -> bytes:
 
 
 def seeds(picture: Picture) -> dict[str, list[Identity]]:
-    """By resource the objects that a picture has, for those who listen anew: what their first list does not have is gone. Of pods
-    only those without a node, since only these are listed."""
+    """By resource the objects that a picture has, for those who listen anew: what their first list does not have is gone.
+
+    Of pods only those without a node, since only these are listed (`watched.PENDING`): no list could say that the others are
+    there. One that got its node while nobody listened is asked for, like any that leaves that scope."""
     found: dict[str, list[Identity]] = {}
     for resource, known in RESOURCES.items():
         rows = picture.table(known.kind).rows.values()

@@ -36,7 +36,8 @@ class Outlet(Protocol):
     """Where it all goes: `Arrivals`."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
-    def mark(self, resource: str, marker: str) -> None: ...
+    def mark(self, resource: str, marker: str, since: int = 0) -> None: ...
+    def instant(self) -> int: ...
     def heard(self, resource: str, within: float) -> bool: ...
 
 
@@ -109,12 +110,16 @@ class Reflector:
         self._api_version = ""
         self._since = ""
         self._listing: Listing | None = None
+        self._asked_at = 0
+        """The instant before which nothing of the list was asked."""
         self._listed = self._lost = self._bookmarks = False
         self._watches = 0
         self._heard_at = 0.0
         self._quiet = timing.quiet
         self._open: Watch | None = None
         self._stopping = threading.Event()
+        self._wished = threading.Event()
+        """A list is to be made of which nothing was asked yet."""
         self._thread = threading.Thread(target=self.run, name=f"reflector-{self.resource}", daemon=True)
 
     @property
@@ -134,6 +139,12 @@ class Reflector:
         """Begin, in a thread of its own."""
         self._thread.start()
 
+    def relist(self) -> None:
+        """List again as soon as may be, though a watch is open. From any thread. A SYNCED follows whose `since` is later than
+        this call, also when a list is under way just now."""
+        self._wished.set()
+        self._end_watch()
+
     def stop(self, seconds: float = 2.0) -> bool:
         """End; nothing is passed on afterwards. False when the thread still hangs in a request then: it ends with that, and the
         process need not wait for it."""
@@ -145,6 +156,9 @@ class Reflector:
     def end(self) -> None:
         """Let it end, without waiting."""
         self._stopping.set()
+        self._end_watch()
+
+    def _end_watch(self) -> None:
         watch = self._open
         if watch is not None:
             watch.end()
@@ -165,15 +179,16 @@ class Reflector:
 
     def _turn(self) -> None:
         """From a list, or from where the last watch ended, to the end of the next watch."""
-        if not self._since:
+        if not self._since or self._wished.is_set():
             self._list()
         self._settle()
         if self._listed:
             self._listed = self._lost = False
             self._absence.succeeded(time.monotonic())
-            self._mark(SYNCED)
+            self._mark(SYNCED, self._asked_at)
             self.synced.set()
-        self._watch()
+        if not self._wished.is_set():
+            self._watch()
 
     def _failed(self, error: Exception) -> float:
         """Tell what went wrong; gives the seconds to wait."""
@@ -220,7 +235,11 @@ class Reflector:
 
     def _list(self) -> None:
         """Pass on what the list has and was not known, and what is known and the list has not."""
-        listing = self._listing = self._listing or self._known.begin()
+        listing = self._listing
+        if listing is None:
+            self._wished.clear()
+            self._asked_at = self._outlet.instant()
+            listing = self._listing = self._known.begin()
         while True:
             page = self._page(listing.token)
             self._hear()
@@ -277,23 +296,31 @@ class Reflector:
         self._watches += 1
         self._backoff.succeeded(began)
         self._open = watch
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self._wished.is_set():
             watch.end()
         try:
-            with closing(watch):
-                if self._hear():
-                    self._since = ""
-                    return
-                for event in watch.events:
-                    self._happened(event)
-                    if self._hear(often=event.type != "BOOKMARK"):
-                        self._since = ""
-                        return
+            self._follow(watch)
+        except Unreachable:
+            if not self._wished.is_set():
+                raise
         finally:
             self._open = None
         lasted = time.monotonic() - began
-        if lasted < min(timing.lasting, seconds / 2) and not self._stopping.is_set():
+        ended = not self._stopping.is_set() and not self._wished.is_set() and bool(self._since)
+        if ended and lasted < min(timing.lasting, seconds / 2):
             raise Unreachable(f"the watch ended after {lasted:.1f} s", where=self._said)
+
+    def _follow(self, watch: Watch) -> None:
+        """Pass on what comes, until the watch ends, or must not go on."""
+        with closing(watch):
+            if self._hear():
+                self._since = ""
+                return
+            for event in watch.events:
+                self._happened(event)
+                if self._hear(often=event.type != "BOOKMARK"):
+                    self._since = ""
+                    return
 
     def _happened(self, event: Event) -> None:
         raw = bytes(event.object)
@@ -315,9 +342,9 @@ class Reflector:
             raise _Stopped
         self._outlet.put(self.resource, uid, type, raw)
 
-    def _mark(self, marker: str) -> None:
+    def _mark(self, marker: str, since: int = 0) -> None:
         if not self._stopping.is_set():
-            self._outlet.mark(self.resource, marker)
+            self._outlet.mark(self.resource, marker, since)
 
     def _hear(self, often: bool = False) -> bool:
         """There was a sign of life. True when a silence before it was told, and only a list can make that good."""
