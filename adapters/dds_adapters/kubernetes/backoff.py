@@ -57,10 +57,6 @@ class Pace:
         """A request came to nothing, now."""
         self._failed = now
 
-    def recovered(self) -> None:
-        """The server is sound again, whatever it said before."""
-        self._failed = None
-
     def wait(self, now: float) -> float:
         """Seconds until the next request may be sent; call `sent` when it is."""
         if self._failed is None or now - self._failed >= self._window or len(self._asked) < (self._asked.maxlen or 0):

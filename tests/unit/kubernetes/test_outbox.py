@@ -144,15 +144,26 @@ def test_a_server_in_trouble_is_asked_at_its_pace_and_others_freely() -> None:
     assert given == ["pod"] * 50
 
 
+def test_one_failure_among_many_successes_holds_nobody_up() -> None:
+    outbox = box()
+    outbox.put([task(f"{n}", f"claims/{n}") for n in range(1000)], 0.0)
+    for n in range(1000):
+        one = outbox.next(0.0)
+        assert isinstance(one, Task), "it waits"
+        outbox.finished(one, Later("503", trouble=True) if n % 10 == 0 else Done(), 0.0)
+
+
 def test_requests_within_a_task_count_as_well() -> None:
     outbox = box()
-    tasks = [task(f"{n}", f"claims/{n}") for n in range(6)]
+    tasks = [task(f"{n}", f"claims/{n}") for n in range(4)]
     outbox.put(tasks, 0.0)
     for one in begun(outbox, 0.0):
         assert outbox.request(one, 0.0)
     outbox.finished(tasks[0], Later("503", trouble=True), 0.0)
-    assert not outbox.request(tasks[1], 0.1)
-    assert outbox.request(tasks[1], WINDOW + 0.1)
+    assert outbox.request(tasks[1], 0.1)
+    assert not outbox.request(tasks[1], 0.1), "two have failed, seven are on their way"
+    assert outbox.finished(tasks[2], Done(), 0.2)
+    assert outbox.request(tasks[1], 0.2)
 
 
 def test_some_successes_end_the_trouble() -> None:
@@ -223,6 +234,20 @@ def test_extras_come_after_decisions_and_are_given_up() -> None:
     assert outbox.finished(event, Later("no answer"), now) is None
     assert outbox.counts["Nothing", "dropped"] == 1
     assert outbox.waiting == 0
+
+
+def test_a_question_that_writes_nothing_is_not_given_up() -> None:
+    outbox = box("observe")
+    question = Task(Nothing(), ("pods/1",), needs="observe")
+    assert outbox.put([question], 0.0) == []
+    now = 0.0
+    for _ in range(10 * EXTRA_TRIES):
+        assert outbox.next(now) is question
+        assert outbox.finished(question, Later("no answer"), now) is None
+        instant = outbox.next(now)
+        assert isinstance(instant, float)
+        now = instant
+    assert outbox.waiting == 1
 
 
 def test_extras_that_wait_are_bounded() -> None:

@@ -7,6 +7,7 @@ No threads, no clock. A fault of a work is the end of its task and of nothing el
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
@@ -74,14 +75,15 @@ def carry_out(task: Task, guard: Guard, versions: Versions, told: Callable[[str]
     except Unreachable as error:
         result = Later(error.what)
     except Exception as error:
-        what = f"{type(error).__name__} at {_place(error)}"
-        where = f"{task.action or type(task.work).__name__} {task.target}".rstrip()
-        told(str(DdsError(what, where=where, fix="an error of the program: report it")))
-        return Declined(0, INTERNAL_ERROR, what)
+        line = fault(error, f"{task.action or type(task.work).__name__} {task.target}".rstrip())
+        with suppress(Exception):
+            told(line)
+        return Declined(0, INTERNAL_ERROR, line)
     return replace(result, trouble=True) if isinstance(result, Later) and guard.trouble else result
 
 
-def _place(error: Exception) -> str:
-    """File and line; what an exception says may be somebody else's words, or secret."""
+def fault(error: Exception, where: str) -> str:
+    """An error of the program as one line: its kind, file and line. What it says may be somebody else's words, or secret."""
     frames = extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "an unknown place"
+    place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return str(DdsError(f"{type(error).__name__}{place}", where=where, fix="an error of the program: report it"))

@@ -8,13 +8,13 @@ anything or looks into a work; whoever carries tasks out says what became of the
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
-from dds_adapters.kubernetes.backoff import Backoff, Pace
+from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW, Backoff
 from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task
 from dds_core.events import Event, Superseded, WriteDone, WriteRefused
 from dds_core.policy import MODES, Mode
@@ -25,6 +25,8 @@ EXTRA_TRIES = 3
 """A task that nobody decided is dropped when it could not be carried out so often."""
 RECOVERED = 3
 """So many successes in a row end a server's trouble before its time."""
+MOMENT = 0.001
+"""Seconds: no wait is shorter."""
 MODE_LOWERED = "ModeLowered"
 
 
@@ -37,34 +39,50 @@ class _Item:
     ahead: int = 0
     due: float = float("-inf")
     tries: int = 0
+    requests: int = 0
+    """How many were sent since it began."""
     backoff: Backoff | None = None
     gone: bool = False
     """Taken out, or running: a heap that still has it passes over it."""
 
     @property
     def extra(self) -> bool:
-        return not self.task.decision
+        return _extra(self.task)
 
     @property
     def resource(self) -> str:
         return self.task.objects[0].partition("/")[0] if self.task.objects else ""
 
 
-@dataclass(slots=True)
 class _Server:
-    """How the server fares with the tasks of one resource."""
+    """How the server fares with the tasks of one resource, by their requests: those that are on their way, and those of tasks
+    that failed within the window. As long as there are some of the latter, both together stay under the ceiling."""
 
-    pace: Pace = field(default_factory=Pace)
-    successes: int = 0
+    __slots__ = ("_failed", "_successes", "running")
 
-    def failed(self, now: float) -> None:
-        self.successes = 0
-        self.pace.failed(now)
+    def __init__(self) -> None:
+        self.running = 0
+        self._failed: deque[float] = deque()
+        self._successes = 0
+
+    def failed(self, now: float, requests: int) -> None:
+        """A task came to nothing after so many requests."""
+        self._successes = 0
+        self._failed.extend([now] * requests)
 
     def succeeded(self) -> None:
-        self.successes += 1
-        if self.successes == RECOVERED:
-            self.pace.recovered()
+        """A task was carried out."""
+        self._successes += 1
+        if self._successes >= RECOVERED:
+            self._failed.clear()
+
+    def wait(self, now: float) -> float:
+        """Seconds until another request may be sent, if none of those on their way comes to an end before."""
+        while self._failed and now - self._failed[0] >= WINDOW:
+            self._failed.popleft()
+        if not self._failed or len(self._failed) + self.running < REQUESTS:
+            return 0.0
+        return max(MOMENT, self._failed[0] + WINDOW - now)
 
 
 class Outbox:
@@ -114,7 +132,7 @@ class Outbox:
         for task in tasks:
             if not self._allowed(task):
                 facts.append(self._outcome(task, "lowered"))
-            elif not task.decision and self._extras >= MOST_EXTRAS:
+            elif _extra(task) and self._extras >= MOST_EXTRAS:
                 self._outcome(task, "dropped")
             else:
                 facts.append(self._put(task))
@@ -154,30 +172,31 @@ class Outbox:
                 heappop(items)
             if not items:
                 continue
-            wait = self._server(resource).pace.wait(now)
+            wait = self._server(resource).wait(now)
             if wait > 0:
                 instant = min(instant, now + wait)
             elif chosen is None or (extra, items[0][0]) < chosen:
                 chosen, heap = (extra, items[0][0]), items
         if heap is None:
             return instant if instant < float("inf") else None
-        return self._begin(heappop(heap)[1], now)
+        return self._begin(heappop(heap)[1])
 
     def request(self, task: Task, now: float) -> bool:
         """A running task is about to send another request than its first, which `next` has counted. False when the server is in
         trouble and has had enough: then nothing is to be sent."""
-        pace = self._server_of(task).pace
-        if pace.wait(now) > 0:
+        item = self._running[id(task)]
+        server = self._server(item.resource)
+        if server.wait(now) > 0:
             return False
-        pace.sent(now)
+        self._sends(item, server)
         return True
 
     def finished(self, task: Task, result: Result, now: float) -> Event | None:
         """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
-        item = self._running.pop(id(task))
+        item, server, requests = self._back(task)
         match result:
             case Done(written):
-                self._server_of(task).succeeded()
+                server.succeeded()
                 return self._ended(item, "done" if written else "unchanged")
             case Obsolete():
                 return self._ended(item, "obsolete")
@@ -185,7 +204,7 @@ class Outbox:
                 return self._ended(item, "declined", result)
             case Later(wait=wait, trouble=trouble):
                 if trouble:
-                    self._server_of(task).failed(now)
+                    server.failed(now, requests)
                 item.tries += 1
                 item.backoff = item.backoff or Backoff(self._random)
                 item.due = now + item.backoff.failed(now, wait)
@@ -194,7 +213,8 @@ class Outbox:
 
     def returned(self, task: Task) -> Event | None:
         """A running task could not be carried out for a reason of our own: it is as if it had not begun."""
-        return self._again(self._running.pop(id(task)))
+        item, _, _ = self._back(task)
+        return self._again(item)
 
     # -- one task ----------------------------------------------------------------------------------------------------------
 
@@ -237,11 +257,23 @@ class Outbox:
             heappop(self._later)
         return self._later[0][0] if self._later else float("inf")
 
-    def _begin(self, item: _Item, now: float) -> Task:
+    def _begin(self, item: _Item) -> Task:
         self._no_longer_waits(item)
         self._running[id(item.task)] = item
-        self._server(item.resource).pace.sent(now)
+        self._sends(item, self._server(item.resource))
         return item.task
+
+    def _sends(self, item: _Item, server: _Server) -> None:
+        item.requests += 1
+        server.running += 1
+
+    def _back(self, task: Task) -> tuple[_Item, _Server, int]:
+        """It runs no more; with how the server fares, and how many requests it took."""
+        item = self._running.pop(id(task))
+        server, requests = self._server(item.resource), item.requests
+        server.running -= requests
+        item.requests = 0
+        return item, server, requests
 
     def _no_longer_waits(self, item: _Item) -> None:
         del self._waiting[item.number]
@@ -303,8 +335,10 @@ class Outbox:
     def _server(self, resource: str) -> _Server:
         return self._servers.setdefault(resource, _Server())
 
-    def _server_of(self, task: Task) -> _Server:
-        return self._server(task.objects[0].partition("/")[0] if task.objects else "")
+
+def _extra(task: Task) -> bool:
+    """Whether nobody decided it. What only asks (it needs no mode) is not counted among those: nobody would ask again."""
+    return not task.decision and task.needs != "observe"
 
 
 def _inherit(newer: _Item, older: _Item) -> None:

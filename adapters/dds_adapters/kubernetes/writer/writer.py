@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from random import Random, SystemRandom
 from threading import Condition, Thread
 
-from dds_adapters.kubernetes.writer.carrying import MARGIN, Guard, Permit, carry_out
+from dds_adapters.kubernetes.writer.carrying import MARGIN, Guard, Permit, carry_out, fault
 from dds_adapters.kubernetes.writer.outbox import Outbox
 from dds_adapters.kubernetes.writer.tasks import Asking, NotLeading, Task, Versions
 from dds_core.events import Event
@@ -114,8 +115,16 @@ class Writer:
     # -- the threads -----------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while (task := self._taken()) is not None:
-            self._carry_out(task)
+        """Carry out task after task. What fails here is not a work but what we were given to call; it is told, and no thread
+        ends of it."""
+        while not self._stopping:
+            try:
+                while (task := self._taken()) is not None:
+                    self._carry_out(task)
+            except Exception as error:
+                with suppress(Exception):
+                    self._told(fault(error, "writer"))
+                time.sleep(GLANCE)
 
     def _taken(self) -> Task | None:
         """The next task, once there is one and it may be carried out; None when all is over."""
