@@ -8,7 +8,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_commands.running import FINE
 from dds_commands.screen import table
 from dds_commands.serve_log import ScalerLog
-from dds_commands.serve_settings import Serving, in_force, serve_options, serving
+from dds_commands.serve_settings import Serving, in_force, serve_options, told_of
 
 
 @click.command("serve", short_help="Run the live scaler.")
@@ -26,7 +26,7 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
     default. SCAN_INTERVAL, DEVICE_NO_REMOVAL_DURATION and DEVICE_NO_ALLOCATION_DURATION of the reference scaler outweigh
     the policy's file. The policy and the ConfigMap are followed while it runs; `mode` in the ConfigMap can only lower the mode.
     """
-    told = serving(ctx)
+    told = told_of(ctx)
     if print_config:
         table(("name", "value", "from"), list(in_force(ctx, told)), "nothing")
     else:
@@ -47,7 +47,7 @@ def _run(told: Serving) -> None:
 
 def _live(told: Serving, cluster: Cluster, log: ScalerLog) -> None:
     """What only a live scaler needs is imported here: other commands do not pay for it."""
-    from dds_adapters.live import logs, process
+    from dds_adapters.live import logs, serving
 
     logger = logs.start(told.log_level, told.log_format)
-    process.run(told.live, cluster=cluster, open_log=log.open, policy=told.policy, told=logger)
+    serving.serve(told.live, cluster=cluster, open_log=log.open, policy=told.policy, logger=logger)

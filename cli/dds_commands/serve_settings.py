@@ -161,7 +161,7 @@ def serve_options(command: _F) -> _F:
     return command
 
 
-def serving(ctx: click.Context) -> Serving:
+def told_of(ctx: click.Context) -> Serving:
     """What the settings of the command say. Raises InputError, or PolicyError, for values that cannot be used."""
     given = ctx.params
     live = LiveSettings(
