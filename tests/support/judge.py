@@ -50,7 +50,7 @@ class Measure:
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have been
     withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim may wait
     so long although a device is there for it. `young`: before so long only the fabric's own words excuse a failure. `rounds`: a
-    claim may be allocated (not counting what was stolen from it), and a label may change, so often within a minute. `news`: who
+    claim may be allocated so often within a minute (not counting what was stolen from it), `changes`: a label may change. `news`: who
     announces a device may not know yet that it was taken so shortly before.
     """
 
@@ -59,6 +59,7 @@ class Measure:
     patience: float = 120.0
     young: float = 20.0
     rounds: int = 4
+    changes: int = 6
     news: float = 0.25
 
 
@@ -111,7 +112,7 @@ class Judge:
         elif new.allocated and (old is None or new.allocated != old.allocated):
             self._promised.pop(uid, None)
             self._taken(new)
-            self._round("goes round", new.name, "was allocated")
+            self._round("goes round", new.name, "was allocated", self.measure.rounds)
         self._count(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
             self._announced(new)
@@ -243,12 +244,11 @@ class Judge:
         return waiting and bool(claim.needs) and not claim.deleting and self.view.pod_waits(claim)
 
     def _somewhere(self, claim: Held) -> bool:
-        if claim.allocated:
-            return self._could_have(claim, claim.node)
-        return any(self._could_have(claim, name) for name in self.view.nodes if self._is_open(name))
+        nodes = [claim.node] if claim.allocated else list(self.view.nodes)
+        return any(self._is_open(name) and self._could_have(claim, name) for name in nodes)
 
     def _is_open(self, node: str) -> bool:
-        spec = self.view.nodes[node].get("spec") or {}
+        spec = self.view.nodes.get(node, {"spec": {"unschedulable": True}}).get("spec") or {}
         return not spec.get("unschedulable") and not spec.get("taints")
 
     def _could_have(self, claim: Held, node: str) -> bool:
@@ -274,15 +274,15 @@ class Judge:
 
     def _label(self, node: str, label: str) -> None:
         if label.startswith(f"{self.view.lab.scenario.cluster.prefix}/"):
-            self._round("flapping", f"{node} {label}", "changed")
+            self._round("flapping", f"{node} {label}", "changed", self.measure.changes)
 
-    def _round(self, rule: Rule, of: str, what: str) -> None:
+    def _round(self, rule: Rule, of: str, what: str, most: int) -> None:
         times, now = self._rounds[rule, of], self.view.now
         times.append(now)
         while times[0] < now - 60 * SECOND:
             times.popleft()
         stolen = sum(one.of == of and one.at >= times[0] for one in self.thefts)
-        if len(times) > self.measure.rounds + stolen:
+        if len(times) > most + stolen:
             self._find(rule, of, f"{what} {len(times)} times within a minute", once=True)
 
 

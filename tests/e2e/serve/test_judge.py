@@ -119,7 +119,7 @@ def test_a_label_that_comes_and_goes() -> None:
     with Lab.virtual(by_hand("  []")) as lab:
         judge = Judge(lab)
         client = lab.client("somebody")
-        for count in range(6):
+        for count in range(8):
             value: Any = None if count % 2 else "true"
             client.patch("nodes", "node0000", {"metadata": {"labels": {"cohdi.io/a100-ready": value}}})
             lab.run(1)
