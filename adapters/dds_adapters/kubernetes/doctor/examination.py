@@ -98,7 +98,7 @@ def _policy(examined: Examined) -> tuple[Policy, list[Finding]]:
     try:
         rules = examined.policy()
     except DdsError as problem:
-        return Policy(), [failed("policy", problem, "error")]
+        return Policy(), [failed("policy", problem, "error", "correct the policy")]
     return rules, list(policy.in_short(rules))
 
 

@@ -66,10 +66,10 @@ def unknown(check: str, what: str, mend: str = "") -> Finding:
     return Finding(check, "unknown", what, mend)
 
 
-def failed(check: str, problem: DdsError, level: Level = "unknown") -> Finding:
-    """A check that came to no end for a reason that it names itself."""
+def failed(check: str, problem: DdsError, level: Level = "unknown", mend: str = "") -> Finding:
+    """A check that came to no end for a reason that is known; `mend` for one that does not say what to do."""
     what = f"{problem.where}: {problem.what}" if problem.where else problem.what
-    return Finding(check, level, what, problem.fix)
+    return Finding(check, level, what, problem.fix or mend)
 
 
 def sound(findings: Iterable[Finding]) -> bool:

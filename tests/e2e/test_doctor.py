@@ -1,0 +1,219 @@
+"""`dds doctor` against the lab over HTTP: what is wrong is said in words, with its mend, and in the exit code."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.lab.api.gates import Gates
+from dds_adapters.lab.api.requests import MASTERS, User
+from dds_adapters.lab.api.server import ApiServer
+from dds_adapters.lab.crds import DEFINITIONS
+from dds_adapters.lab.face import Credentials, Served, serving
+from dds_adapters.sql import Database, upgrade
+from tests.support.clinic import Clinic
+from tests.support.commands import dds, one_line, program, refused
+from tests.support.served import client_of, wall
+
+ACCOUNT = "system:serviceaccount:composable-dra:dds"
+USERS = {"admin": User("admin", (MASTERS,)), "dds": User(ACCOUNT), "nobody": User("nobody")}
+Found = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Served]:
+    """A composable cluster on real time, in which the account has exactly its roles."""
+    clinic = Clinic()
+    clinic.with_role()
+    clinic.lab.server.clock.now = wall
+    with serving(clinic.lab.server, Credentials(USERS), tls=False) as served:
+        yield served
+
+
+@pytest.fixture
+def kubeconfig(cluster: Served, tmp_path: Path) -> str:
+    return cluster.kubeconfig(tmp_path / "kubeconfig")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """A database that is ready for a first start."""
+    path = str(tmp_path / "log.sqlite3")
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+def examined(*args: str, code: int = 0, env: Mapping[str, str] | None = None) -> list[Found]:
+    """What `dds doctor --json` finds."""
+    done = dds("doctor", "--json", *args, env=env or {})
+    assert done.exit_code == code, done.output
+    assert done.stderr == ""
+    found: list[Found] = json.loads(done.stdout)
+    assert all(set(one) == {"check", "level", "what", "mend"} for one in found)
+    assert (code == 1) == any(one["level"] == "error" for one in found)
+    assert all(one["mend"] for one in found if one["level"] in ("error", "warning"))
+    return found
+
+
+def errors(found: list[Found]) -> list[tuple[str, str]]:
+    return [(one["check"], one["what"]) for one in found if one["level"] == "error"]
+
+
+def test_a_sound_cluster_under_the_accounts_own_role(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("mode: detach\n")
+    found = examined(
+        "--kubeconfig", kubeconfig, "--context", "dds", "--log", log, "--policy", str(tmp_path / "policy.yaml")
+    )
+    assert errors(found) == []
+    assert [one["what"] for one in found if one["check"] == "authentication"] == [f"as {ACCOUNT}"]
+    granted = [one["level"] for one in found if one["check"] == "permissions"]
+    assert granted == ["ok"] * len({rule.feature for rule in rbac.RULES})
+    assert {one["check"] for one in found if one["level"] == "unknown"} == {"scheduler gates", "beside"}
+
+
+def test_the_table_for_people(kubeconfig: str, log: str) -> None:
+    done = dds("doctor", "--kubeconfig", kubeconfig, "--log", log)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:2] == ["ok", "server"]
+    assert "has no log cluster/scaler yet → the first start of dds serve makes it" in " ".join(done.stdout.split())
+    assert lines[-1].endswith("unknown") and " ok, " in lines[-1]
+    assert max(len(line) for line in lines if log not in line) <= 100
+
+
+def test_settings_come_from_the_environment_too(kubeconfig: str, log: str) -> None:
+    env = {"DDS_KUBECONFIG": kubeconfig, "DDS_LOG": log, "DDS_NAMESPACE": "default", "DDS_MODE": "attach"}
+    found = examined(env=env, code=1)
+    assert errors(found)[0][1].startswith("there is no ConfigMap default/")
+    assert any(one["what"].startswith("valid: mode attach") for one in found)
+
+
+def test_nothing_is_changed(cluster: Served, kubeconfig: str, log: str) -> None:
+    def counted() -> int:
+        return cluster.server.store.revision
+
+    before = cluster.run(counted)
+    written = Path(log).read_bytes()
+    examined("--kubeconfig", kubeconfig, "--log", log)
+    assert cluster.run(counted) == before
+    assert Path(log).read_bytes() == written
+
+
+# -- who asks ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_that_nobody_knows(kubeconfig: str, log: str) -> None:
+    shape: Any = yaml.safe_load(Path(kubeconfig).read_text())
+    shape["users"][0]["user"]["token"] = "never-given-out"
+    Path(kubeconfig).write_text(yaml.safe_dump(shape))
+    found = examined("--kubeconfig", kubeconfig, "--log", log, code=1)
+    assert errors(found) == [("authentication", "the server does not know these credentials (401)")]
+    assert "never-given-out" not in json.dumps(found)
+
+
+def test_a_user_without_permissions(kubeconfig: str, log: str) -> None:
+    found = examined("--kubeconfig", kubeconfig, "--context", "nobody", "--log", log, code=1)
+    assert {check for check, _ in errors(found)} == {"permissions"}
+    assert any(
+        what.startswith("watch is not possible without: list resourceclaims.resource.k8s.io")
+        for _, what in errors(found)
+    )
+
+
+def test_nobody_answers(tmp_path: Path, log: str, kubeconfig: str) -> None:
+    shape: Any = yaml.safe_load(Path(kubeconfig).read_text())
+    shape["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
+    Path(kubeconfig).write_text(yaml.safe_dump(shape))
+    found = examined("--kubeconfig", kubeconfig, "--log", log, code=1)
+    ((check, what),) = errors(found)
+    assert (check, "does not answer" in what) == ("server", True)
+
+
+def test_a_kubeconfig_that_is_not_there(tmp_path: Path, log: str) -> None:
+    found = examined("--kubeconfig", str(tmp_path / "none"), "--log", log, code=1)
+    assert [check for check, _ in errors(found)] == ["server"]
+    assert any(one["check"] == "log" for one in found)
+
+
+# -- other clusters ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.35"])
+def test_an_older_server_that_drops_the_fields(version: str, tmp_path: Path, log: str) -> None:
+    server = ApiServer(gates=Gates.for_version(version), now=wall, random=Random(1))
+    with serving(server, Credentials(USERS), tls=False) as served:
+        found = examined("--kubeconfig", served.kubeconfig(tmp_path / "other"), "--log", log, code=1)
+    assert ("binding conditions", "the API server drops bindingConditions and bindingFailureConditions of a slice without a word") in errors(found)  # fmt: skip  # noqa: E501
+    assert any(what.startswith("composabilityrequests") and "not served" in what for _, what in errors(found))
+    assert any(one["check"] == "release" and one["level"] == "note" for one in found)
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(-90, "error"), (30, "warning")])
+def test_a_clock_that_goes_wrong(seconds: int, level: str, tmp_path: Path, log: str) -> None:
+    server = ApiServer(gates=Gates.for_version("1.36"), now=lambda: wall() + seconds * 1_000_000, random=Random(1))
+    for definition in DEFINITIONS:
+        client_of(server).create("customresourcedefinitions", definition)
+    with serving(server, Credentials(USERS), tls=False) as served:
+        found = examined("--kubeconfig", served.kubeconfig(tmp_path / "other"), "--log", log, code=1)
+    (clock,) = [one for one in found if one["check"] == "clock"]
+    assert clock["level"] == level
+    assert ("ahead of" if seconds < 0 else "behind") in clock["what"] and "NTP" in clock["mend"]
+
+
+# -- log and policy ----------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_was_never_made(kubeconfig: str, tmp_path: Path) -> None:
+    found = examined("--kubeconfig", kubeconfig, "--log", str(tmp_path / "none.sqlite3"), code=1)
+    assert [check for check, _ in errors(found)] == ["log"]
+
+
+def test_a_log_that_was_not_migrated(kubeconfig: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.sqlite3"
+    sqlite3.connect(path).close()
+    path.touch()
+    ((check, what),) = errors(examined("--kubeconfig", kubeconfig, "--log", str(path), code=1))
+    assert (check, "holds no event log yet" in what) == ("log", True)
+
+
+def test_a_log_of_another_cluster(kubeconfig: str, log: str) -> None:
+    with Database(f"sqlite:///{log}") as database:
+        database.open_log("cluster/scaler", cluster="uid-of-another", recorded_at=wall())
+    ((check, what),) = errors(examined("--kubeconfig", kubeconfig, "--log", log, code=1))
+    assert (check, "belongs to another cluster" in what) == ("log", True)
+
+
+def test_a_policy_that_is_not_valid(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("mode: destroy\n")
+    found = examined("--kubeconfig", kubeconfig, "--log", log, "--policy", str(tmp_path / "policy.yaml"), code=1)
+    ((check, what),) = errors(found)
+    assert (check, "mode" in what) == ("policy", True)
+
+
+def test_no_password_is_shown(kubeconfig: str) -> None:
+    url = "postgresql://dds:hunter2@127.0.0.1:1/dds"
+    found = examined("--kubeconfig", kubeconfig, "--log", url, code=1)
+    assert [check for check, _ in errors(found)] == ["log"]
+    assert "hunter2" not in json.dumps(found)
+
+
+# -- usage -------------------------------------------------------------------------------------------------------------
+
+
+def test_wrong_usage_is_one_line() -> None:
+    assert "--mode" in refused("doctor", "--mode", "destroy")
+    assert "No such option" in refused("doctor", "--nonsense")
+
+
+def test_as_a_program(kubeconfig: str, log: str) -> None:
+    done = program("doctor", "--kubeconfig", kubeconfig, "--log", log)
+    assert (done.returncode, done.stderr) == (0, "")
+    one_line(program("doctor", "--mode", "destroy"), 1)

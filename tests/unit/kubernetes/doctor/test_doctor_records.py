@@ -1,0 +1,279 @@
+"""What the doctor says of policy and log, and that no check stands in another's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.cluster import Unreachable
+from dds_adapters.kubernetes.doctor import Examined, Finding, Journal, examination, examine, journal, policy, sound
+from dds_adapters.kubernetes.doctor.findings import Level, failed, foreign, ok, several
+from dds_adapters.kubernetes.doctor.patient import PATIENCE, Patient
+from dds_adapters.lab.direct import Direct
+from dds_adapters.sql import Database, upgrade
+from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
+from dds_core.log import Head
+from dds_core.picture import Picture
+from dds_core.policy import Policy, SchedulerPolicy
+from dds_core.rows import Rate, Timeout
+from tests.support.clinic import WHERE, Clinic, levels, worst
+
+SECOND = 1_000_000
+NOON = 1_790_000_000_000_000
+NAME = "cluster/scaler"
+UID = "uid-of-kube-system"
+
+
+# -- policy and binding timeouts ---------------------------------------------------------------------------------------
+
+
+def learned(**seconds: tuple[float, float]) -> Picture:
+    """A picture in which schedulers were seen to give up: (last, learned) seconds by scheduler."""
+    picture = Picture()
+    for name, (last, agreed) in seconds.items():
+        picture.timeouts.put(name, Timeout(round(last * SECOND), round(agreed * SECOND)))
+    return picture
+
+
+def test_a_policy_in_short() -> None:
+    assert levels(policy.in_short(Policy())) == ["ok", "note"]
+    (live,) = policy.in_short(Policy(mode="detach"))
+    assert "idle devices go back after 600 s" in live.what
+
+
+def test_the_budget_of_a_policy() -> None:
+    (found,) = policy.timeouts(Policy(), None)
+    assert found.level == "ok"
+    assert "540 s for an attach of 600 s" in found.what
+
+
+def test_a_margin_that_does_not_fit() -> None:
+    tight = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=60))
+    found = list(policy.timeouts(tight, None))
+    assert levels(found) == ["note", "ok"]
+    assert "is cut to 15 s" in found[0].what
+
+
+def test_a_scheduler_that_gives_up_earlier_than_the_policy_says() -> None:
+    named = Policy(schedulers={"batch": SchedulerPolicy(binding_timeout_seconds=300)})
+    found = list(policy.timeouts(named, learned(batch=(120, 120), default=(600, 600))))
+    (wrong,) = [one for one in found if one.level == "warning"]
+    assert wrong.what.startswith("scheduler batch gave up after 120 s twice, the policy says 300 s: 90 s are left")
+    assert "binding_timeout_seconds of it to 120" in wrong.mend
+    assert len(found) == 3
+
+
+def test_one_wait_that_ended_early_is_only_noted() -> None:
+    found = list(policy.timeouts(Policy(), learned(default=(45, 0))))
+    assert levels(found) == ["ok", "note"]
+    assert "gave up once after 45 s" in found[1].what
+
+
+@pytest.mark.parametrize(("service", "count", "expected"), [(4.0, 9, "ok"), (900.0, 9, "warning"), (900.0, 4, None)])
+def test_the_pace_of_the_fabric(service: float, count: int, expected: Level | None) -> None:
+    picture = Picture()
+    picture.rates.put("", Rate(service, count))
+    rest = levels(policy.timeouts(Policy(), picture))[1:]
+    assert rest == ([expected] if expected else [])
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+class InDatabase:
+    """The journal of a real database."""
+
+    def __init__(self, url: str, where: str = "the log") -> None:
+        self.where = where
+        self.database = Database(url)
+
+    def heads(self) -> list[Head]:
+        return self.database.heads()
+
+    def picture(self, name: str) -> Picture:
+        return Picture()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[InDatabase]:
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    upgrade(url)
+    found = InDatabase(url)
+    yield found
+    found.database.close()
+
+
+def looked(kept: Journal, *, cluster: str | None = UID, now: int = NOON, name: str = NAME) -> list[Finding]:
+    return list(journal.log(kept, name, cluster, now))
+
+
+def test_a_log_that_is_not_there_yet(database: InDatabase) -> None:
+    (found,) = looked(database)
+    assert (found.level, found.mend) == ("note", "the first start of dds serve makes it")
+
+
+def test_a_log_of_this_cluster(database: InDatabase) -> None:
+    database.database.open_log(NAME, cluster=UID, recorded_at=NOON)
+    found = looked(database)
+    assert levels(found) == ["ok", "ok", "ok"]
+    assert "position 1, epoch 0" in found[1].what and "no checkpoint" in found[2].what
+
+
+def test_a_log_of_another_cluster(database: InDatabase) -> None:
+    database.database.open_log(NAME, cluster="uid-of-another", recorded_at=NOON)
+    found = looked(database)
+    assert found[0].level == "error"
+    assert "belongs to another cluster" in found[0].what and "uid-of-another" in found[0].what
+    assert looked(database, cluster=None)[0].level == "unknown"
+
+
+def test_a_log_by_another_name(database: InDatabase) -> None:
+    database.database.open_log("prod/scaler", cluster=UID, recorded_at=NOON)
+    (found,) = looked(database)
+    assert (found.level, found.mend.startswith("give --cluster-name prod")) == ("warning", True)
+
+
+def test_a_log_from_the_future(database: InDatabase) -> None:
+    database.database.open_log(NAME, cluster=UID, recorded_at=NOON)
+    assert levels(looked(database, now=NOON - 600 * SECOND)) == ["ok", "warning", "ok"]
+
+
+def test_a_log_without_checkpoints_grows(database: InDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    database.database.open_log(NAME, cluster=UID, recorded_at=NOON)
+    monkeypatch.setattr(journal, "MANY_EVENTS", 0)
+    assert worst(looked(database), "warning") == ["1 events and no checkpoint: a start has to fold them all"]
+
+
+# -- one check never stops another -------------------------------------------------------------------------------------
+
+
+class Asked(Direct):
+    """The lab's API server, with a name."""
+
+    where = WHERE
+
+
+def examined(clinic: Clinic, **more: Any) -> Examined:
+    told: dict[str, Any] = {
+        "connect": lambda: Asked(clinic.lab.server, "admin"),
+        "policy": Policy,
+        "journal": None,
+        "now": clinic.lab.time.now,
+        **more,
+    }
+    return Examined(**told)
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def call(*_: object) -> Any:
+        raise error
+
+    return call
+
+
+def test_a_sound_cluster_has_no_error() -> None:
+    found = list(examine(examined(Clinic())))
+    assert sound(found)
+    assert {check for check, _ in examination.CLUSTER_CHECKS} <= {one.check for one in found}
+    assert worst(found, "unknown") == [
+        "unknown until the first allocation of a pool device shows them",
+        "no log was named",
+    ]
+
+
+def test_a_check_that_breaks_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tuple(
+        (check, raising(KeyError("x")) if check == "kinds" else look) for check, look in examination.CLUSTER_CHECKS
+    )
+    monkeypatch.setattr(examination, "CLUSTER_CHECKS", broken)
+    found = list(examine(examined(Clinic())))
+    (itself,) = [one for one in found if one.check == "kinds"]
+    assert (itself.level, itself.what) == ("unknown", "the check itself failed (KeyError)")
+    assert {check for check, _ in broken} <= {one.check for one in found}
+
+
+def test_what_may_not_be_read_is_unknown() -> None:
+    clinic = Clinic(seconds=0)
+    found = list(examine(examined(clinic, connect=lambda: Asked(clinic.lab.server, "nobody", ()))))
+    assert any("may not be read by this user (403)" in what for what in worst(found, "unknown"))
+    assert any(what.startswith("watch is not possible without") for what in worst(found, "error"))
+
+
+@pytest.mark.parametrize(
+    ("part", "error", "check"),
+    [
+        ("connect", InputError("cannot be used", where="kubeconfig", fix="give another"), "server"),
+        ("policy", PolicyError("the policy is not valid: mode"), "policy"),
+        ("journal", DatabaseMissing("there is no such file", where="log", fix="make it"), "log"),
+        ("journal", LogUnreachable("the server does not answer", where="log", fix="start it"), "log"),
+    ],
+)
+def test_what_cannot_be_had_is_a_finding(part: str, error: Exception, check: str) -> None:
+    found = list(examine(examined(Clinic(), **{part: raising(error)})))
+    assert [one.check for one in found if one.level == "error"] == [check]
+    assert {one.check for one in found} >= {"policy", "log", "binding timeout"}
+
+
+def test_a_log_that_cannot_be_folded_is_an_error(database: InDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic = Clinic()
+    uid = clinic.admin.get("namespaces", "kube-system")["metadata"]["uid"]
+    database.database.open_log(NAME, cluster=uid, recorded_at=NOON)
+    monkeypatch.setattr(database, "picture", raising(LogUnreachable("the server went away", where="the log")))
+    found = [one for one in examine(examined(clinic, journal=lambda: database)) if one.check == "log"]
+    assert found[0].what == f"{NAME} in the log belongs to this cluster"
+    assert (found[-1].level, found[-1].what) == ("error", "the log: the server went away")
+
+
+def test_a_server_that_does_not_answer_is_not_asked_for_long() -> None:
+    clinic = Clinic(seconds=0)
+    asked = Asked(clinic.lab.server, "admin")
+    asked.before = raising(Unreachable("does not answer", where=WHERE))
+    found = list(examine(examined(clinic, connect=lambda: asked)))
+    assert [one.check for one in found if one.level == "error"] == ["server"]
+    assert "everything else in the cluster was not looked at" in worst(found, "unknown")
+
+
+def test_a_server_that_goes_away_meanwhile_is_let_alone() -> None:
+    clinic, asked = Clinic(seconds=0), 0
+
+    def gone(method: str, path: str) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 2:
+            raise Unreachable("does not answer", where=WHERE)
+
+    api = Asked(clinic.lab.server, "admin")
+    api.before = gone
+    found = list(examine(examined(clinic, connect=lambda: api)))
+    assert asked == 2 + PATIENCE
+    assert {check for check, _ in examination.CLUSTER_CHECKS} - {"drivers"} <= {one.check for one in found}
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_finding_is_one_line_without_secrets() -> None:
+    assert Finding("a", "ok", "two\nlines", "and\ttabs").what == "two lines"
+    assert "hunter2" not in foreign("password=hunter2")
+    assert failed("a", InputError("broken", where="here", fix="mend it")) == Finding(
+        "a", "unknown", "here: broken", "mend it"
+    )
+
+
+def test_long_lists_are_counted() -> None:
+    assert several("cabd") == "a, b, c, d"
+    assert several(["b", "a", "c"], limit=2) == "a, b and 1 more"
+    assert ok("a", "b").level == "ok"
+
+
+def test_lookups_are_made_once_even_when_they_fail() -> None:
+    clinic = Clinic(seconds=0, config=False)
+    api = Direct(clinic.lab.server, "admin")
+    patient = Patient(api, WHERE, clinic.lab.time.now)
+    patient.config_or_usual()
+    asked = sum(api.requests.values())
+    patient.config_or_usual()
+    assert sum(api.requests.values()) == asked
