@@ -21,17 +21,17 @@ BASE = Path(__file__).parents[3] / "deploy" / "kustomize" / "base" / "admission.
 
 @dataclass(frozen=True)
 class Asked:
-    """A write: `was` is None for a create. `resource` may be a part of one, as in "pods/status"."""
+    """A write: `was` is None for a create, `object` for a deletion. `resource` may be a part of one, as in "pods/status"."""
 
     resource: str
-    object: Object
+    object: Object | None
     was: Object | None = None
     group: str = ""
     user: str = ACCOUNT
 
     @property
     def operation(self) -> str:
-        return "CREATE" if self.was is None else "UPDATE"
+        return "CREATE" if self.was is None else "UPDATE" if self.object is not None else "DELETE"
 
 
 @lru_cache(maxsize=1)

@@ -56,6 +56,11 @@ REQUEST: Object = {
     "metadata": {"name": "dds-node1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
     "spec": {"resource": {"type": "gpu", "model": "A100", "size": 1, "target_node": "node1"}},
 }
+RULE: Object = {
+    "metadata": {"name": "dds-gpu-1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
+    "spec": {"deviceSelector": KEY, "taint": {"key": "cohdi.io/leaving", "effect": "NoSchedule"}},
+}
+FOREIGN_RULE: Object = {**RULE, "metadata": {"name": "maintenance"}}
 
 
 def _signalled(claim: Object) -> Object:
@@ -134,10 +139,18 @@ ALLOWED: dict[str, Asked] = {
     "stamp away": _resource(_without("metadata", "annotations", "cohdi.io/last-used-time")),
     "order": Asked("composabilityrequests", REQUEST, None, OPERATOR),
     "raise": _request(_set("spec", "resource", "size", to=3)),
+    "taint": Asked("devicetaintrules", RULE, None, DRA),
+    "lift": Asked("devicetaintrules", None, RULE, DRA),
     "epoch": _request(_set("metadata", "annotations", "cohdi.io/epoch", to="4")),
 }  # fmt: skip
 
 DENIED: dict[str, tuple[Asked, str]] = {
+    "a rule in nobody's name": (Asked("devicetaintrules", FOREIGN_RULE, None, DRA), "managed-by"),
+    "another's rule away": (Asked("devicetaintrules", None, FOREIGN_RULE, DRA), "managed-by"),
+    "another's rule made ours": (Asked("devicetaintrules", RULE, FOREIGN_RULE, DRA), "managed-by"),
+    "evict": (
+        Asked("devicetaintrules", {**RULE, "spec": {"taint": {"key": "a", "effect": "NoExecute"}}}, None, DRA), "has it already",
+    ),
     "a pod's phase": (_asked("pods/status", POD, _set("status", "phase", to="Failed")), "nominatedNodeName"),
     "a pod's conditions": (_asked("pods/status", POD, _set("status", "conditions", to=[])), "nominatedNodeName"),
     "a pod's conditions away": (_asked("pods/status", POD, _without("status", "conditions")), "nominatedNodeName"),
