@@ -179,7 +179,7 @@ class Reflector:
 
     def _turn(self) -> None:
         """From a list, or from where the last watch ended, to the end of the next watch."""
-        if not self._since or self._wished.is_set():
+        if not self._since or self._listing is not None or self._wished.is_set():
             self._list()
         self._settle()
         if self._listed:

@@ -155,15 +155,31 @@ def test_one_failure_among_many_successes_holds_nobody_up() -> None:
 
 def test_requests_within_a_task_count_as_well() -> None:
     outbox = box()
-    tasks = [task(f"{n}", f"claims/{n}") for n in range(4)]
+    tasks = [task(f"{n}", f"claims/{n}") for n in range(5)]
     outbox.put(tasks, 0.0)
     for one in begun(outbox, 0.0):
         assert outbox.request(one, 0.0)
     outbox.finished(tasks[0], Later("503", trouble=True), 0.0)
-    assert outbox.request(tasks[1], 0.1)
-    assert not outbox.request(tasks[1], 0.1), "two have failed, seven are on their way"
+    assert not outbox.request(tasks[1], 0.1), "two have failed, eight are on their way"
     assert outbox.finished(tasks[2], Done(), 0.2)
     assert outbox.request(tasks[1], 0.2)
+
+
+def test_a_task_begins_only_when_there_is_room_to_look_and_to_write() -> None:
+    """Else it would look and not write, again and again."""
+    outbox = box()
+    tasks = [task(f"{n}", f"claims/{n}") for n in range(20)]
+    outbox.put(tasks, 0.0)
+    now, written = 0.0, 0
+    while now < 100.0:
+        one = outbox.next(now)
+        if isinstance(one, Task):
+            written += outbox.request(one, now)
+            outbox.finished(one, Later("503", trouble=True), now)
+            continue
+        assert one is not None
+        now = one
+    assert written == outbox.counts["HandOver", "later"] >= 30
 
 
 def test_some_successes_end_the_trouble() -> None:
@@ -175,7 +191,10 @@ def test_some_successes_end_the_trouble() -> None:
         outbox.finished(one, Later("503", trouble=True), 0.0)
     outbox.put(tasks[20:], 0.0)
     assert begun(outbox) == []
-    for one in first[10 : 10 + RECOVERED]:
+    for one in first[10:15]:
+        outbox.finished(one, Done(written=False), 0.0)
+    assert begun(outbox) == [], "reads are answered, and nobody knows of writes"
+    for one in first[15 : 15 + RECOVERED]:
         outbox.finished(one, Done(), 0.0)
     assert begun(outbox) == tasks[20:]
 

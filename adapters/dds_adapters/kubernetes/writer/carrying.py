@@ -32,7 +32,7 @@ class Guard:
     def __init__(self, api: Asking, permit: Permit, another: Callable[[], bool]) -> None:
         """`another` is asked before each request but the first; no when the server is to be left alone."""
         self.trouble = False
-        """The server did not answer, or said 429 or 5xx."""
+        """The server did not answer, or said 429 or 5xx, or was left alone for that."""
         self._api = api
         self._permit = permit
         self._another = another
@@ -50,6 +50,7 @@ class Guard:
     ) -> Answer:
         """Send it if that may be. Raises NotLeading, then nothing was sent, and Unreachable."""
         if self._sent and not self._another():
+            self.trouble = True
             fix = "it is asked again later"
             raise Unreachable("is in trouble and was asked often enough; nothing was sent", where=path, fix=fix)
         left = self._permit()

@@ -25,6 +25,8 @@ EXTRA_TRIES = 3
 """A task that nobody decided is dropped when it could not be carried out so often."""
 RECOVERED = 3
 """So many successes in a row end a server's trouble before its time."""
+LOOK_AND_WRITE = 2
+"""Requests that a task mostly takes: none begins when there is room for less, and it may send so many without asking."""
 MOMENT = 0.001
 """Seconds: no wait is shorter."""
 MODE_LOWERED = "ModeLowered"
@@ -40,7 +42,7 @@ class _Item:
     due: float = float("-inf")
     tries: int = 0
     requests: int = 0
-    """How many were sent since it began."""
+    """How many were sent since it began last."""
     backoff: Backoff | None = None
     gone: bool = False
     """Taken out, or running: a heap that still has it passes over it."""
@@ -71,16 +73,16 @@ class _Server:
         self._failed.extend([now] * requests)
 
     def succeeded(self) -> None:
-        """A task was carried out."""
+        """A write was made; that reads are answered says nothing of writes."""
         self._successes += 1
         if self._successes >= RECOVERED:
             self._failed.clear()
 
-    def wait(self, now: float) -> float:
-        """Seconds until another request may be sent, if none of those on their way comes to an end before."""
+    def wait(self, now: float, more: int) -> float:
+        """Seconds until so many more requests may be sent, if none of those on their way comes to an end before."""
         while self._failed and now - self._failed[0] >= WINDOW:
             self._failed.popleft()
-        if not self._failed or len(self._failed) + self.running < REQUESTS:
+        if not self._failed or len(self._failed) + self.running + more <= REQUESTS:
             return 0.0
         return max(MOMENT, self._failed[0] + WINDOW - now)
 
@@ -172,7 +174,7 @@ class Outbox:
                 heappop(items)
             if not items:
                 continue
-            wait = self._server(resource).wait(now)
+            wait = self._server(resource).wait(now, LOOK_AND_WRITE)
             if wait > 0:
                 instant = min(instant, now + wait)
             elif chosen is None or (extra, items[0][0]) < chosen:
@@ -186,17 +188,20 @@ class Outbox:
         trouble and has had enough: then nothing is to be sent."""
         item = self._running[id(task)]
         server = self._server(item.resource)
-        if server.wait(now) > 0:
-            return False
-        self._sends(item, server)
+        if item.requests >= LOOK_AND_WRITE:
+            if server.wait(now, 1) > 0:
+                return False
+            server.running += 1
+        item.requests += 1
         return True
 
     def finished(self, task: Task, result: Result, now: float) -> Event | None:
         """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
-        item, server, requests = self._back(task)
+        item, server = self._back(task)
         match result:
             case Done(written):
-                server.succeeded()
+                if written:
+                    server.succeeded()
                 return self._ended(item, "done" if written else "unchanged")
             case Obsolete():
                 return self._ended(item, "obsolete")
@@ -204,7 +209,7 @@ class Outbox:
                 return self._ended(item, "declined", result)
             case Later(wait=wait, trouble=trouble):
                 if trouble:
-                    server.failed(now, requests)
+                    server.failed(now, item.requests)
                 item.tries += 1
                 item.backoff = item.backoff or Backoff(self._random)
                 item.due = now + item.backoff.failed(now, wait)
@@ -213,7 +218,7 @@ class Outbox:
 
     def returned(self, task: Task) -> Event | None:
         """A running task could not be carried out for a reason of our own: it is as if it had not begun."""
-        item, _, _ = self._back(task)
+        item, _ = self._back(task)
         return self._again(item)
 
     # -- one task ----------------------------------------------------------------------------------------------------------
@@ -260,20 +265,16 @@ class Outbox:
     def _begin(self, item: _Item) -> Task:
         self._no_longer_waits(item)
         self._running[id(item.task)] = item
-        self._sends(item, self._server(item.resource))
+        self._server(item.resource).running += LOOK_AND_WRITE
+        item.requests = 1
         return item.task
 
-    def _sends(self, item: _Item, server: _Server) -> None:
-        item.requests += 1
-        server.running += 1
-
-    def _back(self, task: Task) -> tuple[_Item, _Server, int]:
-        """It runs no more; with how the server fares, and how many requests it took."""
+    def _back(self, task: Task) -> tuple[_Item, _Server]:
+        """It runs no more; with how the server fares."""
         item = self._running.pop(id(task))
-        server, requests = self._server(item.resource), item.requests
-        server.running -= requests
-        item.requests = 0
-        return item, server, requests
+        server = self._server(item.resource)
+        server.running -= max(LOOK_AND_WRITE, item.requests)
+        return item, server
 
     def _no_longer_waits(self, item: _Item) -> None:
         del self._waiting[item.number]
