@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.doctor.permissions import permissions
+from dds_adapters.kubernetes.lease_state import LeaseSettings
 from dds_adapters.lab.api.requests import User
 from dds_adapters.lab.direct import Direct
 from dds_adapters.lab.scenario.cluster import User as Named
@@ -60,7 +61,8 @@ def _process(folder: Path) -> Uses:
     scenario, uses = without_scaler(told_to_us("first_attach")), Uses()
     users = (*scenario.cluster.users, Named(name=ACCOUNT, groups=GROUPS))
     cluster = scenario.cluster.model_copy(update={"users": users, "taint_rules": "resource.k8s.io/v1beta2"})
-    settings = LiveSettings(identity="test", leader_elect=True, health=None, metrics=None)
+    lease = LeaseSettings(duration=3.0, renew_deadline=2.0, retry_period=0.5)
+    settings = LiveSettings(identity="test", leader_elect=True, lease=lease, health=None, metrics=None)
     logs: list[EventLog] = []
 
     def open_log(uid: str) -> EventLog:
