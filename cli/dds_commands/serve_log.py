@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import without_password
 from dds_commands.places import made, state_folder
-from dds_commands.screen import note
 from dds_core.errors import DatabaseMissing, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.log import EventLog
 
@@ -29,13 +29,15 @@ class ScalerLog:
     """A log and its database, which is opened once and kept; a context manager that closes it.
 
     `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
+    `say` is given what a person may want to know.
     """
 
-    def __init__(self, named: str, cluster_name: str, *, migrate: bool) -> None:
+    def __init__(self, named: str, cluster_name: str, *, migrate: bool, say: Callable[[str], None]) -> None:
         self.name = f"{cluster_name}/{COMPONENT}"
         self._named = named
         self._url = as_url(named)
         self._migrate = migrate
+        self._say = say
         self._database: Database | None = None
         self._lock = threading.Lock()
 
@@ -49,7 +51,7 @@ class ScalerLog:
         try:
             self._opened()
         except LogUnavailable as error:
-            note(str(error))
+            self._say(str(error))
 
     def open(self, cluster: str) -> EventLog:
         """The log for the cluster of this UID, made if it is not there. Raises ForeignLog, LogUnavailable, and as `prepare`."""
@@ -78,7 +80,7 @@ class ScalerLog:
     def _upgrade(self) -> None:
         before, after = upgrade(self._url)
         if before != after:
-            note(f"{without_password(self._named)} was brought from {before or 'nothing'} to {after}")
+            self._say(f"{without_password(self._named)} was brought from {before or 'nothing'} to {after}")
 
     def _open(self) -> Database:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -220,7 +221,7 @@ def test_a_half_valid_policy(tmp_path: Path) -> None:
 
 
 def test_a_first_installation_is_told_what_to_do(tmp_path: Path) -> None:
-    said = refused("serve")
+    said = one_line(program("serve"), 1)
     assert str(tmp_path / "state/dds/scaler.sqlite3") in said
     assert "start once with --migrate, which makes the log there, or name another log with --log URL" in said
     assert (tmp_path / "state/dds").stat().st_mode & 0o777 == 0o700
@@ -228,13 +229,19 @@ def test_a_first_installation_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_database_without_a_schema_names_the_flag(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.sqlite3", "")
-    said = refused("serve", "--log", path)
+    said = one_line(program("serve", "--log", written(tmp_path / "log.sqlite3", "")), 1)
     assert "it holds no event log yet; start once with --migrate, which makes the log there" in said
     assert "--log" not in said
 
 
-def test_as_a_program(tmp_path: Path) -> None:
-    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)}
-    assert "--migrate" in one_line(program("serve", env=env), 1)
-    assert program("serve", "--print-config", env=env).returncode == 0
+def test_who_reads_json_reads_the_error_as_json(tmp_path: Path) -> None:
+    done = program("serve", "--log-format", "json")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert json.loads(line)["level"] == "error"
+    assert "start once with --migrate" in json.loads(line)["msg"]
+
+
+def test_as_a_program() -> None:
+    assert program("serve", "--print-config").returncode == 0
+    assert "did you mean" in one_line(program("serve", "--lease-nam", "x"), 1).lower()
