@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live.health import Health, alive, log_there, turning, unless_standby, views
-from dds_adapters.live.logs import Narrator
+from dds_adapters.live.narrator import Narrator
 from dds_adapters.live.metrics import Metrics, Sources
 from dds_adapters.live.process import Process
 from dds_adapters.live.scaler import OPTIONAL, Committed

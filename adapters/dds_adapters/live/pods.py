@@ -36,7 +36,10 @@ class PodQuestions:
     def after(self, step: Step, picture: Picture) -> list[Task]:
         """What a change of a claim's reservations leaves open."""
         fact = step.fact
-        if not isinstance(fact, ClaimObserved) or fact.changes.consumers is UNSET:
+        if not isinstance(fact, ClaimObserved):
+            return []
+        consumers: object = fact.changes.consumers
+        if consumers is UNSET:
             return []
         claim = picture.claims.get(fact.uid)
         if claim is None:
