@@ -1,0 +1,100 @@
+"""One of each kind of write, in the order of a claim's life, against the lab's API server.
+
+live_through(stage, carry)     # `carry` carries a work out and says what became of it
+snapshot(stage)                # what is there afterwards, without what each run numbers anew
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dds_adapters.kubernetes import decode
+from dds_adapters.kubernetes.arrivals import Arrivals
+from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
+from dds_adapters.kubernetes.writer.events import Regarding, TellPeople
+from dds_adapters.kubernetes.writer.labels import LabelNode
+from dds_adapters.kubernetes.writer.live_object import Ref
+from dds_adapters.kubernetes.writer.pods import ask_pod
+from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.writer.stamps import StampUse
+from dds_adapters.kubernetes.writer.steering import Signalled, SteerPod
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Work
+from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim, rule_name
+from dds_core.events import Entry
+from tests.support.stage import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, Stage, uid_of
+
+WHEN = "2026-01-02T03:04:05Z"
+KEY = (GPU, "node0", "gpu-0")
+RULES = "devicetaintrules"
+
+Carry = Callable[[Work], Result]
+
+
+def live_through(stage: Stage, carry: Carry) -> None:
+    """Each work in turn; every one is to end with Done."""
+
+    def done(work: Work) -> None:
+        result = carry(work)
+        assert isinstance(result, Done), (work, result)
+
+    _attach(stage, done)
+    _hand_over(stage, done)
+    _detach(stage, done)
+    about = Regarding("ResourceClaim", CLAIMS, "c", "u", "default")
+    done(TellPeople(about, "DeviceAttached", "Attach", "words", "Normal", 1_000_000, "dds-1"))
+
+
+def _order(size: int, previous: int | None, uid: str) -> RaiseRequest:
+    return RaiseRequest("dds-r", uid, "gpu", "A100 40G", "node0", size, previous, "cohdi.io/epoch", 1)
+
+
+def _attach(stage: Stage, done: Callable[[Work], None]) -> None:
+    done(_order(1, None, ""))
+    request = uid_of(stage.get(REQUEST, "dds-r"))
+    done(_order(2, 1, request))
+    done(StampEpoch("dds-r", request, "cohdi.io/epoch", 2))
+    done(LabelNode("node0", uid_of(stage.node("node0")), (("cohdi.io/x", "true"),)))
+
+
+def _hand_over(stage: Stage, done: Callable[[Work], None]) -> None:
+    signalled = [_signalled(stage, name, f"dev-{name}") for name in ("c", "d")]
+    done(TellClaims(tuple(telling for telling, _ in signalled), WHEN))
+    pod = Ref("pods", "p", "default", uid_of(stage.pod("p", "SchedulerError")))
+    done(SteerPod(pod, "node0", tuple(one for _, one in signalled)))
+    done(ask_pod("default", "p", pod.uid, Arrivals()))
+
+
+def _signalled(stage: Stage, name: str, device: str) -> tuple[Telling, Signalled]:
+    made = stage.allocated(name, device)
+    reader = stage.as_user("reader", "system:masters")
+    allocation = decode.claim(
+        reader.ask("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}").body
+    ).allocation
+    assert allocation is not None
+    ref = Ref(CLAIMS, name, "default", uid_of(made))
+    entry = Entry(GPU, POOL, device, RESCHEDULE, "DeviceAttached", "")
+    return Telling(ref, allocation, (entry,)), Signalled(ref, allocation, frozenset({(GPU, POOL, device)}))
+
+
+def _detach(stage: Stage, done: Callable[[Work], None]) -> None:
+    victim, other = (uid_of(stage.resource(name, "dds-r")) for name in ("a", "b"))
+    request = stage.get(REQUEST, "dds-r")
+    acted = {"status": {"state": "Running", "scalarResource": request["spec"]["resource"]}}
+    stage.edit(REQUEST, "dds-r", acted, subresource="status")
+    done(MarkVictim("a", victim, "GPU-a", KEY, True, "cohdi.io/detach"))
+    done(LowerRequest("dds-r", uid_of(request), 1, 2, frozenset({victim})))
+    done(LiftTaint(rule_name("a", KEY), uid_of(stage.get(RULES, rule_name("a", KEY)))))
+    done(UnmarkVictim("a", victim))
+    done(StampUse("b", other, WHEN))
+
+
+def snapshot(stage: Stage) -> dict[str, Any]:
+    """By resource and name what writers leave there."""
+    found: dict[str, Any] = {}
+    for resource in (REQUEST, RESOURCE, RULES, "nodes", "pods", CLAIMS, "events.events.k8s.io"):
+        for one in stage.admin.list(resource):
+            meta = one["metadata"]
+            kept = {key: meta.get(key) for key in ("labels", "annotations")}
+            found[f"{resource}/{meta['name']}"] = (kept, one.get("spec"), one.get("status"), one.get("reason"))
+    return found

@@ -1,0 +1,72 @@
+"""A write that is cut short at any of its requests, before it was sent or after, is finished by carrying it out again, and what
+is there then is what one undisturbed write leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from dds_adapters.kubernetes.cluster import Unreachable
+from dds_adapters.kubernetes.writer.tasks import Done, Later, Result, Work
+from tests.support.stage import Stage
+from tests.support.written_life import live_through, snapshot
+
+
+def cut_at(number: int) -> Callable[[str, str], None]:
+    """A hook that lets the request of that number go without an answer."""
+    requests = count()
+
+    def hook(method: str, path: str) -> None:
+        if next(requests) == number:
+            raise Unreachable("the connection broke", where=path)
+
+    return hook
+
+
+def undisturbed() -> tuple[int, dict[str, object]]:
+    stage = Stage()
+    live_through(stage, stage.carry_out)
+    return sum(stage.writer.requests.values()), snapshot(stage)
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["before it is sent", "after it was sent"])
+def test_every_request_may_be_the_last(sent: bool) -> None:
+    requests, wanted = undisturbed()
+    assert requests > 30
+    for number in range(requests):
+        stage = Stage()
+        if sent:
+            stage.writer.after = cut_at(number)
+        else:
+            stage.writer.before = cut_at(number)
+        cut: list[Work] = []
+
+        def carry(work: Work, stage: Stage = stage, cut: list[Work] = cut) -> Result:
+            result = stage.carry_out(work)
+            if isinstance(result, Later):
+                cut.append(work)
+                result = stage.carry_out(work)
+            return result
+
+        live_through(stage, carry)
+        assert len(cut) == 1 and snapshot(stage) == wanted, (number, cut)
+
+
+def test_each_write_twice_is_one() -> None:
+    _, wanted = undisturbed()
+    stage = Stage()
+
+    def twice(work: Work) -> Result:
+        result, before = stage.carry_out(work), stage.writes
+        assert stage.carry_out(work) == Done(written=False) and stage.writes - before <= _probes(work)
+        return result
+
+    live_through(stage, twice)
+    assert snapshot(stage) == wanted
+
+
+def _probes(work: Work) -> int:
+    """An event is not looked for first: that it is there is the answer to making it."""
+    return 1 if type(work).__name__ == "TellPeople" else 0
