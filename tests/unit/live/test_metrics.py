@@ -283,6 +283,15 @@ def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureF
     assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); told once"]
 
 
+def test_a_group_that_cannot_be_counted_does_not_reach_who_decides(caplog: pytest.LogCaptureFixture) -> None:
+    played = Played("first_attach")
+    last = played.steps[-1]
+    broken = Committed(last.step._replace(caused=[None]), last.envelopes)  # type: ignore[list-item]
+    played.metrics.committed([broken], played.picture)
+    assert value(played.samples(), "dds_uncounted_groups_total") == 1
+    assert "a group cannot be counted (TypeError)" in caplog.text
+
+
 def test_every_request_is_counted() -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, version="", fingerprint="")

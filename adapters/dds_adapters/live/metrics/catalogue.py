@@ -153,6 +153,11 @@ REQUEST = Named("dds_api_request_duration_seconds", "histogram", "Seconds that t
 SCRAPE_ERRORS = Named(
     "dds_scrape_errors_total", "counter", "Gauges that could not be read; the others are not affected.", ("metric",)
 )
+UNCOUNTED = Named(
+    "dds_uncounted_groups_total",
+    "counter",
+    "Groups that could not be counted, which is a fault of dds; they are in the log.",
+)
 
 CATALOGUE: Final[tuple[Named, ...]] = tuple(one for one in list(globals().values()) if isinstance(one, Named))
 """In the order of this file."""

@@ -6,6 +6,7 @@ decides. Scrapes come from another thread and never see the picture.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -13,7 +14,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from dds_adapters.live.metrics import catalogue as c
 from dds_adapters.live.metrics.fleet import Fleet
-from dds_adapters.live.metrics.instruments import counters, gauge, histogram, histograms
+from dds_adapters.live.metrics.instruments import counter, counters, gauge, histogram, histograms
 from dds_adapters.live.metrics.sources import Asked, Sources
 from dds_adapters.live.metrics.stages import Stages
 from dds_core import events as e
@@ -23,6 +24,8 @@ from dds_core.lifecycle import GONE, LEAVING, REQUESTED
 from dds_core.log.envelope import Envelope
 from dds_core.picture import Picture
 from dds_core.policy import MODES
+
+LOG = logging.getLogger("dds.metrics")
 
 SECOND = 1_000_000
 
@@ -66,6 +69,7 @@ class Metrics:
         self._requests = counters(c.REQUESTS, registry)
         self._request = histograms(c.REQUEST, registry)
         self._mode = gauge(c.MODE, registry)
+        self._uncounted = counter(c.UNCOUNTED, registry)
         self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
         self._position = gauge(c.POSITION, registry)
         gauge(c.BUILD, registry).labels(version, fingerprint).set(1)
@@ -90,7 +94,7 @@ class Metrics:
         """Count what is in the log now. `picture` may already know more than that."""
         with self._fleet.lock:
             for one in steps:
-                self._group(one, picture)
+                self._counted(one, picture)
             if picture is not self._picture:
                 self._picture = picture
                 self._fleet.recount(picture)
@@ -98,6 +102,15 @@ class Metrics:
             instrument.set(read(picture))
         for mode in MODES:
             self._mode.labels(mode).set(mode == picture.mode)
+
+    def _counted(self, one: Row, picture: Picture) -> None:
+        """A fault of ours must not reach the thread that decides: it costs what it could not count."""
+        try:
+            self._group(one, picture)
+        except Exception as error:
+            self._picture = None  # count through what stands now
+            self._uncounted.inc()
+            LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
 
     def _group(self, one: Row, picture: Picture) -> None:
         step, at = one.step, one.step.at

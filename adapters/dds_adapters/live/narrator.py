@@ -1,0 +1,192 @@
+"""`Narrator`: a watcher of commits that tells each event in a line, with names for uids and the place in the log.
+
+Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected objects) at
+WARNING; facts at DEBUG, but for those about the scaler itself. In mode observe it says what dds would do. An event that cannot be
+told costs its line and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from dds_adapters.live.metrics.metrics import Row
+from dds_core import events as e
+from dds_core.events import KIND_OF, Decision, Event, Transition
+from dds_core.lifecycle import GONE, RELEASED
+from dds_core.log.envelope import Envelope
+from dds_core.model import Observed
+from dds_core.picture import Picture
+from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.decisions import decision_words
+from dds_core.timeline.facts import fact_words
+from dds_core.timeline.known import UNCHANGED, Known
+
+EVENTS = "dds.events"
+"""The logger of its lines."""
+
+Fields = dict[str, Any]
+
+_WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected)
+_TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint)
+"""Facts that say how the scaler fares."""
+
+
+class Narrator:
+    """Tells what was committed to `logger`'s child "events", or to that of "dds"."""
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
+        self._names = _Names()
+
+    def committed(self, steps: Sequence[Row], picture: Picture) -> None:
+        """Tell it. `picture` may already know more than that."""
+        self._names.picture = picture
+        everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
+        for one in steps:
+            fact = one.step.fact
+            if everything or isinstance(fact, _WARNED) or (moves and isinstance(fact, _TOLD)):
+                self._tell(fact, one.envelopes[0])
+            for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
+                if moves or isinstance(event, _WARNED):
+                    self._tell(event, row)
+            self._names.let_go(one)
+
+    def _tell(self, event: Event, row: Envelope) -> None:
+        level = logging.WARNING if isinstance(event, _WARNED) else logging.INFO
+        if isinstance(event, e.Fact) and not isinstance(event, _WARNED + _TOLD):
+            level = logging.DEBUG
+        if self._log.isEnabledFor(level):
+            place: Fields = {
+                "type": row.type,
+                "position": row.position,
+                "epoch": row.epoch,
+                "at": rfc3339(row.occurred_at),
+            }
+            try:
+                about, words = self._names.about(event), self._words(event)
+            except Exception as error:
+                about, words = {}, f"{row.type} cannot be told ({type(error).__name__}); it is in the log"
+            self._log.log(level, "%s", words, extra={**place, **about})
+
+    def _words(self, event: Event) -> str:
+        names = self._names
+        match event:
+            case e.ClaimMoved() | e.DeviceMoved():
+                who = "claim" if isinstance(event, e.ClaimMoved) else "device"
+                step = f"{event.source or 'New'} -> {event.target}" if event.source != event.target else event.target
+                why = f": {event.cause}" if event.cause else ""
+                return f"{who} {names.called(event.subject)}: {step} ({event.trigger}){why}"
+            case Decision():
+                return decision_words(event, names)
+            case _ if type(event) in KIND_OF:
+                return _changed(event, names)
+            case _:
+                return "; ".join(fact_words(event, UNCHANGED, names)) or type(event).__name__
+
+
+class _Names(Known):
+    """Names from the picture instead of objects of its own. Those of claims and devices are kept until their lives have ended:
+    the picture may forget them before that is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture = Picture()
+        self._kept: dict[str, Fields] = {}
+
+    def name(self, uid: str) -> str:
+        row = self._row(uid)
+        if row is not None:
+            return self.name_of(row)
+        kept = self._kept.get(uid, {})
+        return str(kept.get("claim") or kept.get("device") or uid)
+
+    def called(self, uid: str) -> str:
+        return self.name(uid) if uid not in self.picture.resources else str(self._device(uid)["device"])
+
+    def about(self, event: Event) -> Fields:
+        """The fields that say whom an event is about, and why."""
+        found: Fields = {}
+        match event:
+            case e.ClaimMoved():
+                found = self._claim(event.claim) | {"trigger": event.trigger, "from": event.source, "to": event.target}
+                found |= {"landed": event.landed}
+            case e.DeviceMoved():
+                found = self._device(event.resource) | {"trigger": event.trigger}
+                found |= {"from": event.source, "to": event.target}
+            case e.OfClaim():
+                found = self._claim(event.claim)
+            case e.HandOver():
+                found = {"claim": self.name(event.subject), "pod": self.name(event.pod), "node": event.node}
+                found |= {"steering": event.steering}
+            case e.Steered():
+                found = {"pod": self.name(event.pod), "node": event.node}
+            case e.OfCell():
+                found = {"node": event.node, "model": event.model, "request": getattr(event, "request", "")}
+            case e.OfDevice():
+                found = self._device(event.resource)
+            case e.NodeLabelled():
+                found = {"node": event.node}
+            case e.Alerted():
+                found = {"of": self.name(event.of)}
+            case e.WriteDone() | e.WriteRefused() | e.Superseded():
+                found = {"action": event.action, "target": self.name(event.target), "decision": event.decision}
+            case e.Rejected():
+                found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}
+                found |= {"field": event.field}
+        found |= {key: value for key in ("mode", "reason") if (value := getattr(event, key, ""))}
+        if isinstance(event, e.WriteRefused):
+            found["code"] = event.code
+        if getattr(event, "reissued", False):
+            found["reissued"] = True
+        return found
+
+    def let_go(self, one: Row) -> None:
+        """Forget the names of those whose lives have ended with this group."""
+        for event, _ in one.step.caused:
+            if isinstance(event, Transition) and self._ended(event):
+                self._kept.pop(event.subject, None)
+
+    def _ended(self, event: Transition) -> bool:
+        if isinstance(event, e.ClaimMoved):
+            return event.target == RELEASED and event.claim not in self.picture.lives
+        return isinstance(event, e.DeviceMoved) and event.target == GONE
+
+    def _row(self, uid: str) -> Observed | None:
+        picture = self.picture
+        for table in (picture.claims, picture.resources, picture.pods, picture.nodes, picture.requests, picture.rules):
+            row: Observed | None = table.get(uid)
+            if row is not None:
+                return row
+        return None
+
+    def _claim(self, uid: str) -> Fields:
+        claim, life = self.picture.claims.get(uid), self.picture.lives.get(uid)
+        known = claim if claim is not None else life if life is not None and life.name else None
+        if known is not None:
+            node = life.node if life is not None else ""
+            self._kept[uid] = {"claim": f"{known.namespace}/{known.name}", "node": node, "uid": uid}
+        return dict(self._kept.get(uid) or {"claim": uid})
+
+    def _device(self, uid: str) -> Fields:
+        row = self.picture.resources.get(uid)
+        if row is not None:
+            before = str(self._kept.get(uid, {}).get("device", ""))
+            name = row.uuid or (before if before != row.name else "") or row.name
+            self._kept[uid] = {"device": name, "resource": row.name, "node": row.node, "model": row.model}
+        return dict(self._kept.get(uid) or {"device": uid})
+
+
+def _changed(fact: Event, names: _Names) -> str:
+    """A fact about an object: what it is called, and which fields are different."""
+    changes: Struct | None = getattr(fact, "changes", None)
+    name = names.name(fact.subject)
+    kind = type(fact).__name__.removesuffix("Observed").removesuffix("Gone").lower()
+    if changes is None:
+        return f"{kind} {name} is gone"
+    told = [field for field in changes.__struct_fields__ if getattr(changes, field) is not UNSET]
+    told += ["devices"] * bool(getattr(fact, "devices", None))
+    return f"{kind} {name}: {', '.join(told) or 'seen'}"

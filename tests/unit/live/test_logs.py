@@ -1,0 +1,204 @@
+"""A line an event, with names, places and levels; secrets are taken out of everything else that is logged."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.live import logs, narrator
+from dds_core.engine import Engine
+from dds_core.errors import InputError
+from dds_core.events import Event, PolicyChanged, Rejected, WriteRefused
+from dds_core.policy import Policy
+from tests.support.commits import commits
+
+RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    """Logging belongs to the whole process; other tests want it as it was."""
+    root, ours = logging.getLogger(), logging.getLogger("dds")
+    levels = root.level, ours.level
+    yield
+    for handler in [one for one in root.handlers if isinstance(one.formatter, logs.JsonLines | logs.TextLines)]:
+        root.removeHandler(handler)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    logging.captureWarnings(False)
+
+
+def told(name: str, level: str = "info", policy: Policy | None = None, *facts: Event) -> list[dict[str, Any]]:
+    """The JSON lines of a recording, and of some facts after it."""
+    stream = io.StringIO()
+    narrator = logs.Narrator(logs.start(level, "json", stream))
+    engine = Engine()
+
+    def steps() -> Iterator[Any]:
+        yield from replay_recording(RECORDINGS / f"{name}.jsonl.gz", policy or Policy(), engine=engine)
+        yield from (engine.feed(fact, engine.picture.now) for fact in facts)
+
+    for one in commits(steps()):
+        narrator.committed([one], engine.picture)
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_each_transition_and_decision_is_one_line() -> None:
+    engine = Engine()
+    steps = list(replay_recording(RECORDINGS / "burst.jsonl.gz", Policy(), engine=engine))
+    caused = sum(len(step.caused) for step in steps)
+    lines = told("burst")
+    about_us = {"Started", "PolicyChanged", "Synced"}
+    assert sum(line["type"] not in about_us for line in lines) == caused
+    positions = [line["position"] for line in lines]
+    assert positions == sorted(set(positions))
+
+
+def test_a_line_says_who_where_and_why() -> None:
+    line = next(line for line in told("first_attach") if line.get("trigger") == "device_ready")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["ts"])
+    assert line["msg"] == (
+        "claim default/train-1: Attaching -> Attached (device_ready): GPU-1027c4d1-c386-bbc4-cd61-3e30d8f16adf is there and free"
+    )
+    assert (line["level"], line["type"], line["claim"], line["node"]) == (
+        "info",
+        "ClaimMoved",
+        "default/train-1",
+        "node0000",
+    )
+    assert (line["from"], line["to"], line["epoch"]) == ("Attaching", "Attached", 1)
+
+
+def test_in_observe_it_says_what_it_would_do() -> None:
+    decisions = [line for line in told("first_attach") if line.get("mode") == "observe" and line["type"] != "Started"]
+    assert decisions and all("would" in line["msg"] for line in decisions)
+    live = [line for line in told("first_attach", policy=Policy(mode="attach")) if line["type"] == "AttachOrdered"]
+    assert live[0]["msg"].startswith("dds decided to make request dds-node0000-a100-40g-")
+    assert live[0]["request"].startswith("dds-node0000-a100-40g-")
+
+
+def test_every_line_is_about_names_and_not_uids() -> None:
+    for name in ("burst", "node_lost", "extended_resource", "attach_failure"):
+        for line in told(name):
+            assert "/" in line.get("claim", "/"), line
+            assert not re.match(r"(claim|device) [0-9a-f]{8}-", line["msg"]), line
+
+
+def test_facts_are_told_at_debug() -> None:
+    types = {line["type"] for line in told("first_attach", "debug")}
+    assert {"ClaimObserved", "PodObserved", "FabricResourceGone", "ClaimMoved"} <= types
+    assert {"ClaimObserved", "PodObserved"}.isdisjoint(line["type"] for line in told("first_attach"))
+    allocation = next(
+        line for line in told("first_attach", "debug") if line["msg"] == "claim default/train-1: allocation, consumers"
+    )
+    assert allocation["level"] == "debug"
+
+
+def test_what_a_person_should_see_is_a_warning() -> None:
+    facts: tuple[Event, ...] = (
+        WriteRefused(
+            decision="a/b:1.2.3", action="AttachOrdered", target="r1", code=403, reason="Forbidden", text="no"
+        ),
+        Rejected(kind="resourceclaims", uid="u", name="bad", field="spec", reason="is missing", namespace="default"),
+    )
+    lines = told("first_attach", "warning", None, *facts)
+    assert [line["type"] for line in lines] == ["WriteRefused", "Rejected"]
+    assert all(line["level"] == "warning" for line in lines)
+    assert lines[0]["action"] == "AttachOrdered" and lines[0]["code"] == 403 and lines[0]["reason"] == "Forbidden"
+    assert lines[1]["name_of"] == "default/bad" and lines[1]["field"] == "spec"
+    failed = told("attach_failure", "warning")
+    assert "ClaimFailed" in {line["type"] for line in failed}
+
+
+def test_how_the_scaler_fares_is_told_at_info() -> None:
+    lines = told("first_attach", "info", None, PolicyChanged(policy=Policy(mode="attach").model_dump(mode="json")))
+    assert [line["type"] for line in lines if line["type"] in ("Started", "PolicyChanged", "Synced")] == [
+        "Started",
+        "PolicyChanged",
+        "Synced",
+        "PolicyChanged",
+    ]
+
+
+def test_an_event_that_cannot_be_told_costs_its_line_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> str:
+        raise KeyError("x")
+
+    monkeypatch.setattr(narrator, "decision_words", broken)
+    lines = told("first_attach")
+    assert "AttachOrdered cannot be told (KeyError); it is in the log" in [line["msg"] for line in lines]
+
+
+def test_text_lines_are_for_people() -> None:
+    stream = io.StringIO()
+    logger = logs.start("info", "text", stream)
+    logger.warning("the log is away\nfor now", extra={"part": "log", "why": 'it "said" no', "n": 3})
+    line = stream.getvalue()
+    assert re.fullmatch(r'[-\dT:.]+Z WARNING the log is away for now part=log why="it \\"said\\" no" n=3\n', line), line
+
+
+def test_secrets_are_taken_out_of_words_fields_and_tracebacks() -> None:
+    stream = io.StringIO()
+    logger = logs.start("debug", "json", stream)
+    logger.info("asked with Authorization: Bearer %s", "abc.def-hunter2")
+    logger.info("connected", extra={"url": "postgresql://dds:hunter2@db/dds"})
+    try:
+        raise RuntimeError("password=hunter2")
+    except RuntimeError:
+        logger.exception("it failed")
+    logging.getLogger("urllib3").warning("token: hunter2")
+    text = stream.getvalue()
+    assert "hunter2" not in text
+    lines = [json.loads(line) for line in text.splitlines()]
+    assert len(lines) == 4
+    assert lines[2]["error"].startswith("RuntimeError: password=[removed] | raise RuntimeError")
+
+
+def test_of_other_packages_only_warnings_are_shown() -> None:
+    stream = io.StringIO()
+    logs.start("debug", "json", stream)
+    logging.getLogger("urllib3").debug("chatter")
+    logging.getLogger("dds.web").debug("ours")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        logging.captureWarnings(True)
+        warnings.warn("old thing", DeprecationWarning, stacklevel=1)
+        logging.captureWarnings(False)
+    names = [json.loads(line)["logger"] for line in stream.getvalue().splitlines()]
+    assert names == ["dds.web", "py.warnings"]
+
+
+def test_words_that_do_not_fit_their_arguments_do_not_cost_the_line() -> None:
+    record = logging.makeLogRecord({"name": "dds", "msg": "%d things", "args": ("many",)})
+    assert logs.Scrubbing().filter(record)
+    assert json.loads(logs.JsonLines().format(record))["msg"] == "%d things"
+
+
+def test_a_reader_that_is_gone_does_not_stop_anybody(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+    logger = logs.start("info", "json", stream)
+    stream.close()
+    logger.info("nobody reads this")
+    assert capsys.readouterr().err == ""
+
+
+def test_starting_again_takes_the_place_of_the_time_before() -> None:
+    first, second = io.StringIO(), io.StringIO()
+    logs.start("info", "json", first)
+    logs.start("info", "text", second).info("once")
+    assert first.getvalue() == "" and second.getvalue().count("once") == 1
+
+
+@pytest.mark.parametrize(("level", "form"), [("loud", "json"), ("info", "xml")])
+def test_what_does_not_exist_is_told(level: str, form: str) -> None:
+    with pytest.raises(InputError, match="use"):
+        logs.start(level, form)
