@@ -50,8 +50,8 @@ class Measure:
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have been
     withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim may wait
     so long although a device is there for it. `young`: before so long only the fabric's own words excuse a failure. `rounds`: a
-    claim may be allocated so often within a minute (not counting what was stolen from it), `changes`: a label may change. `news`: who
-    announces a device may not know yet that it was taken so shortly before.
+    claim may be allocated so often within a minute (not counting what was stolen from it), `changes`: a label may change.
+    `news`: who announces a device may not know yet that it was taken so shortly before.
     """
 
     lately: float = 60.0

@@ -35,6 +35,8 @@ QUICK = Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0)
 USUAL = Measure()
 HANDS = ("attach", "detach", "condition")
 """Steps by which a scenario plays operator and scaler itself."""
+FOREIGN = {"shares"}
+"""Where those hands play somebody else's scaler, of devices that are none of ours."""
 
 
 def told_to_us(name: str, **parts: Any) -> Scenario:
@@ -43,7 +45,8 @@ def told_to_us(name: str, **parts: Any) -> Scenario:
     changed: dict[str, Any] = {"scaler": None}
     if found.parts.operator is None and found.cluster.models:
         changed["operator"] = QUICK
-    steps = tuple(one for one in found.steps if all(getattr(one, hand) is None for hand in HANDS))
+    hands = () if name in FOREIGN else HANDS
+    steps = tuple(one for one in found.steps if all(getattr(one, hand) is None for hand in hands))
     return found.model_copy(update={"parts": found.parts.model_copy(update={**changed, **parts}), "steps": steps})
 
 

@@ -1,0 +1,187 @@
+"""Every scenario with our scaler ends as it should, whatever stores the log; what it should be is the table below.
+
+The hands that played operator and scaler in some of them are taken away, and there is an operator. What moves is compared with
+what is needed while devices are held, not only at the end: that is the judge's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters import sql
+from dds_adapters.lab import library
+from dds_adapters.lab.scenario import Scenario
+from dds_adapters.lab.scenario.forms import between
+from dds_adapters.lab.scenario.parts import Fabrics
+from dds_core.events import ClaimFailed, ClaimMoved, HandOver
+from dds_core.policy import Policy
+from tests.support.ours import CLUSTER, LOG, Running, new_log, policy_for, running, told_to_us
+
+SOME = 4
+
+
+@dataclass(frozen=True)
+class End:
+    """`ran`: pods that ran, or how many. `attaches`: (least, most) devices that were attached. `failed`: claims that are failed,
+    with words that must be among those told. `stays`: devices that are still attached after the scenario and three minutes.
+    `rows`: rows of the log for a claim and an hour at most. `found`: what the judge may find, with the reason beside it."""
+
+    ran: frozenset[str] | int = frozenset()
+    attaches: tuple[int, int] = (0, 0)
+    failed: dict[str, str] = field(default_factory=dict)
+    stays: int = 0
+    rows: float = 4000.0
+    found: frozenset[str] = frozenset()
+
+
+def end(*ran: str, attaches: tuple[int, int], **more: Any) -> End:
+    return End(frozenset(ran), attaches, **more)
+
+
+ENDS = {
+    "attach_failure": End(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "binding_timeout": end("bt", attaches=(1, 1)),
+    "burst": End(40, (18, 30)),
+    "coexistence": end("on-a100", "on-h100", attaches=(2, 2)),
+    "cordoned": end("cd", attaches=(1, 2)),
+    "empty": End(),
+    "extended_resource": end("er", attaches=(1, 1)),
+    # an operator that restarts, and an answer that is lost, bring a second device each: that is the operator's
+    "faults": End(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
+    "first_attach": end("train-1", attaches=(1, 1)),
+    "first_available": end("fa", attaches=(1, 1)),
+    "many_devices": end("big", "small", "reuse", attaches=(4, 4)),
+    "node_limit": End(2, (2, 2)),
+    "node_lost": end("victim", attaches=(1, 1), stays=1),
+    "playground": End(),
+    "pool_exhausted": end("first", "second", attaches=(1, 1)),
+    "preempted": end("low", "high", attaches=(1, 2)),
+    "ready_mode": end("r1", attaches=(1, 1)),
+    "scheduler_restart": end("sr", attaches=(1, 2)),
+    "shares": End(4),  # chance decides what fits beside what; none of it is ours
+    "two_claims": end("tc", attaches=(2, 2)),
+    "two_requests": end("mixed", attaches=(2, 2)),
+    "withdrawn": End(attaches=(1, 1)),
+}
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def log_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Makes a log for a scenario."""
+    if request.param == "memory":
+        yield new_log
+        return
+    url = f"sqlite:///{tmp_path}/log.db"
+    sql.upgrade(url)
+    with sql.Database(url) as database:
+        yield lambda scenario: database.open_log(LOG, cluster=CLUSTER, recorded_at=scenario.start)
+
+
+def ended(name: str, seed: int | None = None, **more: Any) -> Running:
+    with running(told_to_us(name), seed=seed, **more) as run:
+        run.lab.run()
+        run.lab.run(180)
+    return run
+
+
+def held_to(run: Running, expected: End) -> None:
+    """What every run is held to, beside the judge."""
+    assert run.lab.steps.failures == []
+    assert set(run.judge.rules) <= expected.found, run.judge.findings
+    ran = frozenset(run.outcomes.ran)
+    assert ran == expected.ran if isinstance(expected.ran, frozenset) else len(ran) >= expected.ran
+    least, most = expected.attaches
+    assert least <= run.lab.ledger.count("attach", "done") <= most
+    for claim, words in expected.failed.items():
+        assert words in run.outcomes.failed[claim]
+    assert len(run.attached()) == expected.stays, run.attached()
+    if run.tally.claims:
+        assert run.events_per_claim_hour() <= expected.rows
+    run.sound()
+
+
+def test_the_table_names_every_scenario() -> None:
+    assert set(ENDS) == set(library.names()) - {"day"}
+
+
+@pytest.mark.parametrize("name", sorted(ENDS))
+def test_a_scenario_ends_as_it_should(name: str, log_of: Any) -> None:
+    held_to(ended(name, log=log_of(library.find(name))), ENDS[name])
+
+
+@pytest.mark.parametrize("seed", range(1, SOME))
+@pytest.mark.parametrize("name", sorted(set(ENDS) - {"burst", "empty", "playground"}))
+def test_whatever_the_seed(name: str, seed: int) -> None:
+    held_to(ended(name, seed), ENDS[name])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", sorted(set(ENDS) - {"burst", "empty", "playground"}))
+def test_whatever_the_seed_of_a_hundred(name: str) -> None:
+    for seed in range(SOME, 101):
+        held_to(ended(name, seed), ENDS[name])
+
+
+# -- what three of them are there for
+
+
+def without(name: str, step: str) -> Scenario:
+    found = told_to_us(name)
+    return found.model_copy(update={"steps": tuple(one for one in found.steps if getattr(one, step) is None)})
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_at_the_nodes_limit_two_run_and_the_third_waits_without_a_loop(seed: int) -> None:
+    """For an hour, with the policy's own durations. What it waits for comes, and it runs."""
+    policy = Policy(mode="detach")
+    with running(without("node_limit", "withdraw"), policy, seed=seed) as run:
+        run.lab.run(3600)
+        assert len(run.outcomes.ran) == 2
+        assert run.lab.ledger.count("attach", "ordered") == 2
+        (waiting,) = {"job-0", "job-1", "job-2"} - run.outcomes.ran.keys()
+        assert all("may have 1 of A100 40G" in words for words in run.outcomes.failed[waiting])
+        assert len(run.outcomes.failed[waiting]) <= 3
+        assert run.events_per_claim_hour() <= 150
+        assert sum(run.ours.requests.requests.values()) <= 150
+        run.lab.workloads.withdraw(next(iter(run.outcomes.ran)))
+        run.lab.run(240)
+        assert waiting in run.outcomes.ran
+    assert run.judge.findings == []
+    run.sound()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_refused_attach_fails_the_claim_within_the_budget_with_the_fabrics_words(seed: int) -> None:
+    run = ended("attach_failure", seed)
+    budget = policy_for("attach_failure").attach_budget("default-scheduler")
+    (allocated,) = [
+        at for at, one in run.events(ClaimMoved) if isinstance(one, ClaimMoved) and one.trigger == "allocated_pool"
+    ]
+    ((failed, decision),) = run.events(ClaimFailed)
+    assert isinstance(decision, ClaimFailed)
+    assert failed - allocated <= budget
+    assert decision.message == "CDI manager: machine update failed, E02XXXX"
+    assert run.outcomes.failed["unlucky"] == [f"AttachFailed: {decision.message}"]
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int) -> None:
+    """Both are told at once, when the slower device is there, and no device is attached twice."""
+    slow = Fabrics(attach=between(0.5, 18.0))
+    with running(told_to_us("two_claims", fabric=slow), seed=seed) as run:
+        run.lab.run()
+        run.lab.run(120)
+    assert run.outcomes.ran.keys() == {"tc"}
+    assert run.outcomes.failed == {}
+    assert run.outcomes.waits == {"tc-a": 1, "tc-b": 1}
+    assert run.lab.ledger.count("attach", "done") == 2
+    ((_, told),) = run.events(HandOver)
+    assert isinstance(told, HandOver) and len(told.signals) == 2
+    assert run.judge.findings == []
+    run.sound()
