@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, note, ok, several, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_core.model import OWNER, OWNER_LABEL
 
 _CHECK = "beside"
@@ -16,6 +17,8 @@ REFERENCE_LEASE = "2313b367.co.hdi"
 """Name of the reference scaler's Lease, when it is started with --leader-elect."""
 DEPLOYMENT = "dds-controller-manager"
 """Name of the reference scaler's Deployment as its chart makes it."""
+STALE = 300_000_000
+"""Microseconds after which a Lease that nobody renews is one that was left behind."""
 
 
 class _Field(msgspec.Struct):
@@ -41,21 +44,24 @@ def beside(patient: Patient) -> Iterator[Finding]:
     say = note if mode == "observe" else warning
     mend = "run this one in mode observe beside it, or stop the other first"
     seen = unclear = False
-    for what, path in (
-        (f"a Lease {REFERENCE_LEASE}", path_of("leases", "coordination.k8s.io/v1", patient.namespace, REFERENCE_LEASE)),
-        (f"a Deployment {DEPLOYMENT}", path_of("deployments", "apps/v1", patient.namespace, DEPLOYMENT)),
+    for name, path, works in (
+        (
+            f"Lease {REFERENCE_LEASE}",
+            path_of("leases", "coordination.k8s.io/v1", patient.namespace, REFERENCE_LEASE),
+            _held,
+        ),
+        (f"Deployment {DEPLOYMENT}", path_of("deployments", "apps/v1", patient.namespace, DEPLOYMENT), _wanted),
     ):
         try:
-            body = patient.decoded(path, patient.get(path))
+            spec = patient.decoded(path, patient.get(path)).get("spec") or {}
         except Refused as refused:
             unclear |= refused.code != 404
             continue
-        holder = foreign(str((body.get("spec") or {}).get("holderIdentity") or ""))
-        running = (body.get("spec") or {}).get("replicas") != 0
-        if running:
+        if works(spec, patient.now()):
             seen = True
+            holder = foreign(str(spec.get("holderIdentity") or ""))
             held = f", held by {holder}" if holder else ""
-            yield say(_CHECK, f"the reference scaler has {what} in {patient.namespace}{held}", mend)
+            yield say(_CHECK, f"the reference scaler seems to run: {name} in {patient.namespace}{held}", mend)
     others = _requesters(patient)
     if others:
         yield note(
@@ -65,6 +71,17 @@ def beside(patient: Patient) -> Iterator[Finding]:
         yield unknown(_CHECK, "whether the reference scaler runs could not be seen (not permitted)")
     elif not seen and not others:
         yield ok(_CHECK, f"no other scaler was found in {patient.namespace}")
+
+
+def _held(lease: dict[str, Any], now: int) -> bool:
+    """Whether somebody has renewed it lately, as far as it tells."""
+    renewed = instant_of(lease.get("renewTime"))
+    return bool(lease.get("holderIdentity")) and (renewed is None or now - renewed < STALE)
+
+
+def _wanted(deployment: dict[str, Any], now: int) -> bool:
+    """Whether it is to have any pods."""
+    return deployment.get("replicas") != 0
 
 
 def _requesters(patient: Patient) -> set[str]:

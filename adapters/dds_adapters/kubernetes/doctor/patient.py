@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from dds_adapters.kubernetes.writer.tasks import Asking
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
 from dds_core.policy import Policy
+from dds_core.timeline.clock import micros
 
 PAGE = 500
 SECONDS = 15.0
@@ -243,3 +245,12 @@ def _read(decoder: Callable[[bytes], _T], raw: Iterable[bytes]) -> Iterator[_T]:
     for one in raw:
         with suppress(Fault):
             yield decoder(one)
+
+
+def instant_of(text: object) -> int | None:
+    """Microseconds since 1970-01-01 UTC of an instant as Kubernetes writes it; None for anything else."""
+    try:
+        when = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return micros(when) if when is not None and when.tzinfo is not None else None

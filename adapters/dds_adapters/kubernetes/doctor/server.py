@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.watched import DRA, VERSIONS
-from dds_core.timeline.clock import duration, micros, rfc3339
+from dds_core.timeline.clock import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
 """Minor numbers of the releases that the scaler was tried with. 1.34 is the first that serves resource.k8s.io/v1 by default."""
 GATED = 36
+_FROM_GATED = (
+    "binding conditions are beta and on by default; what is written into a claim's status needs rights on "
+    "resourceclaims/driver and resourceclaims/binding too"
+)
 """The minor number from which binding conditions are on by default and status writes of claims need more than patch (KEP-5007;
 feature gate DRAResourceClaimGranularStatusAuthorization)."""
 
@@ -126,12 +129,6 @@ def _stamp(patient: Patient) -> int | None:
     }
     found = patient.decoded(path, patient.accepted(path, patient.ask("POST", path, body=body)))
     fields: list[Any] = (found.get("metadata") or {}).get("managedFields") or []
-    return next((at for one in fields if isinstance(one, dict) and (at := _instant(one.get("time"))) is not None), None)
-
-
-def _instant(text: object) -> int | None:
-    try:
-        when = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return micros(when) if when is not None and when.tzinfo is not None else None
+    return next(
+        (at for one in fields if isinstance(one, dict) and (at := instant_of(one.get("time"))) is not None), None
+    )

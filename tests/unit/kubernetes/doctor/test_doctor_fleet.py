@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
 
+from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.doctor import beside, configured, fleet
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.lab.direct import Direct
 from dds_core.policy import Policy
-from tests.support.clinic import Clinic, levels, worst
+from tests.support.clinic import WHERE, Clinic, levels, worst
 
 CONFIG = "composable-dra-dds"
 SPACE = "composable-dra"
@@ -215,12 +219,12 @@ def test_nobody_else(sound: Clinic) -> None:
     assert levels(sound.look(beside.beside)) == ["ok"]
 
 
-def reference(clinic: Clinic) -> None:
+def reference(clinic: Clinic, renewed: str | None = None) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": beside.REFERENCE_LEASE, "namespace": SPACE},
-        "spec": {"holderIdentity": "pod-1_abc", "leaseDurationSeconds": 15},
+        "spec": {"holderIdentity": "pod-1_abc", "leaseDurationSeconds": 15, "renewTime": renewed},
     }
     clinic.admin.create("leases", lease, SPACE)
 
@@ -232,6 +236,31 @@ def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
     (found,) = clinic.look(beside.beside, policy=Policy.model_validate({"mode": mode}))
     assert found.level == level
     assert "held by pod-1_abc" in found.what and "observe" in found.mend
+
+
+def test_a_lease_that_was_left_behind_is_nobody() -> None:
+    clinic = Clinic(seconds=0)
+    reference(clinic, renewed="2026-11-20T08:00:00.000000Z")
+    assert levels(clinic.look(beside.beside)) == ["ok"]
+
+
+class WithDeployment(Direct):
+    """The lab's API server has no Deployments; this one has the reference's."""
+
+    replicas = 1
+
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
+        if path.endswith(f"/namespaces/{SPACE}/deployments/{beside.DEPLOYMENT}"):
+            return Answer(200, json.dumps({"spec": {"replicas": self.replicas}}).encode())
+        return super().ask(method, path, **more)
+
+
+@pytest.mark.parametrize(("replicas", "level"), [(1, "note"), (0, "ok")])
+def test_the_deployment_of_the_reference(replicas: int, level: str) -> None:
+    clinic = Clinic(seconds=0)
+    api = WithDeployment(clinic.lab.server, "admin")
+    api.replicas = replicas
+    assert levels(beside.beside(Patient(api, WHERE, clinic.lab.time.now))) == [level]
 
 
 def test_who_may_not_look_says_so() -> None:

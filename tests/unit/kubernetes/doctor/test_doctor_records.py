@@ -14,12 +14,14 @@ from dds_adapters.kubernetes.doctor.findings import Level, failed, foreign, ok, 
 from dds_adapters.kubernetes.doctor.patient import PATIENCE, Patient
 from dds_adapters.lab.direct import Direct
 from dds_adapters.sql import Database, upgrade
+from dds_commands.sources import Recording
 from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
 from dds_core.log import Head
 from dds_core.picture import Picture
 from dds_core.policy import Policy, SchedulerPolicy
 from dds_core.rows import Rate, Timeout
 from tests.support.clinic import WHERE, Clinic, levels, worst
+from tests.support.commands import RECORDINGS
 
 SECOND = 1_000_000
 NOON = 1_790_000_000_000_000
@@ -64,6 +66,14 @@ def test_a_scheduler_that_gives_up_earlier_than_the_policy_says() -> None:
     assert wrong.what.startswith("scheduler batch gave up after 120 s twice, the policy says 300 s: 90 s are left")
     assert "binding_timeout_seconds of it to 120" in wrong.mend
     assert len(found) == 3
+
+
+def test_what_a_recorded_cluster_taught() -> None:
+    picture = Recording(str(RECORDINGS / "binding_timeout.jsonl.gz")).picture(None, None)
+    (wrong,) = worst(policy.timeouts(Policy(), picture), "warning")
+    assert wrong.startswith("scheduler default-scheduler gave up after 30 s twice, the policy says 600 s")
+    fitting = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=30), hand_over_margin_seconds=7)
+    assert worst(policy.timeouts(fitting, picture), "warning") == []
 
 
 def test_one_wait_that_ended_early_is_only_noted() -> None:
