@@ -10,6 +10,7 @@ import msgspec
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
+from dds_adapters.kubernetes.doctor.signed import ManagedField, writers
 from dds_core.model import OWNER, OWNER_LABEL
 
 _CHECK = "beside"
@@ -21,14 +22,9 @@ STALE = 300_000_000
 """Microseconds after which a Lease that nobody renews is one that was left behind."""
 
 
-class _Field(msgspec.Struct):
-    manager: str = ""
-    subresource: str = ""
-
-
 class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] | None = None
-    managed_fields: list[_Field] | None = None
+    managed_fields: list[ManagedField] | None = None
 
 
 class _Object(msgspec.Struct):
@@ -97,8 +93,5 @@ def _requesters(patient: Patient) -> set[str]:
         except msgspec.DecodeError:
             continue
         if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
-            managers = [
-                foreign(one.manager) for one in meta.managed_fields or () if one.manager and not one.subresource
-            ]
-            names.add(managers[0] if managers else "somebody who left no name")
+            names |= set(writers(meta.managed_fields)[:1]) or {"somebody who left no name"}
     return names

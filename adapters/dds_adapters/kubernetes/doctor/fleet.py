@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import msgspec
 
 from dds_adapters.kubernetes.doctor.api import pool_slices
-from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, several, warning
+from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.signed import ManagedField, writers
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Config, Device, Node, Slice
 from dds_core.pools import gather
 
@@ -117,12 +118,8 @@ def _unusable(name: str, devices: list[Device]) -> list[Finding]:
 # -- publishers --------------------------------------------------------------------------------------------------------
 
 
-class _Field(msgspec.Struct):
-    manager: str = ""
-
-
 class _Meta(msgspec.Struct, rename="camel"):
-    managed_fields: list[_Field] | None = None
+    managed_fields: list[ManagedField] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -149,7 +146,7 @@ def publishers(patient: Patient) -> Iterator[Finding]:
         except msgspec.DecodeError:
             continue
         if one.spec.driver in ours and not one.spec.node_name:
-            managers[one.spec.driver] |= {foreign(f.manager) for f in one.metadata.managed_fields or () if f.manager}
+            managers[one.spec.driver] |= set(writers(one.metadata.managed_fields))
     for driver, names in sorted(managers.items()):
         if len(names) > 1:
             what = (

@@ -174,6 +174,14 @@ def test_two_publishers_of_one_driver(sound: Clinic) -> None:
     assert "another-publisher, composable-dra-driver" in found.what
 
 
+def test_who_labels_a_slice_publishes_nothing() -> None:
+    clinic = Clinic()
+    for found in clinic.admin.list("resourceslices"):
+        name = found["metadata"]["name"]
+        clinic.lab.client("labeller").patch("resourceslices", name, {"metadata": {"labels": {"a": "b"}}})
+    assert levels(clinic.look(fleet.publishers)) == ["ok"]
+
+
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
 
