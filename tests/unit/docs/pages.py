@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.unit.docs import events, lifecycle, policy, scenario
+from tests.unit.docs import events, lifecycle, metrics, policy, scenario
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,6 +47,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "objects": events.objects,
         "parts": events.parts,
     },
+    "docs/metrics.md": {"metrics": metrics.metrics_table},
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)

@@ -1,0 +1,14 @@
+"""The metrics page's table, made from the catalogue that the instruments are made from."""
+
+from __future__ import annotations
+
+from dds_adapters.live.metrics import CATALOGUE, Named
+from tests.unit.docs.markdown import table
+
+
+def metrics_table() -> str:
+    return table(("metric", "kind", "labels", "what it says"), [_row(one) for one in CATALOGUE])
+
+
+def _row(one: Named) -> tuple[str, str, str, str]:
+    return f"`{one.name}`", one.kind, ", ".join(f"`{label}`" for label in one.labels) or "–", one.help
