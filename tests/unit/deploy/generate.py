@@ -1,4 +1,4 @@
-"""Make anew what is made from code: `python -m tests.unit.deploy.generate`. Writes the chart's roles, the kustomize base and the
+"""Make anew what is made from code: `python -m tests.unit.deploy.generate`. Writes the chart's roles, the kustomize bases and the
 table of docs/deployment.md, and says which files it changed."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 from tests.unit.deploy.chart import CHART
-from tests.unit.deploy.made import BASE, PAGE, ROLES, ROOT, files, page, roles
+from tests.unit.deploy.made import KUSTOMIZE, PAGE, ROLES, ROOT, files, page, roles
 
 
 def main() -> None:
@@ -14,12 +14,13 @@ def main() -> None:
     if not CHART.is_dir():
         raise SystemExit(f"{CHART} is not there")
     made = files() | {PAGE: page((ROOT / PAGE).read_text(encoding="utf-8"))}
-    for path in sorted((ROOT / BASE).glob("*.yaml")):
+    for path in sorted((ROOT / KUSTOMIZE).glob("*/*.yaml")):
         if str(path.relative_to(ROOT)) not in made:
             path.unlink()
             sys.stdout.write(f"{path.relative_to(ROOT)} was removed\n")
     for name, text in made.items():
         path = ROOT / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{name} was changed\n")

@@ -1,5 +1,5 @@
 """What of deploy/ and docs/ is made from code: the chart's roles and the page's table from the table of permissions, and the
-kustomize base from the chart. Says what a file should hold, and writes nothing."""
+kustomize bases from the chart. Says what a file should hold, and writes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.docs.markdown import table
 
 ROOT = Path(__file__).parents[3]
 ROLES = "deploy/chart/dds/templates/rbac.yaml"
-BASE = "deploy/kustomize/base"
+KUSTOMIZE = "deploy/kustomize"
 PAGE = "docs/deployment.md"
 
 CONDITIONS = {
@@ -32,15 +32,18 @@ NAMES = {
 }
 NAMESPACES: dict[Where, str] = {"config": ".Values.fabric.configNamespace", "lease": ".Release.Namespace"}
 
-BASE_VALUES: Values = {}
-"""The base is the chart as it comes."""
+BASES: dict[str, Values] = {
+    "base": {},
+    "postgres": {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 2},
+}
+"""By folder the values of the chart: as it comes, and for several replicas."""
 NAMESPACE = config.NAMESPACE
 CHART_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by", "helm.sh/resource-policy")
 
 
 def files() -> dict[str, str]:
     """By path below the repository, the text of every file that is made as a whole."""
-    return {ROLES: roles(), **base()}
+    return {ROLES: roles(), **{path: text for name in BASES for path, text in base(name).items()}}
 
 
 # -- the chart's roles -----------------------------------------------------------------------------------------------
@@ -99,13 +102,13 @@ def _policy_rule(one: dict[str, Any]) -> str:
     return "\n".join([*lines, f"    verbs: {flow(one['verbs'])}", ""])
 
 
-# -- the kustomize base ----------------------------------------------------------------------------------------------
+# -- the kustomize bases ---------------------------------------------------------------------------------------------
 
 
-def base() -> dict[str, str]:
-    """The files of the base: one for each template that gives something, and the list of them."""
+def base(folder: str) -> dict[str, str]:
+    """The files of a base: one for each template that gives something, and the list of them."""
     made: dict[str, str] = {}
-    for path, text in sorted(rendered(BASE_VALUES, namespace=NAMESPACE).items()):
+    for path, text in sorted(rendered(BASES[folder], namespace=NAMESPACE).items()):
         if not path.endswith(".yaml"):
             continue  # what Helm tells whoever installs
         found = [_plain(one) for one in objects(text)]
@@ -118,7 +121,7 @@ def base() -> dict[str, str]:
     }
     head = "# Made from the chart by `python -m tests.unit.deploy.generate`: change the chart, not this.\n"
     made["kustomization.yaml"] = yaml.safe_dump(listed, sort_keys=False)
-    return {f"{BASE}/{name}": head + text for name, text in made.items()}
+    return {f"{KUSTOMIZE}/{folder}/{name}": head + text for name, text in made.items()}
 
 
 def _plain(one: dict[str, Any]) -> dict[str, Any]:
