@@ -1,0 +1,170 @@
+"""`dds serve` as a program, beside a lab over HTTP: how it starts, what it says, how it ends."""
+
+from __future__ import annotations
+
+import copy
+import json
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dds_adapters.kubernetes.lease import RESOURCE as LEASES
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.library import find
+from dds_adapters.sql import Database
+from tests.support.commands import PROGRAM, dds, environment, fine, one_line, program
+from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
+
+SPEED = 4.0
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[LiveLab]:
+    with live_lab(without_scaler(find("first_attach")), tmp_path, speed=SPEED) as lab:
+        yield lab
+
+
+class Ours:
+    """The program, its log and what it said."""
+
+    def __init__(self, lab: LiveLab, folder: Path, *options: str) -> None:
+        self.log = str(folder / "log.sqlite3")
+        self.said = folder / f"said-{len(list(folder.iterdir()))}.jsonl"
+        args = ["--kubeconfig", str(lab.kubeconfig), "--log", self.log, "--migrate", "--log-format", "json"]
+        here = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]
+        with self.said.open("w") as said:
+            self.program = subprocess.Popen(
+                [str(PROGRAM), "serve", *args, *here, *options], stderr=said, env=environment()
+            )
+
+    def lines(self) -> list[str]:
+        return self.said.read_text(encoding="utf-8").splitlines()
+
+    def address(self, of: str) -> str:
+        """Where a page is served, as the program says it."""
+
+        def told() -> str:
+            messages = [json.loads(line)["msg"] for line in self.lines() if line.startswith("{")]
+            return next((text.rpartition(" ")[2] for text in messages if text.startswith(f"{of} served on")), "")
+
+        return eventually(told)
+
+    def types(self) -> set[str]:
+        """Of the events in its log."""
+        if not Path(self.log).exists() or dds("db", "check", self.log).exit_code:
+            return set()
+        with Database(f"sqlite:///{self.log}") as database:
+            heads = database.heads()
+            return {row.type for row in database.log(heads[0].log).read()} if heads else set()
+
+    def ended(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit code after a signal."""
+        self.program.send_signal(number)
+        return self.program.wait(30)
+
+
+@contextmanager
+def ours(lab: LiveLab, folder: Path, *options: str) -> Iterator[Ours]:
+    """The program for as long as the block lasts."""
+    running = Ours(lab, folder, *options)
+    try:
+        yield running
+    finally:
+        if running.program.poll() is None:
+            running.program.kill()
+            running.program.wait()
+
+
+def got(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        body: bytes = answer.read()
+        return body.decode()
+
+
+def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
+    with ours(lab, tmp_path) as running:
+        eventually(lambda: "AttachOrdered" in running.types())
+        assert "readyz check passed" in eventually(lambda: got(running.address("health") + "/readyz?verbose"))
+        assert 'dds_mode{mode="observe"} 1.0' in got(running.address("metrics") + "/metrics")
+        said = json.loads(fine("status", "--json", running.log))
+        assert said["log"] == "cluster/scaler"
+        assert said["mode"]["effective"] == "observe"
+        assert said["synced"]
+        assert running.ended() == 0
+    assert lab.call(lambda lab: lab.client("test").list("composabilityrequests")) == []
+    assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 0
+    assert all(json.loads(line) for line in running.lines())
+    assert "would" in running.said.read_text()
+    fine("log", "verify", running.log)
+
+
+def test_a_claim_is_served_in_mode_detach(lab: LiveLab, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.json"
+    policy.write_text(QUICK.model_dump_json(), encoding="utf-8")
+    with ours(lab, tmp_path, "--policy", str(policy)) as running:
+        eventually(lambda: "HandOver" in running.types())
+        assert running.ended(signal.SIGINT) == 0
+    assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
+    fine("log", "verify", running.log)
+
+
+def test_a_change_of_the_policy_file_takes_effect(lab: LiveLab, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("mode: observe\n", encoding="utf-8")
+    with ours(lab, tmp_path, "--policy", str(policy)) as running:
+        eventually(lambda: "AttachOrdered" in running.types())
+        policy.write_text("mode: attack\n", encoding="utf-8")
+        eventually(lambda: "the policy is not valid: mode: " in running.said.read_text())
+        policy.write_text("mode: attach\n", encoding="utf-8")
+        eventually(lambda: lab.call(lambda lab: lab.client("test").list("composabilityrequests")))
+        assert running.ended() == 0
+
+
+def test_whoever_loses_the_lease_ends_with_1(lab: LiveLab, tmp_path: Path) -> None:
+    quick = ("--lease-duration", "3", "--lease-renew-deadline", "2", "--lease-retry-period", "0.3")
+    with ours(lab, tmp_path, "--leader-elect", *quick) as running:
+        eventually(lambda: "Synced" in running.types())
+
+        lab.call(_give_lease_away)
+        assert running.program.wait(30) == 1
+    last = json.loads(running.lines()[-1])
+    assert last["level"] == "error"
+    assert "lease composable-dra/dds-scaler" in last["msg"]
+
+
+def _give_lease_away(lab: Lab) -> None:
+    client = lab.client("test")
+    lease = copy.deepcopy(next(one for one in client.list(LEASES) if one["metadata"]["name"] == "dds-scaler"))
+    lease["spec"]["holderIdentity"] = "somebody-else"
+    client.update(LEASES, lease)
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(
+        json.dumps(
+            {
+                "current-context": "c",
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "u", "user": {"token": "hunter2"}}],
+            }
+        )
+    )
+    done = program("serve", "--kubeconfig", str(kubeconfig), "--log", str(tmp_path / "log.sqlite3"), "--migrate")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("dds: ")
+    assert "hunter2" not in done.stderr
+
+
+def test_a_kubeconfig_that_is_none(tmp_path: Path) -> None:
+    log = str(tmp_path / "log.sqlite3")
+    fine("db", "upgrade", log)
+    said = one_line(program("serve", "--kubeconfig", str(tmp_path / "none"), "--log", log), 1)
+    assert str(tmp_path / "none") in said
