@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -17,38 +18,55 @@ from dds_commands.settings import DEFAULT, Row, text
 from dds_core.policy import Mode, Policy, from_reference
 
 
-@dataclass(frozen=True)
 class PolicySource:
-    """`mode_origin` says where `mode` was set; `environment` is looked at for the reference scaler's variables alone."""
+    """Call it for the policy as of now.
 
-    path: str | None
-    mode: Mode | None
-    mode_origin: str
-    environment: Mapping[str, str]
+    `mode_origin` says where `mode` was set; `environment` is looked at for the reference scaler's variables alone.
+    """
+
+    def __init__(self, path: str | None, mode: Mode | None, mode_origin: str, environment: Mapping[str, str]) -> None:
+        """Raises PolicyError where a variable is not valid."""
+        self.path = path
+        self._mode = mode
+        self._mode_origin = mode_origin
+        self._environment = environment
+        self._above: dict[str, Any] = from_reference(environment) | ({"mode": mode} if mode is not None else {})
+        self._known: tuple[bytes, Policy] | None = None
 
     def __call__(self) -> Policy:
-        """The whole policy as of now. Raises PolicyError."""
-        written = policy_from(self.path) or Policy()
-        above = from_reference(self.environment)
-        if self.mode is not None:
-            above["mode"] = self.mode
-        return written.model_copy(update=above)
+        """The whole policy. This is asked each second: a file that has not changed is not taken apart again. Raises PolicyError."""
+        content = self._content()
+        if self._known is not None and self._known[0] == content:
+            return self._known[1]
+        policy = self._written().model_copy(update=self._above)
+        if content is not None:
+            self._known = (content, policy)
+        return policy
+
+    def _content(self) -> bytes | None:
+        """None when it cannot be read: whoever takes it apart says why."""
+        try:
+            return Path(self.path).read_bytes() if self.path is not None else b""
+        except OSError:
+            return None
+
+    def _written(self) -> Policy:
+        return policy_from(self.path) or Policy()
 
     def rows(self) -> Iterator[Row]:
         """Every field with its value and origin; the mode as `mode`, the others as `policy.<field>`. Raises PolicyError."""
-        written = policy_from(self.path) or Policy()
+        written = self._written()
         above = {
             field: f"environment {name}"
-            for name in self.environment
-            for field in from_reference({name: self.environment[name]})
+            for name in self._environment
+            for field in from_reference({name: self._environment[name]})
         }
-        if self.mode is not None:
-            above["mode"] = self.mode_origin
-        effective = self()
+        if self._mode is not None:
+            above["mode"] = self._mode_origin
         for field in Policy.model_fields:
             name = field if field == "mode" else f"policy.{field}"
             if field in above:
-                yield Row(name, text(getattr(effective, field)), above[field])
+                yield Row(name, text(self._above[field]), above[field])
             else:
                 given = self.path if self.path is not None and field in written.model_fields_set else DEFAULT
                 yield from _flat(name, getattr(written, field), given)
