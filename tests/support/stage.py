@@ -96,6 +96,11 @@ class Stage:
         """Somebody else's change (a merge patch)."""
         return self.admin.patch(resource, name, patch, namespace, subresource=subresource)
 
+    def leaving(self, resource: str, name: str, namespace: str = "") -> None:
+        """Deleted, and kept by somebody's finalizer."""
+        self.edit(resource, name, {"metadata": {"finalizers": ["example.com/wait"]}}, namespace)
+        self.admin.delete(resource, name, namespace)
+
     def node(self, name: str, **labels: str) -> Object:
         given = {f"cohdi.io/{key.replace('_', '-')}": value for key, value in labels.items()}
         return self.admin.create(

@@ -143,3 +143,27 @@ def test_without_the_permission_for_the_driver_the_refusal_is_told_as_forbidden(
     assert isinstance(result, Declined) and (result.code, result.reason) == (422, "Forbidden")
     assert "resourceclaims/driver" in result.text
     assert stage.carry_out(work, stage.as_user("admin", MASTERS)) == Done()
+
+
+def test_a_condition_that_somebody_else_owns_is_taken_over() -> None:
+    stage = Stage()
+    made = stage.allocated("c")
+    told = {"type": RESCHEDULE, "status": "False", "reason": "Theirs", "message": "", "lastTransitionTime": WHEN}
+    device = {"driver": GPU, "pool": POOL, "device": "dev-0", "conditions": [told]}
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "status": {"devices": [device]},
+    }
+    stage.admin.patch(CLAIMS, "c", body, "default", how="apply", subresource="status")
+    assert stage.carry_out(TellClaims((telling(stage, made),), WHEN)) == Done()
+    assert stage.conditions("c") == {("dev-0", RESCHEDULE): "DeviceAttached"}
+
+
+def test_a_claim_that_is_being_deleted_is_not_told() -> None:
+    stage = Stage()
+    work = TellClaims((telling(stage, stage.allocated("c")),), WHEN)
+    stage.leaving(CLAIMS, "c", "default")
+    assert isinstance(stage.carry_out(work), Obsolete)
+    assert stage.writes == 0

@@ -90,6 +90,21 @@ def test_a_rule_of_that_name_for_something_else_is_refused() -> None:
     assert marks(stage) == {}
 
 
+def test_a_rule_of_ours_for_another_device_is_refused() -> None:
+    stage = Stage()
+    name = rule_name("a", KEY)
+    selector = {"driver": GPU, "pool": "node0", "device": "gpu-9"}
+    rule = {
+        "apiVersion": "resource.k8s.io/v1beta2",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "dds"}},
+        "spec": {"deviceSelector": selector, "taint": {"key": "cohdi.io/detach", "effect": "NoSchedule"}},
+    }
+    stage.admin.create(RULES, rule)
+    result = stage.carry_out(mark(stage, uid_of(stage.resource("a")), taint=True))
+    assert isinstance(result, Declined) and result.code == 409
+
+
 def test_without_rules_in_the_api_a_taint_that_was_decided_on_is_obsolete() -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a"))
@@ -103,6 +118,14 @@ def test_without_rules_in_the_api_a_taint_that_was_decided_on_is_obsolete() -> N
 def test_a_device_that_is_on_its_way_is_not_marked(state: str) -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a", state=state))
+    assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Obsolete)
+    assert stage.writes == 0
+
+
+def test_a_device_that_is_leaving_is_not_marked() -> None:
+    stage = Stage()
+    uid = uid_of(stage.resource("a"))
+    stage.leaving(RESOURCE, "a")
     assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Obsolete)
     assert stage.writes == 0
 
@@ -141,6 +164,16 @@ def test_a_taint_is_lifted_once_and_only_the_very_rule() -> None:
     assert stage.carry_out(lift) == Done()
     assert stage.carry_out(lift) == Done(written=False)
     assert stage.admin.list(RULES) == []
+
+
+def test_a_rule_that_somebody_made_their_own_stays() -> None:
+    stage = Stage()
+    uid, name = uid_of(stage.resource("a")), rule_name("a", KEY)
+    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
+    lift = LiftTaint(name, uid_of(stage.get(RULES, name)))
+    stage.edit(RULES, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
+    assert isinstance(stage.carry_out(lift), Obsolete)
+    assert len(stage.admin.list(RULES)) == 1
 
 
 def test_a_rule_that_was_replaced_under_the_delete_stays() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.writer import live_object
+from dds_adapters.kubernetes.writer.events import Regarding, TellPeople
 from dds_adapters.kubernetes.writer.labels import LabelNode
 from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
 from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result
@@ -81,6 +82,13 @@ def test_an_object_of_no_uid_is_not_the_one_that_is_meant() -> None:
 def test_what_is_gone_when_it_is_written_is_obsolete() -> None:
     assert isinstance(labelled(PATCH=status(404, "NotFound")), Obsolete)
     assert isinstance(labelled(PATCH=status(409, "Conflict")), Later)
+
+
+def test_what_nobody_would_hear_of_is_declined_when_it_cannot_be_made() -> None:
+    about = Regarding("Pod", "pods", "p", "u", "gone", "v1")
+    work = TellPeople(about, "HandOver", "HandOver", "words", "Normal", 1, "dds-1")
+    result = work.carry_out(Answering(POST=status(404, "NotFound", "namespace not found")), lambda resource: "v1")
+    assert result == Declined(404, "NotFound", "namespace not found")
 
 
 def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from dds_adapters.kubernetes.writer.announce import announce
 from dds_adapters.kubernetes.writer.conditions import TellClaims
 from dds_adapters.kubernetes.writer.events import TellPeople
@@ -195,6 +197,30 @@ def test_a_failure_labels_the_node_first_then_tells_the_claim() -> None:
     assert (task.action, task.target) == ("FailureSignalled", world.uid("train"))
 
 
+def test_a_failure_of_an_attempt_that_is_over_tells_nobody() -> None:
+    world, _ = failed()
+    world.carry_out(e.NodeLabelled)
+    told = world.only(e.FailureSignalled)
+    (task,) = plan(replace(told, attempt=told.attempt + 1), "id", 1, world.picture)
+    assert isinstance(task.work, Overtaken)
+    world.node("node1")
+    life = world.picture.lives.rows[world.uid("train")]
+    world.picture.lives.put(world.uid("train"), replace(life, node="node1"))
+    (task,) = plan(told, "id", 1, world.picture)
+    assert isinstance(task.work, Overtaken)
+
+
+def test_what_is_said_of_a_device_that_is_not_allocated_any_more_is_overtaken() -> None:
+    world, _ = attached()
+    told = world.only(e.HandOver)
+    (signal,) = told.signals
+    other = replace(signal, entries=(replace(signal.entries[0], device="another"),))
+    (task,) = plan(replace(told, signals=(other,)), "id", 1, world.picture)
+    assert isinstance(task.work, Overtaken)
+    (task,) = plan(told, "id", 1, world.picture)
+    assert isinstance(task.work, TellClaims)
+
+
 def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
     world = world_of()
     one = e.NodeLabelled(node="node0", labels={"a": "1"}, mode="detach", reason="")
@@ -350,6 +376,8 @@ def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
     rejected = e.Rejected("ResourceClaim", "u", "c", "spec.devices", "is missing", "default")
     (task,) = announce(rejected, 5, world.picture)
     assert isinstance(task.work, TellPeople) and task.work.type == "Warning" and task.decision == ""
+    observing = world_of("observe")
+    assert announce(rejected, 5, observing.picture) == ()
     assert (task.work.regarding.namespace, task.work.note.startswith("spec.devices is missing")) == ("default", True)
 
 

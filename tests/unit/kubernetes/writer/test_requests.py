@@ -225,6 +225,13 @@ def test_nothing_goes_while_another_device_would_go_first() -> None:
     assert three.stage.size("dds-r") == 3
 
 
+def test_nothing_goes_while_one_of_the_number_is_still_being_attached() -> None:
+    three = Three("a")
+    three.stage.edit(RESOURCE, "c", {"status": {"state": "Attaching"}}, subresource="status")
+    assert isinstance(three.lower("a"), Obsolete)
+    assert three.stage.size("dds-r") == 3
+
+
 def test_a_device_of_another_request_does_not_matter() -> None:
     three = Three("a")
     three.stage.resource("d", "other", state="Attaching", mark=True)
