@@ -34,7 +34,7 @@ class PolicySource:
         self._known: tuple[bytes, Policy] | None = None
 
     def __call__(self) -> Policy:
-        """The whole policy. This is asked each second: a file that has not changed is not taken apart again. Raises PolicyError."""
+        """The whole policy. Raises PolicyError. Asked each second, it does not take an unchanged file apart again."""
         content = self._content()
         if self._known is not None and self._known[0] == content:
             return self._known[1]

@@ -137,6 +137,33 @@ def test_whoever_loses_the_lease_ends_with_1(lab: LiveLab, tmp_path: Path) -> No
     assert "lease composable-dra/dds-scaler" in last["msg"]
 
 
+def test_a_standby_is_ready_and_takes_over(lab: LiveLab, tmp_path: Path) -> None:
+    quick = ("--leader-elect", "--lease-duration", "3", "--lease-renew-deadline", "2", "--lease-retry-period", "0.3")
+    with ours(lab, tmp_path, *quick) as first:
+        eventually(lambda: "Synced" in first.types())
+        with ours(lab, tmp_path, *quick) as second:
+            assert "[+]log ok: standby" in eventually(lambda: got(second.address("health") + "/readyz?verbose"))
+            assert "dds_leader 0.0" in got(second.address("metrics") + "/metrics")
+            assert first.ended() == 0
+            eventually(lambda: json.loads(fine("status", "--json", second.log))["epoch"] == 2)
+            assert second.ended() == 0
+    fine("log", "verify", first.log)
+
+
+def test_status_is_shown_again_and_again(lab: LiveLab, tmp_path: Path) -> None:
+    with ours(lab, tmp_path) as running:
+        eventually(lambda: "Synced" in running.types())
+        args = [str(PROGRAM), "status", "--watch", "--json", running.log]
+        with subprocess.Popen(args, stdout=subprocess.PIPE, text=True, env=environment()) as watching:
+            assert watching.stdout is not None
+            first, second = (json.loads(watching.stdout.readline()) for _ in range(2))
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(10) == 130
+        assert first["log"] == second["log"]
+        assert second["position"] >= first["position"] > 0
+        assert running.ended() == 0
+
+
 def _give_lease_away(lab: Lab) -> None:
     client = lab.client("test")
     lease = copy.deepcopy(next(one for one in client.list(LEASES) if one["metadata"]["name"] == "dds-scaler"))
