@@ -1,0 +1,271 @@
+"""Writes over real HTTP: in order, once, whatever goes wrong on the wire; nothing is begun without leave; no thread ever ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.writer.carrying import INTERNAL_ERROR, MARGIN, REQUEST_SECONDS
+from dds_adapters.kubernetes.writer.outbox import MODE_LOWERED
+from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Task, Versions
+from dds_adapters.kubernetes.writer.writer import THREADS, Writer
+from dds_adapters.lab.faults.wire import Action, Lost, Refuse, Rule, Slow
+from dds_adapters.lab.latency import Fixed
+from dds_core.events import Superseded, WriteDone, WriteRefused
+from tests.support.written import Desk, appended, desk
+
+NAMES = tuple(f"map-{n}" for n in range(6))
+
+
+def all_written(place: Desk, each: int) -> None:
+    """Wait for the outcomes of so many writes to each object."""
+    place.until(lambda: len(place.facts) >= each * len(NAMES))
+    assert {name: place.numbers(name) for name in NAMES} == {name: list(range(each)) for name in NAMES}
+    assert {type(fact) for fact in place.facts} == {WriteDone}
+    assert Counter(fact.decision for fact in place.facts if isinstance(fact, WriteDone)).most_common(1)[0][1] == 1
+    assert place.told == []
+
+
+def test_writes_are_made_in_order_each_once_and_told(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make(*NAMES)
+        place.writer.put([appended(name, number) for number in range(20) for name in NAMES])
+        all_written(place, each=20)
+        assert place.writer.counts == {("Appended", "done"): 20 * len(NAMES)}
+        assert (place.writer.waiting, place.writer.running) == (0, 0)
+
+
+def desks(stack: ExitStack, folder: Path, count: int) -> list[Desk]:
+    """So many writers, each with a server of its own, beside each other."""
+    folders = [folder / str(n) for n in range(count)]
+    for each in folders:
+        each.mkdir()
+    places = [stack.enter_context(desk(each)) for each in folders]
+    for place in places:
+        place.make(*NAMES)
+    return places
+
+
+def test_what_strikes_every_fifth_request_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    """Each fault alone."""
+    faults: tuple[Action, ...] = (Refuse(409), Refuse(429, 0), Refuse(500), Refuse(503), Lost(), Slow(Fixed(0.05)))
+    with ExitStack() as stack:
+        places = desks(stack, tmp_path, len(faults))
+        for place, fault in zip(places, faults, strict=True):
+            place.strike(Rule(fault, share=0.2, limit=10))
+            place.writer.put([appended(name, number) for number in range(4) for name in NAMES])
+        for place in places:
+            all_written(place, each=4)
+
+
+def test_a_server_that_always_fails_is_asked_at_most_ten_times_in_ten_seconds(tmp_path: Path) -> None:
+    """Each fault alone, on everything and on writes alone."""
+    faults: tuple[Action, ...] = (Refuse(429, 0), Refuse(500), Refuse(503), Lost())
+    rules = [Rule(fault, verbs=verbs) for fault in faults for verbs in ((), ("patch",))]
+    with ExitStack() as stack:
+        places = desks(stack, tmp_path, len(rules))
+        for place, rule in zip(places, rules, strict=True):
+            place.strike(rule)
+            place.writer.put([appended(name, 0) for name in NAMES])
+        time.sleep(11)
+        for place, rule in zip(places, rules, strict=True):
+            times = [at for at, method, _ in place.noted.asked if method == "PATCH" or not rule.verbs]
+            assert max(sum(at <= other < at + 10 for other in times) for at in times) <= 10
+            assert len(times) >= (4 if rule.verbs else 8)
+            place.strike()
+        for place in places:
+            all_written(place, each=1)
+
+
+def test_without_leave_nothing_is_sent_and_everything_waits(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make("map")
+        place.left = MARGIN
+        place.writer.put([appended("map", n) for n in range(3)])
+        time.sleep(0.7)
+        assert place.noted.asked == []
+        assert (place.writer.waiting, place.facts) == (3, [])
+        place.left = 5.0
+        place.until(lambda: len(place.facts) == 3)
+        assert place.numbers("map") == [0, 1, 2]
+        assert {timeout for _, _, timeout in place.noted.asked} == {5.0}
+
+
+def test_no_answer_is_waited_for_longer_than_the_lease_and_never_very_long(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make("map")
+        place.writer.put([appended("map", 1)])
+        place.until(lambda: len(place.facts) == 1)
+        assert {timeout for _, _, timeout in place.noted.asked} == {REQUEST_SECONDS}
+        place.strike(Rule(Slow(Fixed(60)), limit=1))
+        place.left = 0.5
+        before = time.monotonic()
+        place.writer.put([appended("map", 2)])
+        place.until(lambda: len(place.facts) == 2)
+        assert time.monotonic() - before < 10
+
+
+def test_who_loses_the_lease_between_looking_and_writing_does_not_write(tmp_path: Path) -> None:
+    """The process stands still after its first request; when it goes on, its time is up."""
+    with desk(tmp_path) as place:
+        place.make("map")
+        looked = threading.Event()
+
+        def stand_still(method: str) -> None:
+            if method == "GET" and not looked.is_set():
+                place.left = 0.0
+                looked.set()
+
+        place.noted.before = stand_still
+        place.writer.put([appended("map", 1)])
+        assert looked.wait(20)
+        time.sleep(0.5)
+        assert [method for _, method, _ in place.noted.asked] == ["GET"]
+        assert place.numbers("map") == []
+        place.left = 10.0
+        place.until(lambda: place.facts == [WriteDone("map-1", "Appended", "map")])
+        assert place.numbers("map") == [1]
+
+
+def test_a_write_that_was_held_up_on_its_way_fails_on_what_happened_since(tmp_path: Path) -> None:
+    """Between the check and the sending another leader writes: the late write is refused, and looked at anew."""
+    with desk(tmp_path) as place:
+        place.make("map")
+        held, go_on = threading.Event(), threading.Event()
+
+        def hold(method: str) -> None:
+            if method == "PATCH" and not held.is_set():
+                held.set()
+                go_on.wait(20)
+
+        place.noted.before = hold
+        place.writer.put([appended("map", 1)])
+        assert held.wait(20)
+        other = Writer(place.noted.api, lambda resource: "v1", permit=lambda: 60.0, wake=lambda: None)
+        other.start()
+        other.put([appended("map", 7)])
+        place.until(lambda: place.numbers("map") == [7])
+        assert other.stop(10)
+        go_on.set()
+        place.until(lambda: len(place.facts) == 1)
+        assert place.numbers("map") == [7, 1]
+        assert place.writer.counts["Appended", "later"] == 1, "the first try met a conflict"
+
+
+def test_a_lower_mode_stops_what_has_not_begun(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make("map")
+        place.left = 0.0
+        place.writer.put([appended("map", 1, needs="detach"), appended("map", 2)])
+        place.writer.limit("attach")
+        place.left = 60.0
+        place.until(lambda: len(place.facts) == 2)
+        assert isinstance(place.facts[0], WriteRefused) and place.facts[0].reason == MODE_LOWERED
+        assert place.numbers("map") == [2]
+
+
+def test_only_the_newest_of_those_that_replace_each_other_is_carried_out(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make("map")
+        place.left = 0.0
+        place.writer.put([appended("map", n, replaces="size of map") for n in range(50)])
+        place.left = 60.0
+        place.until(lambda: len(place.facts) == 50)
+        assert place.numbers("map") == [49]
+        assert Counter(type(fact) for fact in place.facts) == {Superseded: 49, WriteDone: 1}
+
+
+# -- faults of the program ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A work with an error in it."""
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        raise KeyError("a token that nobody may see")
+
+
+def test_an_error_of_the_program_costs_one_task_and_no_thread(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make("map")
+        broken = [Task(Broken(), (f"pods/{n}",), f"d{n}", "Steered", f"pod {n}") for n in range(3 * THREADS)]
+        place.writer.put([*broken, appended("map", 1)])
+        place.until(lambda: len(place.facts) == len(broken) + 1)
+        refused = [fact for fact in place.facts if isinstance(fact, WriteRefused)]
+        assert {(fact.code, fact.reason) for fact in refused} == {(0, INTERNAL_ERROR)}
+        assert len(place.told) == len(refused) == len(broken)
+        assert place.told[0].startswith("Steered pod 0: KeyError at test_writer.py:")
+        assert not any("token" in line for line in [*place.told, *(fact.text for fact in refused)])
+        assert place.numbers("map") == [1]
+
+
+class Counting:
+    """Works that only count how many run at once."""
+
+    def __init__(self) -> None:
+        self.most = self.now = 0
+        self._lock = threading.Lock()
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(0.05)
+        with self._lock:
+            self.now -= 1
+        return Done()
+
+
+class Nowhere:
+    """A server that is never to be asked."""
+
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
+        raise AssertionError("nothing is to be sent")
+
+
+def test_all_threads_work_and_a_wake_that_fails_ends_none() -> None:
+    told: list[str] = []
+
+    def fails() -> None:
+        raise RuntimeError("nobody is there")
+
+    writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=fails, told=told.append)
+    writer.start()
+    work = Counting()
+    writer.put([])
+    tasks = [Task(work, (f"pods/{n}",), f"d{n}", "Steered", f"{n}") for n in range(40)]
+    writer.put(tasks)
+    deadline = time.monotonic() + 30
+    while len(writer.outcomes()) + writer.counts.get(("Steered", "done"), 0) < 40:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert work.most == THREADS
+    assert told[0].startswith("writer: RuntimeError at test_writer.py:")
+    assert writer.stop(10)
+
+
+def test_a_stop_lets_what_runs_end_and_begins_nothing_more(tmp_path: Path) -> None:
+    with desk(tmp_path) as place:
+        place.make(*NAMES)
+        place.strike(Rule(Slow(Fixed(0.5))))
+        place.writer.put([appended(name, number) for number in range(5) for name in NAMES])
+        place.until(lambda: place.writer.running == len(NAMES))
+        assert not place.writer.stop(0.0), "they are on their way"
+        assert place.writer.stop(20)
+        assert place.writer.running == 0
+        begun = [place.numbers(name) for name in NAMES]
+        assert begun == [[0]] * len(NAMES)
+        assert len(place.writer.outcomes()) == len(NAMES)
+        assert place.writer.waiting == 4 * len(NAMES)
+
+
+def test_a_writer_that_was_never_started_is_stopped_at_once() -> None:
+    writer = Writer(Nowhere(), lambda resource: "v1", permit=lambda: 60.0, wake=lambda: None)
+    assert writer.stop(0.0)
