@@ -176,16 +176,18 @@ def running(
     log: EventLog | None = None,
     measure: Measure = USUAL,
     prepare: Callable[[Running], None] = lambda run: None,
+    begin: bool = True,
     **more: Any,
 ) -> Iterator[Running]:
-    """A lab that has started, with one process of ours in it that has started as well. `prepare` is called before that; `more`
-    goes to each process."""
+    """A lab that has started, with one process of ours in it that has started as well (unless `begin` is False). `prepare` is
+    called before that; `more` goes to each process."""
     with Lab.virtual(scenario, seed=seed) as lab:
         given = policy if policy is not None else policy_for(scenario.name)
         run = Running(lab, log if log is not None else new_log(scenario), given, measure, **more)
         run.another()
         prepare(run)
-        run.ours.start()
+        if begin:
+            run.ours.start()
         try:
             yield run
         finally:

@@ -1,0 +1,69 @@
+"""A process that ends at any boundary, of an append or of a write, leaves nothing that the next one does not make good.
+
+No device is attached twice for one need, none detached under a claim, nothing that was committed is lost, and the log proves
+itself. On virtual time, so that each boundary is hit exactly: some of them here, all of them in the soak.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.ends import ENDS, survived
+from tests.support.exits import Boundaries, Kind, When, crashed
+
+AWAY = (1.0, 0.05, 20.0)
+KINDS: tuple[tuple[Kind, When], ...] = (
+    ("append", "before"),
+    ("append", "after"),
+    ("write", "before"),
+    ("write", "after"),
+)
+
+
+def passed(name: str) -> dict[tuple[Kind, When], int]:
+    """How many boundaries a run has that nobody ends."""
+    boundaries = Boundaries()
+    survived(crashed(name, boundaries), ENDS[name])
+    return boundaries.passed
+
+
+def at_every(name: str, step: int, first: int = 0, seed: int | None = None) -> int:
+    """End a process at each `step`-th boundary of each kind, and say at how many."""
+    ended, there = 0, passed(name)
+    for kind, when in KINDS:
+        for number in range(first, there[kind, when], step):
+            boundaries = Boundaries(kind, number, when)
+            run = crashed(name, boundaries, away=AWAY[number // step % len(AWAY)], seed=seed)
+            assert boundaries.reached or seed is not None
+            try:
+                survived(run, ENDS[name])
+            except AssertionError as fault:
+                raise AssertionError(f"{name}, ended {when} {kind} {number}: {fault}") from fault
+            ended += 1
+    return ended
+
+
+@pytest.mark.parametrize(("name", "step"), [("first_attach", 3), ("two_claims", 4), ("many_devices", 6)])
+def test_whichever_boundary_a_process_ends_at_the_next_one_goes_on(name: str, step: int) -> None:
+    assert at_every(name, step) >= 50
+
+
+@pytest.mark.parametrize("name", ["coexistence", "extended_resource", "node_limit", "attach_failure", "withdrawn"])
+def test_at_some_boundaries_of_others(name: str) -> None:
+    assert at_every(name, 20, first=3) >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", sorted(set(ENDS) - {"burst", "faults", "empty", "playground", "shares"}))
+@pytest.mark.parametrize("turn", range(3))
+def test_at_every_boundary(name: str, turn: int) -> None:
+    """Each boundary with each time away: the turns shift which goes with which."""
+    assert at_every(name, 3, first=turn) > 0
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_in_the_middle_of_a_burst(seed: int) -> None:
+    assert at_every("burst", 23, first=seed, seed=seed) > 60

@@ -1,0 +1,79 @@
+"""How each scenario ends as it should with our scaler: who runs, who is failed with which words, what is attached how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.ours import Running
+
+
+@dataclass(frozen=True)
+class End:
+    """`ran`: pods that ran, or how many. `attaches`: (least, most) devices that were attached. `failed`: claims that are failed,
+    with words that must be among those told. `stays`: devices that are still attached after the scenario and three minutes.
+    `rows`: rows of the log for a claim and an hour at most. `found`: what the judge may find, with the reason beside it."""
+
+    ran: frozenset[str] | int = frozenset()
+    attaches: tuple[int, int] = (0, 0)
+    failed: dict[str, str] = field(default_factory=dict)
+    stays: int = 0
+    rows: float = 4000.0
+    found: frozenset[str] = frozenset()
+
+
+def end(*ran: str, attaches: tuple[int, int], **more: Any) -> End:
+    return End(frozenset(ran), attaches, **more)
+
+
+ENDS = {
+    "attach_failure": End(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "binding_timeout": end("bt", attaches=(1, 1)),
+    "burst": End(40, (18, 30)),
+    "coexistence": end("on-a100", "on-h100", attaches=(2, 2)),
+    "cordoned": end("cd", attaches=(1, 2)),
+    "empty": End(),
+    "extended_resource": end("er", attaches=(1, 1)),
+    # an operator that restarts, and an answer that is lost, bring a second device each: that is the operator's
+    "faults": End(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
+    "first_attach": end("train-1", attaches=(1, 1)),
+    "first_available": end("fa", attaches=(1, 1)),
+    "many_devices": end("big", "small", "reuse", attaches=(4, 4)),
+    "node_limit": End(2, (2, 2)),
+    "node_lost": end("victim", attaches=(1, 1), stays=1),
+    "playground": End(),
+    "pool_exhausted": end("first", "second", attaches=(1, 1)),
+    "preempted": end("low", "high", attaches=(1, 2)),
+    "ready_mode": end("r1", attaches=(1, 1)),
+    "scheduler_restart": end("sr", attaches=(1, 2)),
+    "shares": End(4),  # chance decides what fits beside what; none of it is ours
+    "two_claims": end("tc", attaches=(2, 2)),
+    "two_requests": end("mixed", attaches=(2, 2)),
+    "withdrawn": End(attaches=(1, 1)),
+}
+
+
+def held_to(run: Running, expected: End) -> None:
+    """What every run is held to, beside the judge."""
+    assert run.lab.steps.failures == []
+    assert set(run.judge.rules) <= expected.found, run.judge.findings
+    ran = frozenset(run.outcomes.ran)
+    assert ran == expected.ran if isinstance(expected.ran, frozenset) else len(ran) >= expected.ran
+    least, most = expected.attaches
+    assert least <= run.lab.ledger.count("attach", "done") <= most
+    for claim, words in expected.failed.items():
+        assert words in run.outcomes.failed[claim]
+    assert len(run.attached()) == expected.stays, run.attached()
+    if run.tally.claims:
+        assert run.events_per_claim_hour() <= expected.rows
+    run.sound()
+
+
+def survived(run: Running, expected: End) -> None:
+    """What must hold whatever happened on the way to our own process: the same pods run, nothing stays attached that should not,
+    and the judge has seen nothing. How often a pod waited, and where, may differ."""
+    assert set(run.judge.rules) <= expected.found, run.judge.findings
+    ran = frozenset(run.outcomes.ran)
+    assert ran == expected.ran if isinstance(expected.ran, frozenset) else len(ran) >= expected.ran, ran
+    assert len(run.attached()) == expected.stays, run.attached()
+    run.sound()
