@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from dds_core.errors import InputError
@@ -68,7 +69,12 @@ def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
     now = datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dds")])
-    names = [x509.DNSName(host) for host in dict.fromkeys(("localhost", *hosts))]
+    names: list[x509.GeneralName] = []
+    for host in dict.fromkeys(("localhost", *hosts)):
+        try:
+            names.append(x509.IPAddress(ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -150,7 +150,7 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path, broken: 
 
 def test_a_certificate_of_our_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    own = self_signed(["dds.example"])
+    own = self_signed(["dds.example", "127.0.0.1", "::1"])
     trusting_all = ssl.create_default_context()
     trusting_all.check_hostname = False
     trusting_all.verify_mode = ssl.CERT_NONE

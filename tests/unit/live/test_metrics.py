@@ -17,13 +17,16 @@ from dds_core.events import (
     ClaimMoved,
     DeviceMoved,
     HandOver,
+    NodeGone,
     Rejected,
+    Started,
     Superseded,
     WriteDone,
     WriteRefused,
 )
 from dds_core.picture import Picture
 from dds_core.policy import Policy
+from dds_core.replay import fold_log
 from tests.support.commits import Committed, commits
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -334,3 +337,43 @@ def test_names_are_as_the_ecosystem_has_them() -> None:
         assert one.kind != "histogram" or (one.name.endswith("_seconds") and list(one.buckets) == sorted(one.buckets))
         assert one.help.endswith(".")
         assert not {"claim", "uid", "pod", "name"} & set(one.labels)
+
+
+def test_groups_committed_together_count_as_one_by_one(burst: Played) -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, version="1.2.3", fingerprint="abc").committed(burst.steps, burst.picture)
+    together, alone = scraped(registry), burst.samples()
+    for name in ("dds_claims", "dds_claim_state_seconds_sum", "dds_claim_stage_seconds_sum", "dds_transitions_total"):
+        assert together[name] == pytest.approx(alone[name]), name
+    assert sum(together["dds_device_attaches_total"].values()) == sum(alone["dds_device_attaches_total"].values())
+
+
+def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
+    middle = len(burst.steps) // 2
+    registry = CollectorRegistry()
+    metrics = Metrics(registry, version="", fingerprint="")
+    rows = [row for one in burst.steps[:middle] for row in one.envelopes]
+    engine = Engine(fold_log(rows))
+    at = engine.picture.now
+    idle = {(d.model, d.node) for d in engine.picture.devices.rows.values() if d.state == "Idle"}
+    started = Started(code="x", fingerprint="f", projection=1, epoch=2, mode="observe")
+    for one in commits([engine.feed(started, at)]):
+        metrics.committed([one], engine.picture)
+    samples = scraped(registry)
+    claims = Counter(life.state for life in engine.picture.lives.rows.values())
+    assert claims
+    assert {dict(key)["state"]: n for key, n in samples["dds_claims"].items() if n} == claims
+    told = {
+        (dict(key)["model"], dict(key)["node"]): n
+        for key, n in samples.get("dds_device_idle_seconds_total", {}).items()
+    }
+    assert told == dict.fromkeys(idle, 0.0)  # it counts from here on
+
+
+def test_a_node_that_is_gone_is_told_of_no_longer() -> None:
+    played = Played("first_attach")
+    assert played.samples()["dds_device_idle_seconds_total"]
+    gone = [NodeGone(uid=uid) for uid in list(played.picture.nodes.rows)]
+    for one in commits([played.engine.feed(fact, played.picture.now) for fact in gone]):
+        played.take(one)
+    assert not played.samples().get("dds_device_idle_seconds_total")

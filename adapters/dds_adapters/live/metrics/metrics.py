@@ -69,6 +69,7 @@ class Metrics:
         self._requests = counters(c.REQUESTS, registry)
         self._request = histograms(c.REQUEST, registry)
         self._mode = gauge(c.MODE, registry)
+        self._shown_mode = ""
         self._uncounted = counter(c.UNCOUNTED, registry)
         self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
         self._position = gauge(c.POSITION, registry)
@@ -100,8 +101,12 @@ class Metrics:
                 self._fleet.recount(picture)
         for instrument, read in self._gauges:
             instrument.set(read(picture))
-        for mode in MODES:
-            self._mode.labels(mode).set(mode == picture.mode)
+        if picture.mode != self._shown_mode:
+            self._shown_mode = picture.mode
+            for mode in MODES:
+                self._mode.labels(mode).set(mode == picture.mode)
+        if steps and steps[-1].envelopes:
+            self._position.set(steps[-1].envelopes[-1].position)
 
     def _counted(self, one: Row, picture: Picture) -> None:
         """A fault of ours must not reach the thread that decides: it costs what it could not count."""
@@ -123,7 +128,6 @@ class Metrics:
             self._follow(event, at, picture)
         if one.envelopes:
             recorded = one.envelopes[0].recorded_at
-            self._position.set(one.envelopes[-1].position)
             self._commit.observe(max(0, recorded - at) / SECOND)
             if isinstance(step.fact, e.DeadlinePassed):
                 self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
