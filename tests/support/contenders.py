@@ -23,8 +23,8 @@ NAMES = ("a", "b", "c")
 NAMESPACE, LEASE = "default", "dds"
 QUICK = LeaseSettings(duration=2, renew_deadline=1.4, retry_period=0.2)
 """For leases that are to be lost; a busy machine may lose them earlier, and nothing may depend on that."""
-LASTING = LeaseSettings(duration=6, renew_deadline=5, retry_period=0.3)
-"""For leases that are to be kept."""
+LASTING = LeaseSettings(duration=25, renew_deadline=20, retry_period=0.2)
+"""For leases that are to be kept, also where the machine stands still for some seconds: nobody waits for one to run out."""
 RELEASED = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": "2026-11-21T00:00:00.000000Z"}
 
 
