@@ -128,7 +128,8 @@ class Stage:
             self.claim(name)
         return self.allocate(name, *(devices or ("dev-0",)), node=node, pod=pod)
 
-    def allocate(self, name: str, *devices: str, node: str = "node0", pod: str = "") -> Object:
+    def allocate(self, name: str, *devices: str, node: str = "node0", pod: str = "", share: str = "") -> Object:
+        """The same for a claim that is there; `share` is the shareID of its results."""
         results = [
             {
                 "request": "r0",
@@ -137,6 +138,7 @@ class Stage:
                 "device": device,
                 "bindingConditions": [READY],
                 "bindingFailureConditions": [RESCHEDULE, FAILED],
+                **({"shareID": share} if share else {}),
             }
             for device in devices
         ]

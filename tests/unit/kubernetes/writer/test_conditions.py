@@ -167,3 +167,15 @@ def test_a_claim_that_is_being_deleted_is_not_told() -> None:
     stage.leaving(CLAIMS, "c", "default")
     assert isinstance(stage.carry_out(work), Obsolete)
     assert stage.writes == 0
+
+
+def test_a_share_of_a_device_is_told_by_its_id() -> None:
+    stage = Stage()
+    share = "00000000-0000-0000-0000-000000000001"
+    stage.claim("c")
+    made = stage.allocate("c", "dev-0", share=share)
+    work = TellClaims((telling(stage, made, Entry(GPU, POOL, "dev-0", RESCHEDULE, "DeviceAttached", "", share)),), WHEN)
+    assert stage.carry_out(work) == Done()
+    assert stage.carry_out(work) == Done(written=False)
+    (device,) = stage.get(CLAIMS, "c", "default")["status"]["devices"]
+    assert device["shareID"] == share and len(device["conditions"]) == 1
