@@ -6,6 +6,7 @@ import copy
 import json
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,6 +149,18 @@ def test_a_standby_is_ready_and_takes_over(lab: LiveLab, tmp_path: Path) -> None
             eventually(lambda: json.loads(fine("status", "--json", second.log))["epoch"] == 2)
             assert second.ended() == 0
     fine("log", "verify", first.log)
+
+
+def test_while_the_log_is_away_at_the_start_it_lives_and_is_not_ready(lab: LiveLab, tmp_path: Path) -> None:
+    with ours(lab, tmp_path, "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds") as running:
+        health = running.address("health")
+        eventually(lambda: "cannot be reached" in running.said.read_text())
+        assert got(health + "/livez") == "ok"
+        with pytest.raises(urllib.error.HTTPError, match="500"):
+            got(health + "/readyz")
+        assert running.ended() == 0
+    assert "hunter2" not in running.said.read_text()
+    assert lab.call(lambda lab: lab.client("test").list("composabilityrequests")) == []
 
 
 def test_status_is_shown_again_and_again(lab: LiveLab, tmp_path: Path) -> None:

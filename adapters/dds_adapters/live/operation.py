@@ -17,8 +17,8 @@ from prometheus_client import CollectorRegistry
 
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live.health import Health, alive, log_there, turning, unless_standby, views
-from dds_adapters.live.narrator import Narrator
 from dds_adapters.live.metrics import Metrics, Sources
+from dds_adapters.live.narrator import Narrator
 from dds_adapters.live.process import Process
 from dds_adapters.live.scaler import OPTIONAL, Committed
 from dds_adapters.live.settings import LiveSettings
@@ -46,7 +46,6 @@ class Operation:
         self._metrics: Metrics
         self._narrator = Narrator(logger)
         self._turned = time.monotonic()
-        self._leading = False
         self._synced = False
         self._away = ""
         self._ends = ExitStack()
@@ -73,7 +72,6 @@ class Operation:
 
     def leads(self, leading: bool) -> None:
         """Say who decides."""
-        self._leading = leading
         self._log.info("this process decides" if leading else "standing by: another process leads, or is about to")
 
     def alive(self) -> None:
@@ -106,7 +104,7 @@ class Operation:
 
     def _health(self, process: Process) -> Health:
         def leading() -> bool:
-            return self._leading
+            return process.leading  # also while the log does not open: that is no standby
 
         wanted = [name for name in VERSIONS if name not in OPTIONAL]
         seen = views(
