@@ -7,12 +7,14 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from dds_commands.root import dds as root
 from dds_commands.settings import Setting
-from tests.support.commands import fine, one_line, program, refused
+from tests.support.commands import REPOSITORY, fine, one_line, program, refused
 
 SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
 
@@ -215,6 +217,23 @@ def test_a_half_valid_policy(tmp_path: Path) -> None:
     assert "no_removal_seconds" in said
     assert "noremoval" in said
     assert "SCAN_INTERVAL='often'" in refused("serve", env={"SCAN_INTERVAL": "often"})
+
+
+@pytest.mark.parametrize("flavour", ["base", "postgres"])
+def test_the_arguments_of_the_manifests_are_taken(flavour: str, tmp_path: Path) -> None:
+    folder = REPOSITORY / "deploy" / "kustomize" / flavour
+    (config,) = [one for one in _objects(folder / "policy.yaml") if one["kind"] == "ConfigMap"]
+    policy = written(tmp_path / "policy.yaml", config["data"]["policy.yaml"])
+    (deployment,) = _objects(folder / "deployment.yaml")
+    command, *args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert command == "serve"
+    found = shown(*(f"--policy={policy}" if arg.startswith("--policy=") else arg for arg in args))
+    assert found["mode"] == ("observe", policy)
+    assert found["metrics-secure"] == ("true", "flag")
+
+
+def _objects(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
 
 
 # -- the log at start ----------------------------------------------------------------------------------------------
