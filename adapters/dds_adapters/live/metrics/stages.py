@@ -74,8 +74,9 @@ class Stages:
             self._landings[(course.steering if course is not None else NO_STEERING, move.landed)].inc()
         match move.trigger:
             case "allocated_pool":
+                begun = move.began or at  # what a start finds is older than the start
                 again = course is not None and move.source in WAITING
-                self._courses[move.claim] = _Course(course.began if again and course is not None else at, at)
+                self._courses[move.claim] = _Course(course.began if again and course is not None else begun, begun)
             case "failed" | "released":
                 self.forget(move.claim)
         if course is None:
