@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.kubernetes.replay import replay_recording
 from dds_adapters.live.metrics import CATALOGUE, Metrics, Sources
+from dds_adapters.live.metrics.stages import Stages
 from dds_core.engine import Engine
 from dds_core.events import (
     ClaimMoved,
@@ -377,3 +378,19 @@ def test_a_node_that_is_gone_is_told_of_no_longer() -> None:
     for one in commits([played.engine.feed(fact, played.picture.now) for fact in gone]):
         played.take(one)
     assert not played.samples().get("dds_device_idle_seconds_total")
+
+
+def test_a_wait_that_a_start_finds_is_measured_from_its_beginning() -> None:
+    registry = CollectorRegistry()
+    stages = Stages(registry)
+    second = 1_000_000
+    found = ClaimMoved(
+        claim="c", trigger="allocated_pool", source="", target="Pending", cycle=1, attempt=1, began=70 * second
+    )
+    stages.moved(found, 100 * second)
+    stages.moved(ClaimMoved("c", "ordered", "Pending", "Attaching", 1, 1), 101 * second)
+    stages.moved(ClaimMoved("c", "pod_bound", "Attaching", "Bound", 1, 1), 130 * second)
+    samples = scraped(registry)
+    assert value(samples, "dds_claim_stage_seconds_sum", stage="order") == 31
+    assert value(samples, "dds_claim_stage_seconds_sum", stage="total") == 60
+    assert len(stages) == 0
