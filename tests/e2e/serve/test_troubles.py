@@ -1,0 +1,191 @@
+"""Our scaler among troubles, each alone, on virtual time: it goes on where it can and comes back where it cannot.
+
+The judge sees no device moved that should not be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dds_adapters.kubernetes.watched import watched
+from dds_core import events as e
+from dds_core.errors import Fenced
+from tests.support.ends import ENDS, survived
+from tests.support.exits import Watched
+from tests.support.judge import Measure
+from tests.support.ours import USUAL, Running, new_log, policy_for, running, told_to_us
+from tests.support.troubles import SECOND, TROUBLES, Trouble, cut_now_and_then, log_away, troubled
+
+AMONG = ("two_claims", "many_devices", "coexistence")
+
+
+def among(
+    name: str, trouble: Callable[[Running], object], *, seed: int = 1, more: float = 400.0, measure: Measure = USUAL
+) -> Running:
+    """A scenario's end among troubles."""
+    scenario = told_to_us(name)
+
+    def prepare(run: Running) -> None:
+        trouble(run)
+
+    with running(scenario, seed=seed, log=Watched(new_log(scenario)), prepare=prepare, measure=measure) as run:
+        run.lab.run()
+        run.lab.run(more)
+    return run
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("kind", TROUBLES)
+def test_an_api_server_that_says_no_or_nothing_to_every_third_request(name: str, kind: Trouble) -> None:
+    met = []
+    run = among(name, lambda run: met.append(troubled(run, kind, share=0.33)))
+    assert met[0].met[kind] >= 1
+    survived(run, ENDS[name])
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_all_of_that_together(name: str, seed: int) -> None:
+    """An order may get through minutes later, when its claim has long been withdrawn."""
+    run = among(name, lambda run: troubled(run, share=0.3), seed=seed, measure=Measure(lately=300.0))
+    survived(run, ENDS[name])
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_watches_that_break_again_and_again(name: str, seed: int) -> None:
+    measure = Measure(news=7.0)
+    run = among(name, lambda run: cut_now_and_then(run, every=8.0, lasts=6.0, until=100.0), seed=seed, measure=measure)
+    survived(run, ENDS[name])
+
+
+def _nothing_for_ten_minutes(run: Running) -> None:
+    troubled(run, "silent", since=5.0, until=605.0)
+    for one in watched():
+        run.lab.time.after(5.0, lambda name=one.resource: run.ours.cut(name, 600.0))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["two_claims", "many_devices", "first_attach"])
+def test_an_api_server_that_is_away_for_ten_minutes(name: str) -> None:
+    """Nothing is decided on an old view, and nothing had to be begun again by hand."""
+    run = among(name, _nothing_for_ten_minutes, more=1200.0)
+    survived(run, ENDS[name])
+    stale = [at for at, one in run.events(e.Stale)]
+    again = [at for at, one in run.events(e.Synced)]
+    assert stale and max(again) > max(stale)
+    marked = [at for at, one in run.events(e.VictimMarked, e.DetachOrdered)]
+    assert not [at for at in marked if min(stale) <= at < max(again)]
+
+
+@pytest.mark.parametrize("name", [*AMONG, "burst"])
+@pytest.mark.parametrize("span", [(0.1, 2.0), (3.0, 40.0), (20.0, 80.0)])
+def test_a_log_that_is_away_for_a_while(name: str, span: tuple[float, float]) -> None:
+    """No write is begun meanwhile, and what was seen meanwhile is told afterwards.
+
+    What was decided on the eve is carried out on the morrow: a device that is announced may have been taken since, and what is
+    ordered may come for nobody.
+    """
+    vain: list[list[float]] = []
+    writes: list[float] = []
+
+    def trouble(run: Running) -> None:
+        vain.append(log_away(run, span))
+        start = run.lab.scenario.start
+        run.ours.requests.before = lambda method, path: (
+            writes.append((run.lab.time.now() - start) / SECOND) if method != "GET" else None
+        )
+
+    run = among(name, trouble, measure=Measure(news=span[1] - span[0] + 1.0))
+    survived(run, replace(ENDS[name], found=frozenset({"beyond need"} if name == "burst" else ())))
+    assert vain[0]
+    assert not [at for at in writes if vain[0][0] + 0.2 < at < vain[0][-1]]
+
+
+@pytest.mark.parametrize("skew", [600.0, -600.0])
+@pytest.mark.parametrize("name", [*AMONG, "node_limit", "attach_failure", "burst"])
+def test_a_clock_that_is_ten_minutes_off(name: str, skew: float) -> None:
+    with running(told_to_us(name), skew=skew) as run:
+        run.lab.run()
+        run.lab.run(400)
+    survived(run, ENDS[name])
+    assert run.lab.ledger.count("attach", "done") <= ENDS[name].attaches[1]
+
+
+@pytest.mark.parametrize("at", [0.3, 0.8, 2.0, 4.0, 6.0, 12.0, 30.0, 60.0])
+@pytest.mark.parametrize("name", ["two_claims", "many_devices"])
+def test_a_process_that_another_one_takes_over_from_while_it_still_runs(name: str, at: float) -> None:
+    """It has lost the lease and does not know: its next append is refused, and what it still writes is harmless."""
+    with running(told_to_us(name)) as run:
+        run.lab.time.after(at, lambda: run.another().start())
+        run.lab.run()
+        run.lab.run(240)
+    first, second = run.instances
+    assert isinstance(first.crashed, Fenced)
+    assert second.crashed is None
+    survived(run, ENDS[name])
+
+
+# -- the ConfigMap
+
+
+def configure(run: Running, **data: str | None) -> None:
+    run.lab.client("somebody").patch("configmaps", "composable-dra-dds", {"data": data}, "composable-dra")
+
+
+@pytest.mark.parametrize("at", [0.2, 1.0, 3.0, 6.0])
+def test_the_kill_switch_stops_writes_at_once_and_lets_go_on_later(at: float) -> None:
+    scenario = told_to_us("two_claims")
+    writes: list[int] = []
+    with running(scenario) as run:
+        run.ours.requests.before = lambda method, path: (
+            writes.append(run.lab.time.now()) if method != "GET" and "/events" not in path else None
+        )
+        run.lab.run(at)
+        configure(run, mode="observe")
+        off = run.lab.time.now()
+        run.lab.run(30)
+        configure(run, mode=None)
+        on = run.lab.time.now()
+        run.lab.run(300)
+    assert not [one for one in writes if off + SECOND // 4 < one < on]
+    survived(run, ENDS["two_claims"])
+
+
+def test_in_mode_attach_nothing_goes_back() -> None:
+    with running(told_to_us("many_devices"), policy_for("many_devices", mode="attach")) as run:
+        run.lab.run(400)
+        assert run.lab.ledger.count("detach", "ordered") == 0
+        assert len(run.attached()) == 4
+        assert run.judge.findings == []
+    run.sound()
+
+
+def test_in_mode_observe_nothing_is_written_at_all() -> None:
+    with running(told_to_us("two_claims"), policy_for("two_claims", mode="observe")) as run:
+        run.lab.run(120)
+        assert set(run.ours.requests.requests) <= {"GET"}
+        assert len(run.lab.ledger) == 0
+        assert run.events(e.AttachOrdered)
+    run.sound()
+
+
+def test_one_bad_entry_of_the_device_info_leaves_the_others_in_force() -> None:
+    """And what was in force stays when the whole is unreadable."""
+    with running(told_to_us("two_requests")) as run:
+        run.lab.run(0.3)
+        found = run.lab.client("somebody").get("configmaps", "composable-dra-dds", "composable-dra")
+        info = json.loads(found["data"]["device-info"])
+        configure(run, **{"device-info": json.dumps([*info, {"index": "broken"}])})
+        run.lab.run(0.5)
+        configure(run, **{"device-info": "{{{"})
+        run.lab.run(20)
+        configure(run, **{"device-info": json.dumps(info)})
+        run.lab.run()
+        run.lab.run(240)
+    refused = [one.field for _, one in run.events(e.Rejected) if isinstance(one, e.Rejected)]
+    assert len(refused) == 2
+    survived(run, ENDS["two_requests"])
