@@ -79,6 +79,11 @@ class LiveLab:
 
         return asyncio.run_coroutine_threadsafe(do(), self._loop).result(30)
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that all of it runs on."""
+        return self._loop
+
     def cluster(self, user: str = "admin") -> Cluster:
         """The API as a client sees it."""
         return Cluster(str(self.kubeconfig), user)
@@ -176,9 +181,11 @@ def our_process(
     open_log: Callable[[str], EventLog],
     policy: Callable[[], Policy] = lambda: QUICK,
     settings: LiveSettings | None = None,
+    prepare: Callable[[Process], None] = lambda process: None,
 ) -> Iterator[OurProcess]:
-    """Our scaler for as long as the block lasts."""
+    """Our scaler for as long as the block lasts; `prepare` is given it before it begins."""
     ours = OurProcess(cluster, open_log, policy, settings)
+    prepare(ours.process)
     ours.start()
     try:
         yield ours

@@ -1,0 +1,97 @@
+"""Each fault of the wire alone, over HTTP: our scaler comes to the same end as without it, under the eyes of the judge, its log
+proves itself, and a server in trouble is not asked more often than it can bear.
+
+All of them are played side by side, as most of the time nothing happens: somebody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.reflector import Reflector, Timing
+from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.lab.library import find
+from dds_adapters.lab.scenario.forms import between, fixed
+from dds_adapters.lab.scenario.trouble import Faults, WireFault
+from dds_adapters.live import process as process_module
+from tests.support.live_story import Story, unhurried
+
+SPEED = 4.0
+CEILING = 10
+OURS = (*VERSIONS, "events")
+"""Everything but what tells which cluster it is."""
+READ, WRITTEN = ("get", "list", "watch"), ("create", "update", "patch", "delete")
+SIDE_BY_SIDE = 4
+HURRIED = Timing(shortest=15, longest=20, learning=8, quiet=6.0, grace=2.0, patience=3.0, lasting=1.0)
+"""A reflector that takes silence for death sooner than is good."""
+
+
+def fault(action: str, seconds: float = 60.0, **more: Any) -> WireFault:
+    """A fault that lasts for so many seconds of the lab."""
+    return WireFault.model_validate({"action": action, "until": seconds, "resources": OURS, **more})
+
+
+FAULTS: dict[str, WireFault] = {
+    "503 to everything": fault("status", code=503),
+    "500 to everything": fault("status", code=500),
+    "429 to everything, asks to wait": fault("status", code=429, wait=fixed(2.0)),
+    "503 to reading": fault("status", code=503, verbs=READ),
+    "503 to writing": fault("status", code=503, verbs=WRITTEN),
+    "429 to writing": fault("status", code=429, verbs=WRITTEN, wait=fixed(1.0)),
+    "409 to writing": fault("status", code=409, verbs=WRITTEN, times=12),
+    "half of everything is 500": fault("status", code=500, share=0.5),
+    "watches are cut": fault("cut", wait=between(1.0, 8.0)),
+    "watches are cut in the middle of a line": fault("cut", wait=between(0.0, 4.0), mid_line=True),
+    "watches fall silent": fault("half_open", wait=fixed(0.0)),
+    "answers are late": fault("slow", wait=between(1.0, 6.0)),
+    "answers are lost": fault("lost", verbs=WRITTEN, share=0.7),
+    "all answers are lost": fault("lost", seconds=30.0),
+    "versions are too old": fault("expired"),
+    "events come twice": fault("duplicate", seconds=600.0),
+    "events come late": fault("delay", seconds=600.0, wait=between(1.0, 4.0)),
+}
+CALM = {"events come twice", "events come late", "answers are late"}
+"""Of these a server does not suffer."""
+
+
+def _played(name: str, folder: Path) -> Story:
+    folder.mkdir()
+    scenario = unhurried(find("first_attach")).model_copy(update={"faults": Faults(wire=(FAULTS[name],))})
+    story = Story(scenario, folder, speed=SPEED)
+    story.play()
+    return story
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Story]]:
+    """What came of the scenario under a fault, by name."""
+    folder = tmp_path_factory.mktemp("wire")
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        patch.setattr(process_module, "Reflector", partial(Reflector, timing=HURRIED))
+        stories: dict[str, Future[Story]] = {
+            name: pool.submit(_played, name, folder / str(number)) for number, name in enumerate(FAULTS)
+        }
+        yield lambda name: stories[name].result()
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_it_ends_as_it_should(name: str, played: Callable[[str], Story]) -> None:
+    story = played(name)
+    assert story.struck[0] > 0
+    assert story.ran == {"train-1"}
+    assert story.findings == []
+    assert story.attaches == 1
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name not in CALM])
+def test_a_server_in_trouble_is_left_alone(name: str, played: Callable[[str], Story]) -> None:
+    story = played(name)
+    most, resource = story.traffic.most(until=story.traffic.came[0].at + 60.0 / SPEED)
+    assert most <= CEILING, f"{resource}: {most} requests within ten seconds"
+    assert story.troubles, "it is told"
