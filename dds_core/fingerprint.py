@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "1669b935f6b437a57a2317fac5907ea8826a51bac67d0289271d312bfaa51bfe"
+FINGERPRINT = "198bc0770002b5fe59ec39c86e504057eb1337350994d695d4c32d59c1015e70"
 
 RULES = (
     "agenda.py",

@@ -25,6 +25,7 @@ from dds_core.events import (
     Started,
     Superseded,
     WriteDone,
+    WriteObsolete,
     WriteRefused,
     decode,
     encode,
@@ -41,7 +42,7 @@ from dds_core.snapshot import PROJECTION, dump, load
 UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))
 
 OPEN_LOOP = "open loop: the world did not follow from here on"
-_OUTCOMES = (DeadlinePassed, WriteDone, WriteRefused, Superseded)
+_OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
 
 
 class LoggedGroup(NamedTuple):

@@ -89,6 +89,7 @@ from dds_core.events.ourselves import (
     Superseded,
     Synced,
     WriteDone,
+    WriteObsolete,
     WriteRefused,
 )
 from dds_core.events.transitions import (
@@ -172,6 +173,7 @@ __all__ = [
     "VictimMarked",
     "VictimUnmarked",
     "WriteDone",
+    "WriteObsolete",
     "WriteRefused",
     "decode",
     "difference",

@@ -101,6 +101,16 @@ class Superseded(OfScaler, frozen=True):
     target: str
 
 
+class WriteObsolete(OfScaler, frozen=True):
+    """A decision was not carried out, since the live object is not, or no more, the one that it was made for. What is observed
+    of it leads to the next decision; `text` says what was found."""
+
+    decision: str
+    action: str
+    target: str
+    text: str = ""
+
+
 class DeadlinePassed(Fact, frozen=True):
     """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of `dds_core.agenda`."""
 

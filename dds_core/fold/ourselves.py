@@ -125,15 +125,24 @@ def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
 
 def _write_refused(picture: Picture, event: e.WriteRefused, at: int) -> None:
     """The intent is void; the same is not decided again before a pause that doubles from 30 s to 10 minutes."""
-    key = (event.action, event.target)
+    _try_later(picture, event.action, event.target, at, 30 * SECOND)
+
+
+def _write_obsolete(picture: Picture, event: e.WriteObsolete, at: int) -> None:
+    """The intent is void. What was found is observed sooner than the pause is over, which doubles from 2 s to 10 minutes."""
+    _try_later(picture, event.action, event.target, at, 2 * SECOND)
+
+
+def _try_later(picture: Picture, action: str, target: str, at: int, first: int) -> None:
+    key = (action, target)
     before = picture.refusals.get(key)
     count = before.count + 1 if before is not None else 1
-    ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == event.target)
+    ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == target)
     node = next(ordered, before.node if before is not None else "")
     _forget_old_refusals(picture, at)
-    pause = min(30 * SECOND << min(count - 1, 10), 600 * SECOND)
+    pause = min(first << min(count - 1, 10), 600 * SECOND)
     picture.refusals.put(key, Refusal(count, at + pause, node))
-    _void(picture, event.action, event.target)
+    _void(picture, action, target)
 
 
 def _forget_old_refusals(picture: Picture, at: int) -> None:
@@ -145,7 +154,10 @@ def _forget_old_refusals(picture: Picture, at: int) -> None:
 
 
 def _superseded(picture: Picture, event: e.Superseded, at: int) -> None:
-    """A newer decision took its place; that one carries the intent."""
+    """A newer decision took its place; that one carries the intent. Where it raises a request instead of lowering it, the other
+    victims' turn is still to come."""
+    if event.action == "DetachOrdered":
+        detach_void(picture, event.target)
 
 
 def _void(picture: Picture, action: str, target: str) -> None:
@@ -159,8 +171,7 @@ def _void(picture: Picture, action: str, target: str) -> None:
             if action == "DetachOrdered":
                 detach_void(picture, target)
         case "HandOver":
-            picture.hand_overs.drop(target)
-            picture.dirty.claims.add(target)
+            _hand_over_void(picture, target)
         case "Steered":
             for uid, row in list(picture.hand_overs.rows.items()):
                 if row.pod == target:
@@ -183,6 +194,18 @@ def _void(picture: Picture, action: str, target: str) -> None:
             pass
 
 
+def _hand_over_void(picture: Picture, claim: str) -> None:
+    """Nobody of the group was told: its claims are signalled in one write or not at all."""
+    first = picture.hand_overs.get(claim)
+    together = [claim]
+    if first is not None:
+        rows = picture.hand_overs.rows.items()
+        together = [uid for uid, row in rows if (row.pod, row.node, row.since) == (first.pod, first.node, first.since)]
+    for uid in together:
+        picture.hand_overs.drop(uid)
+        picture.dirty.claims.add(uid)
+
+
 FOLDS: dict[type[Event], Fold] = {
     e.Started: _started,
     e.PolicyChanged: _policy,
@@ -191,6 +214,7 @@ FOLDS: dict[type[Event], Fold] = {
     e.Stale: _stale,
     e.ClaimsListed: _claims_listed,
     e.WriteDone: _write_done,
+    e.WriteObsolete: _write_obsolete,
     e.WriteRefused: _write_refused,
     e.Superseded: _superseded,
     e.DeadlinePassed: _deadline,

@@ -103,8 +103,7 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
             signals=signals,
             mode=picture.mode,
             cause=f"attempt {life.cycle}.{life.attempt}",
-        ),
-        claim.uid,
+        )
     )
 
 

@@ -250,6 +250,7 @@ _OWN: dict[type[Event], Callable[[Any, Known], str]] = {
     e.ClaimsListed: lambda fact, known: f"all claims were listed for the fence of {known.name(fact.resource)}",
     e.WriteDone: lambda fact, known: f"{fact.action} of {known.name(fact.target)} was carried out",
     e.WriteRefused: _refused,
+    e.WriteObsolete: lambda fact, known: f"{fact.action} of {known.name(fact.target)} was overtaken: {fact.text}",
     e.Superseded: lambda fact, known: f"{fact.action} of {known.name(fact.target)} was dropped for a newer decision",
     e.DeadlinePassed: _deadline,
     e.Rejected: _rejected,

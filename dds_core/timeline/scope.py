@@ -15,7 +15,7 @@ from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node
 from dds_core.timeline.known import Known, Pair
 from dds_core.timeline.subjects import Subject
 
-_OUTCOMES = (e.WriteDone, e.WriteRefused, e.Superseded)
+_OUTCOMES = (e.WriteDone, e.WriteObsolete, e.WriteRefused, e.Superseded)
 _ABOUT_ALL = (e.Started, e.Stale, e.Synced, e.PolicyChanged)
 
 

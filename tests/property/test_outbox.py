@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dds_adapters.kubernetes.backoff import LONGEST, WINDOW
 from dds_adapters.kubernetes.writer.outbox import Outbox
 from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Done, Later, Obsolete, Result, Task, Versions
-from dds_core.events import Event, Superseded, WriteDone, WriteRefused
+from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.policy import MODES, Mode
 
 OBJECTS = ("claims/a", "claims/b", "pods/c", "nodes/d")
@@ -50,7 +50,7 @@ class Model(RuleBasedStateMachine):
 
     def heard(self, facts: list[Event]) -> None:
         for fact in facts:
-            assert isinstance(fact, WriteDone | WriteRefused | Superseded)
+            assert isinstance(fact, WriteDone | WriteObsolete | WriteRefused | Superseded)
             self.outcomes[fact.decision] += 1
 
     @rule(

@@ -163,8 +163,8 @@ class OurScaler:
             self.kill()
             raise
         self._tell(self.outbox.limit(self.scaler.picture.mode))
-        self._tell(self.outbox.put(tasks, self._steady()))
         self._stamp()
+        self._tell(self.outbox.put(tasks, self._steady()))
         self._list_again()
         self._write()
         due = self.scaler.due()

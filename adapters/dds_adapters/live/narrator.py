@@ -132,7 +132,7 @@ class _Names(Known):
                 found = {"node": event.node}
             case e.Alerted():
                 found = {"of": self.name(event.of)}
-            case e.WriteDone() | e.WriteRefused() | e.Superseded():
+            case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
                 found = {"action": event.action, "target": self.name(event.target), "decision": event.decision}
             case e.Rejected():
                 found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}

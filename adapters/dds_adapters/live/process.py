@@ -272,8 +272,8 @@ class Process:
             if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
             self.writer.limit(scaler.picture.mode)
-            self.writer.put(tasks)
             self._stamp(scaler)
+            self.writer.put(tasks)
             while scaler.wanted_lists:
                 self.reflectors[scaler.wanted_lists.pop()].relist()
             self._look_at_policy(scaler)

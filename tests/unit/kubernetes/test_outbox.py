@@ -9,7 +9,7 @@ from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW
 from dds_adapters.kubernetes.writer import outbox as module
 from dds_adapters.kubernetes.writer.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
 from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Done, Later, Obsolete, Result, Task, Versions
-from dds_core.events import Superseded, WriteDone, WriteRefused
+from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.policy import Mode
 
 
@@ -76,7 +76,7 @@ def test_each_result_is_a_fact() -> None:
         WriteDone("0", "HandOver", "of 0"),
         WriteDone("1", "HandOver", "of 1"),
         WriteRefused("2", "HandOver", "of 2", 403, "Forbidden", "no"),
-        Superseded("3", "HandOver", "of 3"),
+        WriteObsolete("3", "HandOver", "of 3", "moved on"),
     ]
     assert outbox.counts == {("HandOver", name): 1 for name in ("done", "unchanged", "declined", "obsolete")}
     assert len(outbox) == 0 and outbox.next(0.0) is None

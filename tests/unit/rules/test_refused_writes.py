@@ -108,6 +108,59 @@ def test_a_refused_step_of_a_detach_starts_it_over(action: str) -> None:
         assert len(world.events(e.DetachOrdered)) == 2
 
 
+def obsolete(world: World, action: str, target: str) -> None:
+    world.feed(e.WriteObsolete("id", action, target, "it is another one by now"))
+
+
+def test_an_order_that_the_live_object_overtook_is_decided_again_soon() -> None:
+    world = ordered(scheduler={"binding_timeout_seconds": 86_400})
+    request = world.only(e.AttachOrdered).request
+    for pause in (2, 4, 8, 16):
+        obsolete(world, "AttachOrdered", request)
+        before = len(world.events(e.AttachOrdered))
+        world.tick(pause - 1)
+        assert len(world.events(e.AttachOrdered)) == before
+        world.tick(1)
+        assert len(world.events(e.AttachOrdered)) == before + 1
+
+
+@pytest.mark.parametrize("outcome", ["refused", "obsolete"])
+def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome: str) -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    for name in ("train", "eval"):
+        world.claim(name, pod="both")
+        world.allocate(name, "node0")
+    world.carry_out()
+    world.operate()
+    told = world.only(e.HandOver)
+    assert len(told.signals) == 2
+    (refused if outcome == "refused" else obsolete)(world, "HandOver", told.subject)
+    assert not world.picture.hand_overs.rows
+    assert len(world.events(e.HandOver)) == 1, "the pause is the group's"
+    world.tick(31)
+    assert len(world.events(e.HandOver)) == 2
+
+
+@pytest.mark.parametrize("outcome", [e.WriteObsolete, e.Superseded])
+def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.WriteObsolete | e.Superseded]) -> None:
+    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world.node("node0")
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.tick(61)
+    world.carry_out()
+    world.tick(4)
+    world.carry_out(e.ClaimsListWanted)
+    assert len(world.events(e.DetachOrdered)) == 1
+    world.feed(outcome("id", "DetachOrdered", "ours"))
+    assert not any(fence.ordered for fence in world.picture.fences.rows.values())
+    if outcome is e.WriteObsolete:
+        world.tick(3)
+        assert len(world.events(e.DetachOrdered)) == 2
+
+
 def test_what_was_superseded_keeps_the_newer_intent() -> None:
     world = ordered()
     request = world.only(e.AttachOrdered).request

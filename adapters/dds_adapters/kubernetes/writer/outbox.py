@@ -16,7 +16,7 @@ from random import Random
 
 from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW, Backoff
 from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task
-from dds_core.events import Event, Superseded, WriteDone, WriteRefused
+from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.policy import MODES, Mode
 
 MOST_EXTRAS = 10_000
@@ -91,7 +91,8 @@ class Outbox:
     """The tasks that wait and that run. Not for two threads at once.
 
     `put` some; ask `next` until it gives no task; tell `finished` (or `returned`) of each that it gave. Each task of a decision
-    gets one fact, which comes back from `put`, `limit` or `finished`: `WriteDone`, `WriteRefused` or `Superseded`.
+    gets one fact, which comes back from `put`, `limit` or `finished`: `WriteDone`, `WriteObsolete`, `WriteRefused` or
+    `Superseded`.
     """
 
     def __init__(self, random: Random, mode: Mode = "detach") -> None:
@@ -204,7 +205,7 @@ class Outbox:
                     server.succeeded()
                 return self._ended(item, "done" if written else "unchanged")
             case Obsolete():
-                return self._ended(item, "obsolete")
+                return self._ended(item, "obsolete", result)
             case Declined():
                 return self._ended(item, "declined", result)
             case Later(wait=wait, trouble=trouble):
@@ -301,7 +302,7 @@ class Outbox:
         self._no_longer_waits(item)
         return self._ended(item, outcome)
 
-    def _ended(self, item: _Item, outcome: str, why: Declined | None = None) -> Event | None:
+    def _ended(self, item: _Item, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
         """It leaves its queues; who comes next there may begin."""
         item.gone = True
         for name in dict.fromkeys(item.task.objects):
@@ -317,15 +318,17 @@ class Outbox:
                     self._due(follower)
         return self._outcome(item.task, outcome, why)
 
-    def _outcome(self, task: Task, outcome: str, why: Declined | None = None) -> Event | None:
+    def _outcome(self, task: Task, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
         self.counts[_action(task), outcome] += 1
         if not task.decision or outcome == "dropped":
             return None
         names = (task.decision, task.action, task.target)
         if outcome in ("done", "unchanged"):
             return WriteDone(*names)
-        if outcome in ("superseded", "obsolete"):
+        if outcome == "superseded":
             return Superseded(*names)
+        if isinstance(why, Obsolete):
+            return WriteObsolete(*names, why.why)
         if why is None:
             return WriteRefused(*names, 0, MODE_LOWERED, f"the mode is {self._mode} by now")
         return WriteRefused(*names, why.code, why.reason, why.text)

@@ -81,6 +81,7 @@ class Metrics:
             e.NodeGone: lambda fact, at, picture: self._fleet.node_gone(picture),
             e.WriteDone: lambda fact, at, picture: self._writes[(fact.action, "done")].inc(),
             e.WriteRefused: self._refused,
+            e.WriteObsolete: lambda fact, at, picture: self._writes[(fact.action, "obsolete")].inc(),
             e.Superseded: lambda fact, at, picture: self._writes[(fact.action, "superseded")].inc(),
             e.Rejected: lambda fact, at, picture: self._rejected[(fact.kind, fact.reason)].inc(),
             e.ClaimMoved: self._claim_moved,
