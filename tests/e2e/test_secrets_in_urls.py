@@ -28,7 +28,7 @@ UNREADABLE = (
     "mysql://bob:s3cret@host/db",
     "sqlite://bob:s3cret@host/db",
 )
-COMMANDS = (("db", "check"), ("db", "upgrade"), ("claims",), ("log", "verify"), ("log", "tail", "--log"))
+COMMANDS = (("db", "check"), ("db", "upgrade"), ("claims",), ("status",), ("log", "verify"), ("log", "tail", "--log"))
 
 
 @pytest.mark.parametrize("url", UNREACHABLE + UNREADABLE)
@@ -37,6 +37,7 @@ def test_no_command_shows_a_secret(url: str, tmp_path: Path, monkeypatch: pytest
     for command in COMMANDS:
         assert "s3cret" not in refused(*command, url)
     assert "s3cret" not in refused("claims", env={"DDS_LOG": url})
+    assert "s3cret" not in dds("serve", "--print-config", "--log", url).output
     assert list(tmp_path.iterdir()) == []
 
 
