@@ -1,7 +1,8 @@
 """How a command ends: exit codes, one line for each error, and quiet ends by Ctrl-C and by a reader that went away.
 
 0  fine
-1  usage or input: a wrong option, a file or database that cannot be used or reached
+1  usage or input: a wrong option, a file or database that cannot be used or reached;
+   dds serve: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ
 130  interrupted
 """
