@@ -35,6 +35,7 @@ from dds_core.events import (
     Stale,
     Started,
     Synced,
+    WriteRefused,
 )
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.log import Envelope, EventLog, Group
@@ -320,7 +321,10 @@ class Scaler:
         for one in committed:
             self._carry_out(one)
         for watcher in self._watchers:
-            watcher.committed(committed, self.picture)
+            try:
+                watcher.committed(committed, self.picture)
+            except Exception as error:  # who only looks on must not stop what it looks at
+                self._told(_fault_of(type(watcher).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
         """Tasks for the decisions of a group, in its order; what people are told comes behind."""
@@ -331,12 +335,26 @@ class Scaler:
                     self._wishes[decision.resource] = at
                     self.wanted_lists.add(CLAIMS)
             else:
-                self._tasks.extend(plan(decision, row.event_id, at, picture))
-        if picture.live:
-            for event in (one.step.fact, *(event for event, _ in one.step.caused)):
-                self._tasks.extend(announce(event, at, picture))
-        if picture.synced:
-            self._tasks.extend(self._questions.after(one.step, picture))
+                self._planned(decision, row.event_id, at)
+        try:
+            if picture.live:
+                for event in (one.step.fact, *(event for event, _ in one.step.caused)):
+                    self._tasks.extend(announce(event, at, picture))
+            if picture.synced:
+                self._tasks.extend(self._questions.after(one.step, picture))
+        except Exception as error:
+            self._told(_fault_of(type(one.step.fact).__name__, error))
+
+    def _planned(self, decision: Decision, event_id: str, at: int) -> None:
+        """The tasks of a decision. One that cannot even be drawn up is void, as if it had been refused."""
+        try:
+            self._tasks.extend(plan(decision, event_id, at, self.picture))
+        except Exception as error:
+            action = type(decision).__name__
+            self._told(_fault_of(f"{action} {decision.subject}", error))
+            self._left.append(
+                WriteRefused(event_id, action, decision.subject, 0, "InternalError", type(error).__name__)
+            )
 
     def _rebuild(self) -> None:
         """What could not be taken in has left its traces in memory: the log is the truth."""
@@ -367,5 +385,9 @@ def _fault(one: Arrival | Event, error: Exception) -> DdsError:
         where = f"{one.resource} {who.namespace}/{who.name}".replace(" /", " ")
     else:
         where = type(one).__name__
+    return _fault_of(where, error)
+
+
+def _fault_of(where: str, error: Exception) -> DdsError:
     what = error.what if isinstance(error, DdsError) else f"{type(error).__name__}: {error}"
     return DdsError(f"left out: {what}", where=where, fix="please report it; everything else goes on")

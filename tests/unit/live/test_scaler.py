@@ -1,0 +1,242 @@
+"""The owner of engine and log: what it does when something goes wrong with one thing, or with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.live import scaler as module
+from dds_adapters.live.scaler import Committed, Scaler
+from dds_core.engine import Engine
+from dds_core.errors import DdsError, Fenced, LogUnreachable
+from dds_core.events import Capabilities
+from dds_core.log import Envelope, Group, MemoryLog
+from dds_core.log.envelope import LeanEvent
+from dds_core.picture import Picture
+from dds_core.policy import Policy
+from dds_core.replay import verify
+
+START = 1_800_000_000_000_000
+SECOND = 1_000_000
+
+
+class Shaky(MemoryLog):
+    """A log that can be away, before or after it took in what it was given."""
+
+    before = after = False
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.asked: list[int] = []
+
+    def read_lean(self, after: int = 0, *args: Any, **more: Any) -> Iterator[LeanEvent]:
+        self.asked.append(after)
+        return super().read_lean(after, *args, **more)
+
+    def append(self, groups: Sequence[Group], **more: Any) -> list[Envelope]:
+        if self.before:
+            raise LogUnreachable("is away")
+        rows = super().append(groups, **more)
+        if self.after:
+            raise LogUnreachable("the answer was lost")
+        return rows
+
+
+class Run:
+    """A scaler that has seen an empty cluster with one node."""
+
+    def __init__(self, policy: Policy | None = None, *, log: Shaky | None = None, **more: Any) -> None:
+        self.log = log or Shaky("test/scaler", cluster="c", recorded_at=START)
+        self.told: list[DdsError] = []
+        self.now = START
+        self.scaler = Scaler(self.log, policy or Policy(mode="attach"), code="t", told=self.told.append, **more)
+        self.scaler.open(self.now)
+
+    def turn(self, *arrivals: Arrival) -> None:
+        self.now += SECOND
+        self.scaler.turn(arrivals, (), self.now)
+
+    def see(self, resource: str, type: str, **obj: Any) -> Arrival:
+        return Arrival(resource, type, msgspec.json.encode(obj), self.now)
+
+    def sync(self) -> None:
+        self.turn(*(Arrival(resource, SYNCED, b"", self.now) for resource in VERSIONS))
+
+    def lost(self) -> set[str]:
+        return set(self.scaler.lost)
+
+    def waits(self) -> bool:
+        return self.scaler.due() is not None
+
+    def away(self) -> bool:
+        return self.scaler.away
+
+    def types(self) -> list[str]:
+        return [row.type for row in self.log.read()]
+
+
+def node(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"uid-{name}"}}
+
+
+def test_nothing_is_decided_before_every_resource_was_listed() -> None:
+    run = Run()
+    for resource in list(VERSIONS)[:-1]:
+        run.turn(Arrival(resource, SYNCED, b"", run.now))
+    assert "Synced" not in run.types()
+    run.turn(Arrival(list(VERSIONS)[-1], SYNCED, b"", run.now))
+    assert run.scaler.synced and run.types()[-2:] == ["Capabilities", "Synced"]
+
+
+def test_a_resource_that_one_can_do_without_counts_as_listed_when_it_is_not_served() -> None:
+    run = Run()
+    run.turn(*(Arrival(one, LOST if one == "devicetaintrules" else SYNCED, b"", run.now) for one in VERSIONS))
+    assert run.scaler.synced and not run.scaler.lost
+
+
+def test_a_needed_resource_that_is_lost_makes_the_view_stale_until_it_is_back() -> None:
+    run = Run()
+    run.sync()
+    run.turn(Arrival("resourceclaims", LOST, b"", run.now))
+    assert run.lost() == {"resourceclaims"} and run.types()[-1] == "Stale"
+    assert not run.waits()
+    run.turn(Arrival("resourceclaims", SYNCED, b"", run.now))
+    assert not run.lost() and run.types()[-1] == "Synced"
+    assert run.waits()
+
+
+def test_two_stale_views_must_both_be_back() -> None:
+    run = Run()
+    run.sync()
+    run.turn(Arrival("pods", STALE, b"", run.now, 150), Arrival("nodes", STALE, b"", run.now, 150))
+    run.turn(Arrival("pods", SYNCED, b"", run.now))
+    assert run.types()[-1] == "Stale"
+    run.turn(Arrival("nodes", SYNCED, b"", run.now))
+    assert run.types()[-1] == "Synced"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_could_not_be_appended_is_appended_later_and_once(when: str) -> None:
+    run = Run()
+    run.sync()
+    setattr(run.log, when, True)
+    with pytest.raises(LogUnreachable):
+        run.turn(run.see("nodes", ADDED, **node("n0")), run.see("nodes", ADDED, **node("n1")))
+    assert run.away()
+    with pytest.raises(LogUnreachable):
+        run.turn()
+    setattr(run.log, when, False)
+    run.turn()
+    assert not run.away() and run.scaler.behind == 0
+    assert run.types().count("NodeObserved") == 2
+    assert verify(run.log.read()).ok
+
+
+def test_a_deadline_is_logged_before_the_fact_that_comes_after_it() -> None:
+    run = Run(Policy(mode="attach", scan_interval_seconds=10))
+    run.sync()
+    run.now += 30 * SECOND
+    run.turn(run.see("nodes", ADDED, **node("n0")))
+    tail = run.types()[-4:]
+    assert tail.count("DeadlinePassed") == 3 and tail[-1] == "NodeObserved"
+    assert verify(run.log.read()).ok
+
+
+def test_another_writer_ends_it() -> None:
+    run = Run()
+    run.log.take_epoch(run.now)
+    with pytest.raises(Fenced):
+        run.turn(run.see("nodes", ADDED, **node("n0")))
+
+
+def test_an_object_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run()
+    run.sync()
+    feed = Engine.feed
+
+    def fails_for_one(engine: Any, fact: Any, at: int) -> Any:
+        step = feed(engine, fact, at)
+        if getattr(fact, "uid", "") == "uid-bad":
+            raise RuntimeError("a fault of ours")
+        return step
+
+    monkeypatch.setattr(Engine, "feed", fails_for_one)
+    run.turn(*(run.see("nodes", ADDED, **node(name)) for name in ("one", "bad", "two")))
+    assert set(run.scaler.picture.node_named) == {"one", "two"}, "memory is the log's again"
+    assert [error.where for error in run.told] == ["nodes bad"]
+    assert verify(run.log.read()).ok
+    run.turn(run.see("nodes", MODIFIED, metadata={"name": "two", "uid": "uid-two", "labels": {"a": "b"}}))
+    assert run.types()[-1] == "NodeObserved"
+
+
+def test_a_watcher_that_fails_is_told_of_and_stops_nothing() -> None:
+    class Broken:
+        def committed(self, steps: Sequence[Committed], picture: Picture) -> None:
+            raise ValueError("no")
+
+    run = Run(watchers=(Broken(),))
+    run.sync()
+    assert run.scaler.synced and run.told and run.told[0].where == "Broken"
+
+
+def test_a_decision_that_cannot_be_drawn_up_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(module, "plan", fails)
+    run = Run(Policy(mode="attach", scan_interval_seconds=0))
+    config = {
+        "metadata": {"name": "composable-dra-dds", "namespace": "composable-dra", "uid": "config"},
+        "data": {
+            "label-prefix": "cohdi.io",
+            "fabric-id-range": "[0]",
+            "device-info": "- {index: 1, cdi-model-name: A100, driver-name: gpu.nvidia.com, k8s-device-name: a100, "
+            "cannot-coexist-with: [], dra-attributes: {productName: A100}}",
+        },
+    }
+    fabric = {"metadata": {"name": "n0", "uid": "uid-n0", "labels": {"cohdi.io/fabric": "0"}}}
+    run.turn(run.see("configmaps", ADDED, **config), run.see("nodes", ADDED, **fabric))
+    run.sync()
+    assert "NodeLabelled" in run.types()
+    run.turn()
+    assert run.types()[-1] == "WriteRefused"
+    assert verify(run.log.read()).ok
+
+
+def test_what_the_api_serves_is_a_fact_when_it_changes() -> None:
+    served = ["", "v1beta2"]
+    run = Run(capabilities=lambda: Capabilities(taint_rules=served[0]))
+    run.sync()
+    served.pop(0)
+    run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
+    assert run.types().count("Capabilities") == 2
+    run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
+    assert run.types().count("Capabilities") == 2
+
+
+def test_a_checkpoint_is_where_the_next_start_begins() -> None:
+    run = Run()
+    run.sync()
+    run.turn(run.see("nodes", ADDED, **node("n0")))
+    run.scaler.checkpoint(run.now)
+    run.log.asked.clear()
+    again = Run(log=run.log)
+    assert run.log.asked == [run.scaler.position - 1]
+    assert again.scaler.epoch == 2 and set(again.scaler.picture.node_named) == {"n0"}
+    assert verify(run.log.read()).ok
+
+
+def test_a_changed_policy_is_a_fact_and_an_equal_one_is_none() -> None:
+    run = Run()
+    run.sync()
+    run.scaler.change_policy(Policy(mode="attach"))
+    run.turn()
+    assert run.types().count("PolicyChanged") == 1
+    run.scaler.change_policy(Policy(mode="detach"))
+    run.turn()
+    assert run.types().count("PolicyChanged") == 2 and run.scaler.picture.mode == "detach"
