@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "198bc0770002b5fe59ec39c86e504057eb1337350994d695d4c32d59c1015e70"
+FINGERPRINT = "b5ea0e460cff5c1abcaf150cc83bec8c8e98dbc56caf45dfe70803b624e19e19"
 
 RULES = (
     "agenda.py",

@@ -11,7 +11,7 @@ from dds_core.events import AttachOrdered
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, Model
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
-from dds_core.pools import reaches
+from dds_core.pools import Pool, PoolKey, reaches
 from dds_core.rules.coverage import Cover, size_wanted
 from dds_core.rules.devices import BEING_DETACHED
 from dds_core.rules.failures import fail
@@ -205,9 +205,28 @@ def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
         return False
     if len(picture.under_way) + picture.units_ordered + len(cell.granted) >= in_flight_cap(picture):
         return False
-    asked = cell.size - (cell.own.size if cell.own is not None else 0)
     shown = published_free(picture, node, cell.model)
-    return shown is not None and shown >= count + asked
+    return shown is not None and shown >= count + _still_shown(picture, node, cell)
+
+
+def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
+    """Devices that the pools may show and that are spoken for: asked for on this node and not there yet (pools are published some
+    seconds after an attach has begun), and ordered on other nodes that the same pools reach. Asking for more than there is would
+    not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[cell.own.name]] if cell.own else []
+    there = sum(bool(r.uuid) and not r.deleting and r.state not in BEING_DETACHED for r in owned)
+    elsewhere = sum(
+        order.more
+        for (other, model), order in picture.orders.rows.items()
+        if model == cell.model.model and other != node and _share_a_pool(picture, node, other, cell.model)
+    )
+    return max(0, cell.size - there) + elsewhere
+
+
+def _share_a_pool(picture: Picture, node: str, other: str, model: Model) -> bool:
+    return not {key for key, _ in _pools_for(picture, node, model)}.isdisjoint(
+        key for key, _ in _pools_for(picture, other, model)
+    )
 
 
 def in_flight_cap(picture: Picture) -> int:
@@ -227,13 +246,18 @@ def held_back(picture: Picture, freed: int) -> bool:
 
 def published_free(picture: Picture, node: str, model: Model) -> int | None:
     """Devices of the model that the pools within the node's reach show; None while no such pool is known whole."""
+    whole = [pool for _, pool in _pools_for(picture, node, model)]
+    return sum(len(pool.devices) for pool in whole) if whole else None
+
+
+def _pools_for(picture: Picture, node: str, model: Model) -> list[tuple[PoolKey, Pool]]:
+    """The whole pools of the model within the node's reach, as if no cool-down kept it from them."""
     place = picture.node(node)
     if place is None:
-        return None
+        return []
     labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
-    pools = [picture.pools[key] for key in picture.pools_of_model[model.model]]
-    whole = [pool for pool in pools if pool.usable and reaches(pool, node, labels)]
-    return sum(len(pool.devices) for pool in whole) if whole else None
+    pools = ((key, picture.pools[key]) for key in picture.pools_of_model[model.model])
+    return [(key, pool) for key, pool in pools if pool.usable and reaches(pool, node, labels)]
 
 
 def _place(work: Work, cell: Cell, claims: tuple[str, ...], reason: str) -> None:

@@ -23,6 +23,60 @@ def test_b22_orders_stop_at_the_published_free_count() -> None:
     assert world.events(e.AttachOrdered)[-1].size == 3
 
 
+def test_b22_the_last_device_is_not_asked_for_again_while_it_comes() -> None:
+    """The pool shows it for a while after the operator has begun to attach it."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request)
+    world.resource("res", "node0", state="Attaching")
+    world.tick(1)
+    world.pool(A100, 0, generation=2)
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.resource("res", "node0", uuid="GPU-1")
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.pool(A100, 1, generation=3)
+    assert world.events(e.AttachOrdered)[-1].size == 2
+
+
+def test_b22_a_claim_that_had_to_wait_for_an_attach_is_served_when_it_ends() -> None:
+    """When the pool shows one more after all, the claim waits no longer than the attach before it."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request, state="Attaching")
+    world.pool(A100, 1, generation=2)
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.resource("res", "node0", uuid="GPU-1")
+    assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
+
+
+def test_b22_what_is_ordered_on_another_node_of_the_fabric_is_spoken_for() -> None:
+    """As after a restart, when all that waits is decided at once."""
+    world = World("attach", scan_interval_seconds=0)
+    for name, fabric in (("node0", 1), ("node1", 1), ("node2", 2)):
+        world.node(name, fabric=fabric)
+    world.pool(A100, 1)
+    world.pool(A100, 1, fabric=2)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["node0"]
+    world.claim("other")
+    world.allocate("other", "node2", *pool_results(0, fabric=2))
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["node0", "node2"]
+
+
 def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
     world = World("attach", scan_interval_seconds=0)
     world.node("node0")
