@@ -1,4 +1,4 @@
-"""The other side of the bench of the live scaler: an API server over HTTP, in a process of its own, and who else is in the cluster.
+"""The other side of the bench of the live scaler: an API server over HTTP, in a process of its own, and who else is there.
 
 `python -m benchmarks.serve_cluster NODES CLAIMS PODS DEMANDS KUBECONFIG` serves until its input ends. It tells `ready` when
 it answers; a line `PACE COUNT` lets so many claims be allocated at so many a second. What it then tells, as JSON, are the
@@ -45,7 +45,9 @@ class Others:
         self._client = client
         self._time = time
         self._size = size
-        self._devices: Counter[str] = Counter({world.node_name(n): size.claims // size.nodes for n in range(size.nodes)})
+        self._devices: Counter[str] = Counter(
+            {world.node_name(n): size.claims // size.nodes for n in range(size.nodes)}
+        )
         self._asked: dict[tuple[str, str], int] = {}
         self._waiting: dict[str, tuple[str, str]] = {}
         self._given = 0
@@ -54,8 +56,9 @@ class Others:
         for plural, noted in ((world.REQUESTS, self._request), ("resourceclaims", self._claim)):
             client.server.store.subscribe(client.resource(plural).key, noted)
 
-    def demand(self) -> None:
-        """One more pod, on the next node in turn; each round of the nodes asks for another model."""
+    def demand(self, notice: float = NOTICE_SECONDS) -> None:
+        """One more pod, on the next node in turn, whose claim is allocated so many seconds later; each round of the nodes asks
+        for another model."""
         at, self._given = self._given, self._given + 1
         node, model = world.node_name(at % self._size.nodes), self._size.wanted[at // self._size.nodes]
         name = f"demand-{at}"
@@ -68,7 +71,7 @@ class Others:
             "device": f"{model.device}-{place}",
             **world.CONDITIONS,
         }
-        self._time.after(NOTICE_SECONDS, lambda: self._allocate(claim, pod, node, model, result))
+        self._time.after(notice, lambda: self._allocate(claim, pod, node, model, result))
 
     def _allocate(self, claim: Object, pod: Object, node: str, model: Model, result: Object) -> None:
         self._waiting[claim["metadata"]["name"]] = (node, model.model)
@@ -162,6 +165,7 @@ def serve(size: Size, kubeconfig: str) -> None:
             client.create("customresourcedefinitions", definition)
         world.fill(client, size)
         others = Others(client, clock, size)
+        others.demand(0.0)  # somebody waits already when a scaler starts
         face = Face(server, clock, Credentials({OURS: User(OURS, ADMIN.groups)}))
         counts = _counted(face)
         await face.listen(tls=False)

@@ -1,7 +1,7 @@
 """A cluster in which much is in use, for a scaler to run against: made in the lab's API server, no actor in it.
 
-On every node run claims on devices of one model, each attached by the fabric; around them are pods that nobody has to hear of. Other
-models are free in the pools: who asks for one waits for an attach.
+On every node run claims on devices of one model, each attached by the fabric; around them are pods that nobody has to hear
+of. Other models are free in the pools: who asks for one waits for an attach.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def fill(client: Client, size: Size) -> None:
 
 
 def _model(number: int) -> Model:
-    return Model(number, f"H{number}00 80G", f"nvidia-h{number}00-80", DRIVER, {"productName": f"NVIDIA H{number}00 80GB"})
+    return Model(
+        number, f"H{number}00 80G", f"nvidia-h{number}00-80", DRIVER, {"productName": f"NVIDIA H{number}00 80GB"}
+    )
 
 
 def _class(model: Model) -> Object:
@@ -116,10 +118,13 @@ def _node(client: Client, number: int, models: tuple[Model, ...], each: int) -> 
     labels = {f"cohdi.io/{model.device}": "true" for model in models}
     labels |= {"cohdi.io/fabric": str(fabric_of(number)), "kubernetes.io/hostname": name}
     amounts = {"cpu": "64", "memory": "512Gi", "pods": "250"}
-    made = client.create("nodes", {"metadata": {"name": name, "labels": labels}, "spec": {"providerID": f"lab://{name}"}})
+    made = client.create(
+        "nodes", {"metadata": {"name": name, "labels": labels}, "spec": {"providerID": f"lab://{name}"}}
+    )
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ok"}
     status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
     client.update("nodes", {**made, "status": status}, "status")
+    client.patch("nodes", name, {"spec": {"taints": None}})  # every node comes with the taint not-ready
     devices = [local_device(HELD, n, str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}-{n}"))) for n in range(each)]
     client.create("resourceslices", local_slice(name, devices))
     request = client.create(REQUESTS, _request(name, each))
