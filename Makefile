@@ -28,12 +28,8 @@ $(READY): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## replay a recording, tell its claims' timelines, write and verify a SQLite log
-	@rm -rf $(DEMO) && mkdir -p $(DEMO)
-	$(BIN)/dds timeline default/train-1 examples/recordings/first_attach.jsonl.gz
-	$(BIN)/dds db upgrade $(DEMO)/log.sqlite3
-	$(BIN)/dds replay examples/recordings/first_attach.jsonl.gz --log $(DEMO)/log.sqlite3
-	$(BIN)/dds log verify $(DEMO)/log.sqlite3
+demo: $(READY) ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
+	@$(BIN)/python examples/demo/run.py $(DEMO)
 
 lint: $(READY) ## ruff and mypy --strict
 	$(BIN)/ruff check .

@@ -1,0 +1,193 @@
+"""What `make demo` shows: a claim served from its allocation to the return of its device, in half a minute.
+
+    python examples/demo/run.py [FOLDER]        (by default demo.out)
+
+It starts a simulated cluster (`dds lab up`) and the live scaler beside it (`dds serve`), tells what happens while it happens,
+ends both, and asks the log what it was: `dds timeline`, `dds replay --verify`. Nothing but the command `dds` is used, as a person
+would type it. Whatever comes, no process stays: Ctrl-C ends it with 130, something that does not happen in time with 1 and a line
+that says what. The folder keeps the log and what the two programs said.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+HERE = Path(os.path.relpath(Path(__file__).resolve().parent))
+DDS = Path(sys.executable).with_name("dds")
+FILES = ("kubeconfig", "lab.txt", "serve.jsonl", "log.sqlite3", "log.sqlite3-wal", "log.sqlite3-shm")
+SPEED = "4"
+"""Seconds of the lab that pass in a second."""
+PATIENCE = 40.0
+"""Seconds that anything may take; everything takes a few."""
+STEERING = ("SCAN_INTERVAL", "DEVICE_NO_REMOVAL_DURATION", "DEVICE_NO_ALLOCATION_DURATION", "KUBECONFIG")
+"""What else steers `dds`; a demo must not depend on the shell that it is started in."""
+
+Line = dict[str, Any]
+Chapter = tuple[str, str, str]
+
+UNTIL_BOUND: tuple[Chapter, ...] = (
+    ("dds looks at the cluster", "type", "Synced"),
+    ("a pod asks for a GPU; no node has one, the pool has four: one is ordered", "to", "Attaching"),
+    ("the fabric attaches it", "to", "Attached"),
+    ("the scheduler is told, and chooses again: now the device on the node", "to", "Bound"),
+)
+"""What is told, and the field of a line, with its value, that ends the chapter."""
+
+UNTIL_RETURNED: tuple[Chapter, ...] = (
+    ("the pod runs for a while, then it is deleted", "trigger", "released"),
+    ("the device idles until its time is over", "to", "Marked"),
+    ("it is fenced; nobody takes it, so it goes back to the pool", "to", "Released"),
+)
+
+SHOWN = frozenset(
+    "Synced ClaimMoved DeviceMoved AttachOrdered Reserved HandOver Steered VictimMarked DetachOrdered"
+    " Alerted ClaimFailed WriteRefused Rejected".split()
+)
+"""Events that are told; the log holds all."""
+
+
+class Failed(Exception):
+    """The demo cannot go on; says why in a line."""
+
+
+class Said:
+    """What a program says, line by line as it comes."""
+
+    def __init__(self, name: str, file: TextIO, program: subprocess.Popen[str]) -> None:
+        self._name = name
+        self._file = file
+        self._program = program
+
+    def lines(self, wanted: str) -> Iterator[str]:
+        """Whole lines, for as long as somebody asks. Raises Failed when it has ended, or when `wanted` takes too long."""
+        end = time.monotonic() + PATIENCE
+        part = ""
+        while True:
+            ended = self._program.poll() is not None
+            part += self._file.readline()
+            if part.endswith("\n"):
+                yield part.strip()
+                part = ""
+            elif ended:
+                raise Failed(f"{self._name} ended with {self._program.returncode}; look at {self._file.name}")
+            elif time.monotonic() > end:
+                raise Failed(f"nothing in {PATIENCE:.0f} seconds of this: {wanted}; look at {self._file.name}")
+            else:
+                time.sleep(0.05)
+
+
+@contextmanager
+def running(told: Path, *args: str) -> Iterator[Said]:
+    """`dds ARGS` as a process that writes into the file `told`, and that ends with the block. Raises Failed when it does not end
+    well."""
+    command("dds", *args, "&")
+    name = f"dds {args[0]}"
+    with told.open("w") as out, told.open(encoding="utf-8") as said:
+        # A session of its own: Ctrl-C is for us, and we end them in the right order.
+        program = subprocess.Popen(
+            [str(DDS), *args],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield Said(name, said, program)
+        finally:
+            end(program)
+    if program.returncode:
+        raise Failed(f"{name} ended with {program.returncode}; look at {told}")
+
+
+def end(program: subprocess.Popen[str]) -> None:
+    """In order if it can, else hard."""
+    program.terminate()
+    try:
+        program.wait(20)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+
+
+def finished(*args: str) -> None:
+    """`dds ARGS`, shown as it comes. Raises Failed when it does not end well."""
+    command("dds", *args)
+    ended = subprocess.run([str(DDS), *args], env=environment(), check=False).returncode
+    if ended:
+        raise Failed(f"dds {args[0]} ended with {ended}")
+
+
+def environment() -> dict[str, str]:
+    """This shell's, without what steers `dds`; the way to the lab leads through no proxy."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DDS_") and name not in STEERING}
+    return {**kept, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+
+def command(*words: str) -> None:
+    print(f"\n$ {' '.join(words)}", flush=True)
+
+
+def told(said: Said, chapters: tuple[Chapter, ...], begun: float) -> None:
+    """Tell each chapter until the line that ends it."""
+    for words, field, value in chapters:
+        print(f"\n  {words}", flush=True)
+        for text in said.lines(words):
+            line: Line = json.loads(text) if text.startswith("{") else {}
+            if line.get("type") in SHOWN:
+                print(f"  {time.monotonic() - begun:5.1f} s   {line['msg']}", flush=True)
+            if line.get(field) == value:
+                break
+
+
+def play(folder: Path) -> None:
+    """The whole story. Everything that it writes is in `folder`."""
+    begun = time.monotonic()
+    kubeconfig, log = folder / "kubeconfig", folder / "log.sqlite3"
+    lab_up = ("lab", "up", str(HERE / "scenario.yaml"), "--speed", SPEED, "--kubeconfig", str(kubeconfig))
+    serve = ["serve", "--kubeconfig", str(kubeconfig), "--log", str(log), "--migrate", "--cluster-name", "demo"]
+    serve += ["--policy", str(HERE / "policy.yaml"), "--log-format", "json"]
+    serve += ["--health-probe-bind-address", "0", "--metrics-bind-address", "0"]
+    with running(folder / "lab.txt", *lab_up) as lab:
+        next(line for line in lab.lines("the lab serves") if line.startswith("contexts:"))
+        with running(folder / "serve.jsonl", *serve) as scaler:
+            told(scaler, UNTIL_BOUND, begun)
+            finished("status", str(log))
+            told(scaler, UNTIL_RETURNED, begun)
+    finished("timeline", "default/train-1", str(log))
+    finished("replay", "--verify", str(log))
+    print(f"\n{time.monotonic() - begun:.0f} seconds. {folder} keeps the log; ask it more: dds timeline node0001 {log}")
+
+
+def main(args: list[str]) -> int:
+    if len(args) > 1 or any(one.startswith("-") for one in args):
+        print("usage: run.py [FOLDER]", file=sys.stderr)
+        return 1
+    folder = Path(args[0] if args else "demo.out")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # as Ctrl-C
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+        play(folder)
+    except (Failed, OSError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; everything is ended", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+"""`make demo` as it stands: what it shows, how it ends, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import REPOSITORY, environment, fine
+
+DEMO = REPOSITORY / "examples" / "demo"
+IN_TIME = 60
+"""Seconds that the whole demo may take."""
+
+
+def run(*args: str, code: str = "") -> subprocess.Popen[str]:
+    program = ["-c", code] if code else [str(DEMO / "run.py")]
+    return subprocess.Popen(
+        [sys.executable, *program, *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment({"SCAN_INTERVAL": "nonsense", "DDS_MODE": "observe"}),
+        cwd=REPOSITORY,
+    )
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Command lines of processes that work in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().replace(b"\0", b" ").decode()
+        except OSError:  # it has just ended
+            continue
+        if f"{folder}/" in words:
+            found.append(words)
+    return found
+
+
+def test_the_demo_shows_a_whole_life_in_under_a_minute(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    begun = time.monotonic()
+    demo = run(str(folder))
+    said, wrong = demo.communicate(timeout=IN_TIME)
+    assert (demo.returncode, wrong) == (0, "")
+    assert time.monotonic() - begun < IN_TIME
+    told = iter(said.splitlines())
+    for step in (
+        "all resources were listed",
+        "dds decided to make request",
+        "Pending -> Attaching",
+        "Attaching -> Attached",
+        "hand-over to node000",
+        "Attached -> Bound",
+        "claims: 1 Bound",
+        "Bound -> Detaching",
+        "Idle -> Marked",
+        "dds decided to lower request",
+        "Detaching -> Gone",
+        "Detaching -> Released",
+        "claim default/train-1  (",
+        "the chain holds, and every decision is the one that the rules make",
+    ):
+        assert any(step in line for line in told), f"{step!r} was not told, or not in its place"
+    assert left_behind(folder) == []
+    assert "Released" in fine("timeline", "default/train-1", str(folder / "log.sqlite3"))
+    assert not (folder / "kubeconfig").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_whoever_interrupts_it_finds_nothing_left(how: signal.Signals, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    demo = run(str(folder))
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if "all resources were listed" in line:
+            break
+    assert len(left_behind(folder)) == 2
+    demo.send_signal(how)
+    _, wrong = demo.communicate(timeout=45)
+    assert (demo.returncode, wrong.strip()) == (130, "demo: interrupted; everything is ended")
+    assert left_behind(folder) == []
+
+
+def test_what_does_not_come_in_time_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    impatient = "run.PATIENCE, run.UNTIL_BOUND = 3.0, (('a miracle', 'type', 'Miracle'),)"
+    code = f"import sys; sys.path.insert(0, {str(DEMO)!r}); import run; {impatient}; sys.exit(run.main(sys.argv[1:]))"
+    demo = run(str(folder), code=code)
+    _, wrong = demo.communicate(timeout=IN_TIME)
+    assert demo.returncode == 1
+    assert wrong == f"demo: nothing in 3 seconds of this: a miracle; look at {folder}/serve.jsonl\n"
+    assert left_behind(folder) == []
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    demo = run(str(tmp_path / "file"))
+    _, wrong = demo.communicate(timeout=30)
+    assert demo.returncode == 1
+    assert len(wrong.splitlines()) == 1
+    assert str(tmp_path / "file") in wrong
+
+
+def test_make_runs_it() -> None:
+    recipe = (REPOSITORY / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2].partition("\n\n")[0]
+    assert "$(BIN)/python examples/demo/run.py $(DEMO)" in recipe
