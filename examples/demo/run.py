@@ -48,10 +48,8 @@ UNTIL_RETURNED: tuple[Chapter, ...] = (
     ("it is fenced; nobody takes it, so it goes back to the pool", "to", "Released"),
 )
 
-SHOWN = frozenset(
-    "Synced ClaimMoved DeviceMoved AttachOrdered Reserved HandOver Steered VictimMarked DetachOrdered"
-    " Alerted ClaimFailed WriteRefused Rejected".split()
-)
+SHOWN = {"Synced", "ClaimMoved", "DeviceMoved", "AttachOrdered", "Reserved", "HandOver", "Steered"}
+SHOWN |= {"VictimMarked", "DetachOrdered", "Alerted", "ClaimFailed", "WriteRefused", "Rejected"}
 """Events that are told; the log holds all."""
 
 
