@@ -45,11 +45,23 @@ def without_scaler(scenario: Scenario) -> Scenario:
 class LiveLab:
     """A lab that runs in a thread of its own."""
 
-    def __init__(self, scenario: Scenario, folder: Path, *, speed: float = 1.0, tls: bool = False) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        *,
+        speed: float = 1.0,
+        tls: bool = False,
+        seed: int | None = None,
+        prepare: Callable[[Lab], None] = lambda lab: None,
+    ) -> None:
+        """`prepare` is called in the lab's own thread, once it answers and before anything else happens there."""
         self.scenario = scenario
         self.kubeconfig = folder / "lab.kubeconfig"
         self._speed = speed
         self._tls = tls
+        self._seed = seed
+        self._prepare = prepare
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="lab", daemon=True)
         self._loop = asyncio.new_event_loop()
@@ -93,7 +105,9 @@ class LiveLab:
         self._stop = asyncio.Event()
         try:
             address = Address(tls=self._tls)
-            self._loop.run_until_complete(serve(self.scenario, address, self._stop, self._up, speed=self._speed))
+            self._loop.run_until_complete(
+                serve(self.scenario, address, self._stop, self._up, speed=self._speed, seed=self._seed)
+            )
         except BaseException as error:
             self._error = error
         finally:
@@ -103,13 +117,22 @@ class LiveLab:
     def _up(self, face: Face, lab: Lab) -> None:
         self.face, self.lab = face, lab
         face.kubeconfig(self.kubeconfig)
+        self._prepare(lab)
         self._ready.set()
 
 
 @contextmanager
-def live_lab(scenario: Scenario, folder: Path, *, speed: float = 1.0, tls: bool = False) -> Iterator[LiveLab]:
+def live_lab(
+    scenario: Scenario,
+    folder: Path,
+    *,
+    speed: float = 1.0,
+    tls: bool = False,
+    seed: int | None = None,
+    prepare: Callable[[Lab], None] = lambda lab: None,
+) -> Iterator[LiveLab]:
     """A lab for as long as the block lasts."""
-    lab = LiveLab(scenario, folder, speed=speed, tls=tls)
+    lab = LiveLab(scenario, folder, speed=speed, tls=tls, seed=seed, prepare=prepare)
     lab.start()
     try:
         yield lab

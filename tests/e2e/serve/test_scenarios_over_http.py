@@ -1,0 +1,79 @@
+"""Every scenario with our scaler over HTTP, on SQLite and on PostgreSQL, ends as it should: what it should be is in
+`tests/support/ends.py`, and the judge looks on from the lab's own thread while devices are held.
+
+The lab is some times faster than the clock, and the policy with it. Several scenes are played side by side, as most of the time
+nothing happens. Left out: `day`, `empty` and `playground`, which have no story or no end, and `faults`, whose 40 minutes take
+longer than a test may; the soak plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.ends import ENDS
+from tests.support.live_lab import eventually, our_process
+from tests.support.over_http import batches, database_of, opening, scene
+from tests.support.postgres import Postgres
+from tests.support.serve_program import program
+
+SPEED = 5.0
+SIDE_BY_SIDE = 5
+UNTOLD = {"empty", "playground"}
+LONG = {"faults"}
+NAMES = sorted(ENDS.keys() - UNTOLD - LONG)
+STORES = ("sqlite", "postgres")
+
+Url = Callable[[str], str]
+
+
+@pytest.fixture(params=STORES)
+def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> Url:
+    """Where a scene's log is to be."""
+    if request.param == "sqlite":
+        return lambda name: f"sqlite:///{tmp_path}/{name}.sqlite3"
+    server: Postgres = request.getfixturevalue("postgres")
+    return lambda name: server.new_database()
+
+
+def played(name: str, url: str, folder: Path, *, as_program: bool = False) -> None:
+    """One scene, from its beginning to its end."""
+    place = folder / name
+    place.mkdir()
+    with database_of(url) as database:
+        with scene(name, place, speed=SPEED) as it:
+            if as_program:
+                with program(it.lab, url, place, it.policy) as ours:
+                    it.to_the_end()
+                    assert ours.end() == 0
+            else:
+                with our_process(it.lab.cluster(), opening(database), lambda: it.policy) as within:
+                    it.to_the_end()
+                    eventually(lambda: within.process.scaler is not None and not within.process.scaler.behind)
+        it.held(database.log("lab/scaler"))
+
+
+def side_by_side(names: tuple[str, ...], url_of: Url, folder: Path, *, as_program: bool = False) -> None:
+    """Play them; what went wrong with one does not keep the others from their end."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        plays = {name: pool.submit(played, name, url_of(name), folder, as_program=as_program) for name in names}
+    wrong = {name: play.exception() for name, play in plays.items() if play.exception() is not None}
+    assert not wrong, "\n".join(f"{name}: {error}" for name, error in wrong.items())
+
+
+@pytest.mark.parametrize("names", batches(NAMES, SIDE_BY_SIDE), ids=lambda names: "+".join(names))
+def test_scenarios_end_as_they_should(names: tuple[str, ...], url_of: Url, tmp_path: Path) -> None:
+    side_by_side(names, url_of, tmp_path)
+
+
+def test_so_they_do_with_the_program_itself(url_of: Url, tmp_path: Path) -> None:
+    side_by_side(("first_attach", "two_claims", "many_devices"), url_of, tmp_path, as_program=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_a_story_of_faults_ends_as_it_should(url_of: Url, tmp_path: Path) -> None:
+    side_by_side(("faults",), url_of, tmp_path)

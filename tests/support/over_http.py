@@ -1,0 +1,201 @@
+"""A scenario over HTTP under the eyes of a judge who looks on in the lab's own thread, and what must hold at its end.
+
+with scene("burst", folder, speed=5.0) as it, program(it.lab, url, folder, it.policy) as ours:
+    it.to_the_end()
+it.held(log)
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.scenario import Scenario
+from dds_adapters.sql import Database, upgrade
+from dds_core.events import Alerted
+from dds_core.log import EventLog
+from dds_core.log.chain import Anchor
+from dds_core.log.verify import anchor_of, verify_log
+from dds_core.policy import Policy, SchedulerPolicy
+from dds_core.replay import event_of, verify
+from dds_core.rules import RULE_ERROR
+from tests.support.ends import ENDS, End
+from tests.support.judge import Judge, Measure
+from tests.support.live_lab import LiveLab
+from tests.support.ours import Outcomes, policy_for, told_to_us
+
+LOG = "lab/scaler"
+SECOND = 1_000_000
+PATIENCE = 240.0
+"""Seconds of the lab's time after a scenario's own end in which all must be as it should."""
+REST = 10.0
+"""And how long it must stay so."""
+_MIGRATING = threading.Lock()
+"""Alembic keeps its environment in globals; scenes may be played side by side."""
+
+
+def measure_at(speed: float) -> Measure:
+    """A judge who knows that news takes its time over a wire: most of a second of ours."""
+    return Measure(news=0.8 * speed, changes=12)
+
+
+def scaled(policy: Policy, speed: float) -> Policy:
+    """A policy for a lab that is faster than the clock: its durations, in whole seconds of ours."""
+
+    def shorter(seconds: int) -> int:
+        return max(1, round(seconds / speed)) if seconds else 0
+
+    def scheduler(one: SchedulerPolicy) -> SchedulerPolicy:
+        return one.model_copy(update={"binding_timeout_seconds": max(2, round(one.binding_timeout_seconds / speed))})
+
+    names = [name for name in Policy.model_fields if name.endswith("_seconds")]
+    return policy.model_copy(
+        update={
+            **{name: shorter(getattr(policy, name)) for name in names},
+            "scheduler": scheduler(policy.scheduler),
+            "schedulers": {name: scheduler(one) for name, one in policy.schedulers.items()},
+        }
+    )
+
+
+def hurried(scenario: Scenario, times: float) -> Scenario:
+    """The scenario with a story that is so many times faster, for a lab whose clock is ours: a process that starts again goes
+    by the API server's time, which must be its own."""
+
+    def faster(step: Any) -> Any:
+        at = {} if step.at is None else {"at": step.at / times}
+        run = {} if step.run is None or step.run.delete_after is None else {"run": _sooner(step.run, times)}
+        return step.model_copy(update={**at, **run})
+
+    return scenario.model_copy(
+        update={"steps": tuple(map(faster, scenario.steps)), "duration": scenario.duration / times}
+    )
+
+
+def _sooner(run: BaseModel, times: float) -> BaseModel:
+    return run.model_copy(update={"delete_after": getattr(run, "delete_after") / times})  # noqa: B009 - a model's field
+
+
+class Scene:
+    """What happens, as the judge and others who look on see it. All that they gather is read in the lab's own thread."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        *,
+        end: End | None = None,
+        policy: Policy | None = None,
+        speed: float = 1.0,
+        seed: int | None = None,
+        measure: Measure | None = None,
+    ) -> None:
+        self.scenario = scenario
+        self.speed = speed
+        self.end = end if end is not None else ENDS[scenario.name]
+        self.policy = policy if policy is not None else scaled(policy_for(scenario.name), speed)
+        self.lab = LiveLab(scenario, folder, speed=speed, seed=seed, prepare=self._look_on)
+        self.judge: Judge
+        self.outcomes: Outcomes
+        self.seconds = 0.0
+        self._measure = measure if measure is not None else measure_at(speed)
+
+    def _look_on(self, lab: Lab) -> None:
+        self.judge = Judge(lab, self._measure)
+        self.outcomes = Outcomes(lab)
+
+    # -- until when
+
+    def to_the_end(self) -> None:
+        """Until all is as it should be, and stays so for a while."""
+        began = time.monotonic()
+        until = began + (self.scenario.duration + PATIENCE) / self.speed
+        good_since = None
+        while True:
+            missing = self.lab.call(self.missing)
+            now = time.monotonic()
+            good_since = None if missing else good_since or now
+            if good_since is not None and now - good_since >= REST / self.speed:
+                break
+            if now > until:
+                raise AssertionError(f"{self.scenario.name}: {'; '.join(missing)}; the judge: {self.judge.findings}")
+            time.sleep(0.1)
+        self.seconds = now - began
+
+    def missing(self, lab: Lab) -> list[str]:
+        """What is not yet as it should be; in the lab's thread."""
+        ran, counted = frozenset(self.outcomes.ran), self.end.ran
+        fine = {
+            f"step {lab.steps.done} of {len(lab.steps._steps)}": lab.steps.finished,
+            f"{sorted(ran)} ran": ran == counted if isinstance(counted, frozenset) else len(ran) >= counted,
+            f"attached are {lab.ledger.attached()}": len(lab.ledger.attached()) == self.end.stays,
+            f"{lab.ledger.count('attach', 'done')} attaches": lab.ledger.count("attach", "done")
+            >= self.end.attaches[0],
+            f"failures {dict(self.outcomes.failed)}": all(
+                words in self.outcomes.failed[claim] for claim, words in self.end.failed.items()
+            ),
+        }
+        return [what for what, well in fine.items() if not well]
+
+    # -- what must hold
+
+    def held(self, log: EventLog, *, found: frozenset[str] = frozenset(), anchors: tuple[Anchor, ...] = ()) -> None:
+        """The judge saw nothing (but what `found` names), as much was moved as was needed, and the log proves itself."""
+        assert self.lab.lab.steps.failures == []
+        assert set(self.judge.rules) <= self.end.found | found, self.judge.findings
+        attaches = self.lab.lab.ledger.count("attach", "done")
+        assert attaches <= self.end.attaches[1], f"{attaches} attaches"
+        proved(log, anchors)
+
+
+def proved(log: EventLog, anchors: tuple[Anchor, ...] = ()) -> None:
+    """Nothing was lost that was seen before, the chain holds, it decides the same again, and tells of no error of ours."""
+    verify_log(log, anchors=anchors)
+    report = verify(log.read())
+    assert report.ok, "\n".join(str(one) for one in report.differences[:3])
+    alerts = [event_of(row) for row in log.read(types={"Alerted"})]
+    assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+
+
+@contextmanager
+def scene(what: str | Scenario, folder: Path, **more: Any) -> Iterator[Scene]:
+    """A scene for as long as the block lasts; a name stands for the scenario with room for us. `more` as for `Scene`."""
+    it = Scene(told_to_us(what) if isinstance(what, str) else what, folder, **more)
+    it.lab.start()
+    try:
+        yield it
+    finally:
+        it.lab.stop()
+
+
+@contextmanager
+def database_of(url: str) -> Iterator[Database]:
+    """A database with the schema of a log."""
+    with _MIGRATING:
+        upgrade(url)
+    with Database(url) as database:
+        yield database
+
+
+def opening(database: Database) -> Callable[[str], EventLog]:
+    """How a process in this one opens its log."""
+    return lambda uid: database.open_log(LOG, cluster=uid, recorded_at=time.time_ns() // 1000)
+
+
+def anchored(database: Database) -> Anchor | None:
+    """Where the log stands; None when there is none yet."""
+    return next((anchor_of(head) for head in database.heads() if head.log == LOG), None)
+
+
+def batches(names: list[str], size: int) -> list[tuple[str, ...]]:
+    """Names in groups of so many, which are played side by side."""
+    turn = iter(names)
+    return list(iter(lambda: tuple(itertools.islice(turn, size)), ()))
