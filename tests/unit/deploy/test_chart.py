@@ -14,6 +14,7 @@ import yaml
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import POWERS, Names, Powers, Where
+from dds_commands.doctor import doctor
 from dds_commands.serve import serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
@@ -148,7 +149,7 @@ def test_postgres_has_several_that_elect_and_no_volume() -> None:
     spec = _deployment(POSTGRES)["spec"]
     assert (spec["replicas"], spec["strategy"]["type"]) == (3, "RollingUpdate")
     container = _container(POSTGRES)
-    assert container["env"] == [{"name": "DDS_LOG", "valueFrom": {"secretKeyRef": {"name": "dds-log", "key": "url"}}}]
+    assert {"name": "DDS_LOG", "valueFrom": {"secretKeyRef": {"name": "dds-log", "key": "url"}}} in container["env"]
     assert "--leader-elect" in container["args"]
     assert not any(arg.startswith("--log=") for arg in container["args"])
     assert of_kind(manifests(POSTGRES), "PersistentVolumeClaim") == []
@@ -184,6 +185,19 @@ def test_dds_serve_knows_every_argument_and_variable(name: str) -> None:
         told = context.params
     assert told["namespace"] == "composable-dra"
     assert {one["name"] for one in container.get("env", ())} <= {str(one.envvar) for one in settings}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) -> None:
+    """`kubectl exec deploy/dds -- dds doctor` examines this cluster's policy and log."""
+    container = _container(VARIANTS[name])
+    variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    assert variables.keys() == {"DDS_CLUSTER_NAME", "DDS_NAMESPACE", "DDS_POLICY"}
+    known = {str(one.envvar) for one in doctor.params if isinstance(one, Setting)}
+    assert variables.keys() <= known
+    with serve.make_context("serve", container["args"][1:]) as context:
+        told = context.params
+    assert {variable: told[variable.removeprefix("DDS_").lower()] for variable in variables} == variables
 
 
 @pytest.mark.parametrize("name", VARIANTS)
