@@ -19,6 +19,7 @@ import msgspec
 
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.access import Access
+from dds_adapters.kubernetes.ceiling import Ceiling
 from dds_core.errors import DdsError
 
 PAGE = 500
@@ -167,6 +168,9 @@ class Cluster:
         self._read_at = time.monotonic()
         self.where = _host(self._api)
         self.asked: Asked | None = None
+        self.sparing = False
+        """Whether a server in trouble is asked no more than it can bear, whoever asks: for a process of many threads."""
+        self._ceilings: dict[str, Ceiling] = {}
 
     def close(self) -> None:
         """Give connections back."""
@@ -253,6 +257,10 @@ class Cluster:
     ) -> Any:
         headers = {"Accept": "application/json", "User-Agent": self._agent, **head}
         began, status = time.monotonic(), 0
+        ceiling = self._ceiling(resource_of(url)) if self.sparing else None
+        if ceiling is not None and not ceiling.begins(began):
+            what = "is in trouble and was asked often enough; nothing was sent"
+            raise Unreachable(what, where=f"{self.where}{url.partition('?')[0]}", fix="it is asked again later")
         try:
             for one in api.configuration.auth_settings().values():
                 headers[one["key"]] = str(one["value"]).strip()
@@ -271,8 +279,14 @@ class Cluster:
         except Exception as error:
             raise self._failure(url, error) from None
         finally:
+            now = time.monotonic()
+            if ceiling is not None:
+                ceiling.ended(now, status)
             if self.asked is not None:
-                self.asked(method, status, time.monotonic() - began)
+                self.asked(method, status, now - began)
+
+    def _ceiling(self, resource: str) -> Ceiling:
+        return self._ceilings.get(resource) or self._ceilings.setdefault(resource, Ceiling())
 
     def _renewed(self, refused: Any) -> bool:
         """Whether there are other credentials than the refused ones to ask with."""
@@ -314,6 +328,16 @@ def path_of(resource: str, api_version: str, namespace: str = "", name: str = ""
     where = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     parts = [quote(part, safe="") for part in (name, subresource) if part]
     return "/".join((f"{root}{where}/{resource}", *parts))
+
+
+def resource_of(path: str) -> str:
+    """The resource of a path as `path_of` makes it; any other path as it is, without its query."""
+    path = path.partition("?")[0]
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    return rest[0] if rest else path
 
 
 def _instant(date: str) -> int:

@@ -86,6 +86,7 @@ class Process:
         the first time at once. `archive` is called, in a thread of its own, after a checkpoint."""
         self.settings = settings
         self.cluster = cluster
+        cluster.sparing = True
         self.clock = LiveClock()
         self.arrivals = Arrivals(self.clock.now)
         self.reflectors: dict[str, Reflector] = {}
