@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "b5ea0e460cff5c1abcaf150cc83bec8c8e98dbc56caf45dfe70803b624e19e19"
+FINGERPRINT = "2e6ea380f72941111a073e7729f458a67b86531825a2505edc7403b5a834cab2"
 
 RULES = (
     "agenda.py",

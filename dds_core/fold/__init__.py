@@ -8,10 +8,10 @@ from __future__ import annotations
 from dds_core import events as e
 from dds_core.events import Event
 from dds_core.fold import intents, lives, objects, ourselves
-from dds_core.fold.common import HOUR, SECOND, Fold, shown_key
+from dds_core.fold.common import DEPARTED, HOUR, SECOND, Fold, shown_key
 from dds_core.picture import Picture
 
-__all__ = ["HOUR", "SECOND", "apply", "shown_key"]
+__all__ = ["DEPARTED", "HOUR", "SECOND", "apply", "shown_key"]
 
 _FOLDS: dict[type[Event], Fold] = {**objects.FOLDS, **ourselves.FOLDS, **intents.FOLDS, **lives.FOLDS}
 

@@ -14,6 +14,8 @@ from dds_core.picture import Picture
 
 HOUR = 3_600_000_000
 SECOND = 1_000_000
+DEPARTED = "departed"
+"""Kind under which `passed` remembers the UUIDs of devices that went back while a slice still shows them."""
 
 Fold = Callable[[Picture, Any, int], None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event, merged
 from dds_core.fold.common import (
+    DEPARTED,
     Fold,
     detach_void,
     forget_claim,
@@ -16,7 +18,7 @@ from dds_core.fold.common import (
     forget_words,
     order_met,
 )
-from dds_core.model import AttachRequest, Slice
+from dds_core.model import AttachRequest, FabricResource, Slice
 from dds_core.picture import Picture
 
 _OF_CELL = ("AttachOrdered", "DetachOrdered", "CoolDown", "CoolDownOver")
@@ -40,7 +42,27 @@ def _slice_observed(picture: Picture, event: e.SliceObserved, at: int) -> None:
         devices = {name: device for name, device in old.devices.items() if name not in event.devices}
         devices.update({name: device for name, device in event.devices.items() if device is not None})
         new = replace(new, devices=devices)
+    before = _uuids(picture, old, event.devices)
     picture.slices.put(event.uid, new)
+    _forget_departed(picture, before)
+
+
+def _slice_gone(picture: Picture, event: e.SliceGone, at: int) -> None:
+    old = picture.slices.get(event.uid)
+    before = _uuids(picture, old, old.devices) if old is not None else set()
+    _gone(picture, event, at)
+    _forget_departed(picture, before)
+
+
+def _uuids(picture: Picture, slice: Slice, names: Iterable[str]) -> set[str]:
+    return {picture.uuid_at.get((slice.driver, slice.pool, name), "") for name in names}
+
+
+def _forget_departed(picture: Picture, uuids: set[str]) -> None:
+    """What no slice shows any more need not be remembered as gone."""
+    for uuid in uuids:
+        if not picture.keys_of[uuid]:
+            picture.passed.drop((DEPARTED, uuid))
 
 
 def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
@@ -135,6 +157,10 @@ def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: in
     old = picture.resources.get(event.uid)
     _observed(picture, event, at)
     resource = picture.resources.rows[event.uid]
+    if resource.uuid:
+        picture.passed.drop((DEPARTED, resource.uuid))
+    else:
+        _departed(picture, old, at)
     if not resource.marked:
         picture.unmarked.drop(event.uid)
     stands = resource.error and resource.state in ("", "Attaching")
@@ -146,7 +172,15 @@ def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: in
         picture.erring.put(event.uid, at)
 
 
+def _departed(picture: Picture, old: FabricResource | None, at: int) -> None:
+    """The fabric has the device back. A slice that still shows it is old news: watches of two kinds need not keep step, and a
+    device that no resource names would pass for one that is built in."""
+    if old is not None and old.uuid and picture.keys_of[old.uuid]:
+        picture.passed.put((DEPARTED, old.uuid), at)
+
+
 def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> None:
+    _departed(picture, picture.resources.get(event.uid), at)
     picture.resources.drop(event.uid)
     picture.unmarked.drop(event.uid)
     picture.erring.drop(event.uid)
@@ -169,6 +203,7 @@ def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
 _ENDS: dict[type[Event], Fold] = {
     **{gone: _gone for _, gone in e.OBSERVED.values()},
     e.ClaimGone: _claim_gone,
+    e.SliceGone: _slice_gone,
     e.TaintRuleGone: _rule_gone,
     e.PodGone: _pod_gone,
     e.NodeGone: _node_gone,

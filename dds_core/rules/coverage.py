@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
+from dds_core.fold import DEPARTED
 from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
 from dds_core.model import OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.picture import Picture
@@ -259,7 +260,7 @@ def _available(picture: Picture, found: Found, coming: bool) -> bool:
         return False
     resource = found.resource
     if resource is None:
-        return not coming
+        return not coming and (DEPARTED, found.uuid) not in picture.passed
     life = picture.devices.get(resource.uid)
     return resource.state == "Online" and not resource.deleting and (life is None or life.state != LEAVING)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dds_core import events as e
-from dds_core.model import AttachRequest, Claim, Node, Pod, Slice
+from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod, Slice
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
 
@@ -173,3 +173,38 @@ def test_slices_that_come_in_pieces_count_when_they_are_whole() -> None:
     world.pool(A100, 8, generation=7)
     world.online("res", "node0", request="ours")
     assert world.state("train") == "Attached"
+
+
+@pytest.mark.parametrize("said_first", [True, False])
+def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_first: bool) -> None:
+    """Its resource is gone, and the node's slice still shows it, as one watch may be behind the other for a while."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.plug("node0", "built-in", "GPU-built-in")
+    world.online("res", "node0", uuid="GPU-1")
+    world.claim("holder")
+    world.allocate_local("holder", "node0", "built-in")
+    if said_first:
+        world.resource("res", "node0", state="Deleting", uuid="")
+    world.gone(world.get(FabricResource, "res"))
+    world.claim("train")
+    world.allocate("train", "node0", *pool_results(0))
+    assert world.state("train") == "Attaching", "a device has to come"
+    assert not world.events(e.Reserved)
+    world.unplug("node0", "gpu-GPU-1")
+    assert not [kind for kind, _ in world.picture.passed if kind == "departed"], "nothing is remembered for nothing"
+    world.online("new", "node0", uuid="GPU-1")
+    world.settle()
+    assert world.state("train") == "Attached"
+    assert world.only(e.Reserved).promises[0].uuid == "GPU-1"
+
+
+def test_a_built_in_device_is_used_as_before() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.plug("node0", "built-in", "GPU-built-in")
+    world.claim("train")
+    world.allocate("train", "node0", *pool_results(0))
+    assert world.only(e.Reserved).promises[0].uuid == "GPU-built-in"
