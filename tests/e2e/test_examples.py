@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dds_adapters.lab.library import find
 from tests.support.commands import FIRST_ATTACH, REPOSITORY, environment, fine
+from tests.support.live_lab import live_lab, without_scaler
 
 EXAMPLES = REPOSITORY / "examples"
 
@@ -57,3 +59,13 @@ def test_examples_say_how_they_are_used_and_what_is_wrong(tmp_path: Path) -> Non
         assert run(name).stderr.startswith(f"usage: {name}")
     missing = run("read_a_log.py", str(tmp_path / "none.db"))
     assert (missing.returncode, len(missing.stderr.splitlines())) == (1, 1)
+
+
+def test_a_scaler_in_ones_own_program_serves_a_claim(tmp_path: Path) -> None:
+    with live_lab(without_scaler(find("first_attach")), tmp_path, speed=4.0) as lab:
+        log = str(tmp_path / "log.sqlite3")
+        told = run("a_scaler_in_your_process.py", str(lab.kubeconfig), log, "12")
+    assert told.returncode == 0, told.stderr
+    assert "claim default/train-1 waited " in told.stdout
+    assert told.stdout.endswith("ended in order\n")
+    assert "every decision is the one that the rules make" in fine("log", "verify", log)
