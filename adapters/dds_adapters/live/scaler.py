@@ -213,8 +213,7 @@ class Scaler:
             if isinstance(one, Arrival):
                 self._arrived(one)
             else:
-                self._deadlines(at)
-                self._feed(one, at)
+                self._happened(one, at)
         except LogUnavailable:
             raise
         except Exception as error:
@@ -232,8 +231,7 @@ class Scaler:
             self._resource_lost(arrival)
         else:
             for fact in self._translator.translate(arrival.resource, arrival.type, arrival.raw):
-                self._deadlines(arrival.at)
-                self._feed(fact, arrival.at)
+                self._happened(fact, arrival.at)
 
     def _resource_synced(self, arrival: Arrival) -> None:
         resource, at = arrival.resource, arrival.at
@@ -258,7 +256,7 @@ class Scaler:
     def _resource_stale(self, resource: str, age: int, at: int) -> None:
         if self.picture.synced and resource not in self._stale and resource not in OPTIONAL:
             self._stale.add(resource)
-            self._feed(Stale(resource=resource, age=age), at)
+            self._happened(Stale(resource=resource, age=age), at)
 
     def _whole(self, at: int, again: bool = False) -> None:
         """Once every resource was listed, or is there again, decisions may be taken."""
@@ -267,10 +265,9 @@ class Scaler:
         known = self._capabilities()
         if self._seen_capabilities != known:
             self._seen_capabilities = known
-            self._feed(known, at)
+            self._happened(known, at)
         if not self.picture.synced or again:
-            self._deadlines(at)
-            self._feed(Synced(), at)
+            self._happened(Synced(), at)
             self._tasks.extend(self._questions.at_start(self.picture))
 
     def _claims_listed(self, arrival: Arrival) -> None:
@@ -278,7 +275,7 @@ class Scaler:
         for resource, wished in sorted(self._wishes.items()):
             if arrival.since >= wished:
                 del self._wishes[resource]
-                self._feed(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
+                self._happened(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
         if self._wishes:
             self.wanted_lists.add(CLAIMS)
 
@@ -287,6 +284,11 @@ class Scaler:
         until = max(until, self.picture.now)
         while (deadline := self._engine.due(until)) is not None:
             self._feed(deadline, max(deadline.due, self.picture.now))
+
+    def _happened(self, fact: Event, at: int) -> None:
+        """Feed a fact, after all that is due by then."""
+        self._deadlines(at)
+        self._feed(fact, at)
 
     def _feed(self, fact: Event, at: int) -> None:
         self._put(self._engine.feed(fact, at))

@@ -147,6 +147,27 @@ def test_a_deadline_is_logged_before_the_fact_that_comes_after_it() -> None:
     assert verify(run.log.read()).ok
 
 
+@pytest.mark.parametrize("change", ["a view that is lost", "another API", "an object"])
+def test_whatever_comes_after_a_deadline_the_deadline_is_logged_first(change: str) -> None:
+    served = ["v1beta2"]
+    run = Run(
+        Policy(mode="attach", scan_interval_seconds=10), capabilities=lambda: Capabilities(taint_rules=served[-1])
+    )
+    run.sync()
+    run.now += 30 * SECOND
+    if change == "a view that is lost":
+        run.turn(Arrival("pods", STALE, b"", run.now, 150))
+    elif change == "another API":
+        served.append("v1alpha3")
+        run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
+    else:
+        run.turn(run.see("nodes", ADDED, **node("n0")))
+    tail = run.types()[-4:]
+    assert tail.count("DeadlinePassed") == 3 and tail[-1] != "DeadlinePassed", tail
+    report = verify(run.log.read())
+    assert report.ok, report.differences
+
+
 def test_another_writer_ends_it() -> None:
     run = Run()
     run.log.take_epoch(run.now)
