@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "2e6ea380f72941111a073e7729f458a67b86531825a2505edc7403b5a834cab2"
+FINGERPRINT = "1341db9202ea1b913157512175d5081b3c38fa833447304e747799addb94ac77"
 
 RULES = (
     "agenda.py",

@@ -174,8 +174,8 @@ def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: in
 
 def _departed(picture: Picture, old: FabricResource | None, at: int) -> None:
     """The fabric has the device back. A slice that still shows it is old news: watches of two kinds need not keep step, and a
-    device that no resource names would pass for one that is built in."""
-    if old is not None and old.uuid and picture.keys_of[old.uuid]:
+    device that no resource names would pass for one that is built in. Before `Synced` lists come in any order."""
+    if picture.synced and old is not None and old.uuid and picture.keys_of[old.uuid]:
         picture.passed.put((DEPARTED, old.uuid), at)
 
 
