@@ -1,8 +1,8 @@
 """A scenario over HTTP with our scaler, to its end: every pod ran, every device is back in its pool.
 
-    story = Story(scenario, folder)
-    story.play()
-    story.sound()
+story = Story(scenario, folder)
+story.play()
+story.sound()
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class Story:
                 self.log = database.open_log(LOG, cluster=uid, recorded_at=time.time_ns() // 1000)
                 return self.log
 
-            with our_process(
-                lab.cluster(), opened, lambda: self.policy, self.settings, prepare=self.prepare
-            ) as ours:
+            with our_process(lab.cluster(), opened, lambda: self.policy, self.settings, prepare=self.prepare) as ours:
                 self.troubles = ours.troubles.lines
                 if meanwhile is not None:
                     meanwhile(lab, ours)

@@ -1,8 +1,8 @@
 """What comes over the wire to a lab, counted as it arrives; and a wire that is cut and joined again.
 
-    traffic = Traffic(lab)
-    ...
-    assert traffic.most() <= 10        # requests for any one resource within ten seconds
+traffic = Traffic(lab)
+...
+assert traffic.most() <= 10        # requests for any one resource within ten seconds
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DE
 
 
 class Came(NamedTuple):
-    """A request: the instant in seconds of a clock that nobody sets, verb, resource with its part, and the object's name."""
+    """A request: the instant in seconds of a clock that nobody sets, verb, resource with its part, the object's name, and whether
+    a fault struck it."""
 
     at: float
     verb: str
     resource: str
     name: str
+    struck: bool
 
 
 class Traffic:
@@ -44,8 +46,9 @@ class Traffic:
         answer: Callable[[Any, Request], None] = face.answer
 
         def counted(connection: Any, request: Request) -> None:
-            self._count(request)
+            before = _strokes(face)
             answer(connection, request)
+            self._count(request, _strokes(face) > before)
 
         setattr(face, "answer", counted)  # noqa: B010 - a method of this one face
 
@@ -58,15 +61,16 @@ class Traffic:
         reading = ("get", "list", "watch")
         return Counter({key: count for key, count in self.counts(since).items() if key[0] not in reading})
 
-    def most(self, since: float = 0.0, until: float = float("inf")) -> tuple[int, str]:
-        """The most requests for one resource, its parts included, that came within ten seconds; and which resource."""
+    def most(self, *, struck: bool = False, since: float = 0.0) -> tuple[int, str]:
+        """The most requests for one resource, its parts included, that came within ten seconds; and which resource. `struck`:
+        only of those that a fault struck."""
         times: defaultdict[str, list[float]] = defaultdict(list)
         for one in list(self.came):
-            if since <= one.at < until:
+            if one.at >= since and (one.struck or not struck):
                 times[one.resource.partition("/")[0]].append(one.at)
         return max(((_densest(found), resource) for resource, found in times.items()), default=(0, ""))
 
-    def _count(self, request: Request) -> None:
+    def _count(self, request: Request, struck: bool) -> None:
         where = place(request.path)
         if where is None:
             return
@@ -74,7 +78,11 @@ class Traffic:
         if verb == "get" and not where.name:
             verb = "watch" if Query(request.query).flag("watch") else "list"
         resource = "/".join(part for part in (where.plural, where.subresource) if part)
-        self.came.append(Came(time.monotonic(), verb, resource, where.name))
+        self.came.append(Came(time.monotonic(), verb, resource, where.name, struck))
+
+
+def _strokes(face: Face) -> int:
+    return sum(face.faults.struck) if face.faults is not None else 0
 
 
 def _densest(times: list[float]) -> int:

@@ -27,12 +27,12 @@ CEILING = 10
 OURS = (*VERSIONS, "events")
 """Everything but what tells which cluster it is."""
 READ, WRITTEN = ("get", "list", "watch"), ("create", "update", "patch", "delete")
-SIDE_BY_SIDE = 4
+SIDE_BY_SIDE = 7
 HURRIED = Timing(shortest=15, longest=20, learning=8, quiet=6.0, grace=2.0, patience=3.0, lasting=1.0)
 """A reflector that takes silence for death sooner than is good."""
 
 
-def fault(action: str, seconds: float = 60.0, **more: Any) -> WireFault:
+def fault(action: str, seconds: float = 44.0, **more: Any) -> WireFault:
     """A fault that lasts for so many seconds of the lab."""
     return WireFault.model_validate({"action": action, "until": seconds, "resources": OURS, **more})
 
@@ -44,6 +44,8 @@ FAULTS: dict[str, WireFault] = {
     "503 to reading": fault("status", code=503, verbs=READ),
     "503 to writing": fault("status", code=503, verbs=WRITTEN),
     "429 to writing": fault("status", code=429, verbs=WRITTEN, wait=fixed(1.0)),
+    "503 to everything, as it orders": fault("status", code=503, since=0.8),
+    "503 to everything, as it hands over": fault("status", code=503, since=5.0),
     "409 to writing": fault("status", code=409, verbs=WRITTEN, times=12),
     "half of everything is 500": fault("status", code=500, share=0.5),
     "watches are cut": fault("cut", wait=between(1.0, 8.0)),
@@ -56,7 +58,7 @@ FAULTS: dict[str, WireFault] = {
     "events come twice": fault("duplicate", seconds=600.0),
     "events come late": fault("delay", seconds=600.0, wait=between(1.0, 4.0)),
 }
-CALM = {"events come twice", "events come late", "answers are late"}
+CALM = {"409 to writing", "events come twice", "events come late", "answers are late"}
 """Of these a server does not suffer."""
 
 
@@ -86,12 +88,12 @@ def test_it_ends_as_it_should(name: str, played: Callable[[str], Story]) -> None
     assert story.struck[0] > 0
     assert story.ran == {"train-1"}
     assert story.findings == []
-    assert story.attaches == 1
+    assert story.attaches <= 2, "a second one where the hand-over landed elsewhere: the judge saw the need for it"
 
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in CALM])
 def test_a_server_in_trouble_is_left_alone(name: str, played: Callable[[str], Story]) -> None:
     story = played(name)
-    most, resource = story.traffic.most(until=story.traffic.came[0].at + 60.0 / SPEED)
+    most, resource = story.traffic.most(struck=True)
     assert most <= CEILING, f"{resource}: {most} requests within ten seconds"
     assert story.troubles, "it is told"
