@@ -14,13 +14,13 @@ from typing import NamedTuple, Protocol
 
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.identity import identity
 from dds_adapters.kubernetes.translate import Translator
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.kubernetes.writer.announce import announce
 from dds_adapters.kubernetes.writer.plan import plan
 from dds_adapters.kubernetes.writer.pods import Outlet
 from dds_adapters.kubernetes.writer.tasks import Task
+from dds_adapters.live.faults import fault_of, fault_with
 from dds_adapters.live.pods import PodQuestions
 from dds_core.engine import Engine, Step
 from dds_core.errors import DdsError, LogUnavailable
@@ -148,9 +148,11 @@ class Scaler:
         """Fold the log from its newest checkpoint, take the next epoch, and append who decides and under which policy.
 
         Raises LogUnavailable, and the errors of a log that cannot be read."""
-        head = self.log.head()
         self._use(self._folded())
         self.epoch = self.log.take_epoch(now)
+        head = self.log.head()
+        if head.position != self.position:  # who had the pen before has still used it
+            self._use(self._folded())
         self._ordinal = 0
         first = self.picture.epoch == 0
         self._feed(
@@ -187,9 +189,9 @@ class Scaler:
         if self._spoilt:
             self._rebuild()
         while self._left:
-            one = self._left.popleft()
-            at = one.at if isinstance(one, Arrival) else now
-            self._guarded(one, at)
+            one = self._left[0]
+            self._guarded(one, one.at if isinstance(one, Arrival) else now)
+            self._left.popleft()
             if len(self._pending) >= CHUNK:
                 self._append(now)
         self._deadlines(now)
@@ -217,10 +219,7 @@ class Scaler:
         except LogUnavailable:
             raise
         except Exception as error:
-            self._told(_fault(one, error))
-            self._spoilt = True
-            self._append(at)
-            self._rebuild()
+            self._leave_out(fault_with(one, error), at)
 
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.type == SYNCED:
@@ -254,8 +253,10 @@ class Scaler:
             self._resource_stale(arrival.resource, 0, arrival.at)
 
     def _resource_stale(self, resource: str, age: int, at: int) -> None:
-        if self.picture.synced and resource not in self._stale and resource not in OPTIONAL:
-            self._stale.add(resource)
+        if resource in self._stale or resource in OPTIONAL:
+            return
+        self._stale.add(resource)
+        if self.picture.synced:
             self._happened(Stale(resource=resource, age=age), at)
 
     def _whole(self, at: int, again: bool = False) -> None:
@@ -266,7 +267,7 @@ class Scaler:
         if self._seen_capabilities != known:
             self._seen_capabilities = known
             self._happened(known, at)
-        if not self.picture.synced or again:
+        if again or not (self.picture.synced or self._stale):
             self._happened(Synced(), at)
             self._tasks.extend(self._questions.at_start(self.picture))
 
@@ -283,7 +284,12 @@ class Scaler:
         """Feed what is due before a fact of the instant `until`, or with it."""
         until = max(until, self.picture.now)
         while (deadline := self._engine.due(until)) is not None:
-            self._feed(deadline, max(deadline.due, self.picture.now))
+            try:
+                self._feed(deadline, max(deadline.due, self.picture.now))
+            except Exception as error:
+                self._leave_out(fault_with(deadline, error), until)
+                self.picture.passed.put((deadline.kind, deadline.of), deadline.due)  # else it came back at once
+                self._engine.agenda.rebuild()
 
     def _happened(self, fact: Event, at: int) -> None:
         """Feed a fact, after all that is due by then."""
@@ -326,7 +332,7 @@ class Scaler:
             try:
                 watcher.committed(committed, self.picture)
             except Exception as error:  # who only looks on must not stop what it looks at
-                self._told(_fault_of(type(watcher).__name__, error))
+                self._told(fault_of(type(watcher).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
         """Tasks for the decisions of a group, in its order; what people are told comes behind."""
@@ -345,7 +351,7 @@ class Scaler:
             if picture.synced:
                 self._tasks.extend(self._questions.after(one.step, picture))
         except Exception as error:
-            self._told(_fault_of(type(one.step.fact).__name__, error))
+            self._told(fault_of(type(one.step.fact).__name__, error))
 
     def _planned(self, decision: Decision, event_id: str, at: int) -> None:
         """The tasks of a decision. One that cannot even be drawn up is void, as if it had been refused."""
@@ -353,15 +359,22 @@ class Scaler:
             self._tasks.extend(plan(decision, event_id, at, self.picture))
         except Exception as error:
             action = type(decision).__name__
-            self._told(_fault_of(f"{action} {decision.subject}", error))
+            self._told(fault_of(f"{action} {decision.subject}", error))
             self._left.append(
                 WriteRefused(event_id, action, decision.subject, 0, "InternalError", type(error).__name__)
             )
 
-    def _rebuild(self) -> None:
+    def _leave_out(self, fault: DdsError, at: int) -> None:
         """What could not be taken in has left its traces in memory: the log is the truth."""
+        self._told(fault)
+        self._spoilt = True
+        self._append(at)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.away = True
         self._use(self._folded())
-        self._spoilt = False
+        self.away = self._spoilt = False
 
     def _folded(self) -> Picture:
         head = self.log.head()
@@ -378,18 +391,3 @@ def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
     for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
         if isinstance(event, Decision):
             yield event, row
-
-
-def _fault(one: Arrival | Event, error: Exception) -> DdsError:
-    """What could not be taken in, in one line; the object itself is not quoted."""
-    if isinstance(one, Arrival):
-        who = identity(one.raw)
-        where = f"{one.resource} {who.namespace}/{who.name}".replace(" /", " ")
-    else:
-        where = type(one).__name__
-    return _fault_of(where, error)
-
-
-def _fault_of(where: str, error: Exception) -> DdsError:
-    what = error.what if isinstance(error, DdsError) else f"{type(error).__name__}: {error}"
-    return DdsError(f"left out: {what}", where=where, fix="please report it; everything else goes on")
