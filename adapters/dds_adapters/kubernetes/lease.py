@@ -78,6 +78,7 @@ class Elector:
         self._wall = wall or _wall
         self._state = LeaseState(namespace, name, identity, settings or LeaseSettings(), SystemRandom().random)
         self._changed = Condition()
+        self._under_way: Ask | None = None
         self._loss_told = False
         self._trouble = ""
         self._threads = [
@@ -128,6 +129,13 @@ class Elector:
         """Who holds the lease, as far as was seen; empty for nobody."""
         return self._state.holder
 
+    def overdue(self) -> float:
+        """Seconds for which a request has been under way beyond the time that it was given; 0 when none is.
+
+        A leader finds its lease lost then; one that stands by would do so for ever, so that its process is to be ended."""
+        ask = self._under_way
+        return 0.0 if ask is None else max(0.0, self._clock() - ask.sent - ask.timeout)
+
     def stop(self, timeout: float = 10.0) -> bool:
         """Give the lease to whoever waits for it. Only when nothing that needs it runs any more.
 
@@ -154,7 +162,9 @@ class Elector:
                 self._exchange(step)
 
     def _exchange(self, ask: Ask) -> None:
+        self._under_way = ask
         answer, what = self._sent(ask)
+        self._under_way = None
         with self._changing():
             if answer is None:
                 self._state.failed(ask, what, self._clock())

@@ -223,6 +223,21 @@ def test_a_request_that_never_returns_does_not_hide_the_loss(tmp_path: Path) -> 
         assert len(losses) == 1
 
 
+def test_a_request_that_never_returns_shows_in_who_stands_by(tmp_path: Path) -> None:
+    with arena(tmp_path) as place:
+        assert place.contender("a", LASTING).lead(20)
+        blocked = Blocked(Cluster(place.config, "b"), answered=1)
+        waiting = Elector(blocked, NAMESPACE, LEASE, "b", QUICK)
+        waiting.start()
+        place.until(lambda: waiting.holder == "a")
+        assert waiting.overdue() == 0
+        place.until(lambda: waiting.overdue() > 0.5)
+        assert waiting.phase is Phase.STANDBY
+        blocked.released.set()
+        place.until(lambda: waiting.overdue() == 0)
+        assert waiting.stop()
+
+
 class Broken:
     """A server of which nothing is known but that it raises."""
 
