@@ -269,6 +269,23 @@ def test_a_question_that_writes_nothing_is_not_given_up() -> None:
     assert outbox.waiting == 1
 
 
+def test_what_lasts_is_not_given_up_and_comes_before_what_follows_for_its_object() -> None:
+    """A request without its stamp would still take what the leader before us sends."""
+    outbox = box()
+    stamp, order = Task(Nothing(), ("requests/a",), lasting=True), task("1", "requests/a")
+    outbox.put([stamp, order], 0.0)
+    now = 0.0
+    for _ in range(3 * EXTRA_TRIES):
+        assert begun(outbox, now) == [stamp]
+        assert outbox.finished(stamp, Later("no answer"), now) is None
+        now += 60.0
+    assert begun(outbox, now) == [stamp]
+    assert outbox.finished(stamp, Done(), now) is None
+    assert begun(outbox, now) == [order]
+    assert outbox.limit("observe") == []
+    assert outbox.put([stamp], now) == [] and outbox.waiting == 0, "it is a write all the same"
+
+
 def test_extras_that_wait_are_bounded() -> None:
     outbox = box()
     outbox.put([extra(f"events/{n}") for n in range(module.MOST_EXTRAS + 5)], 0.0)

@@ -341,8 +341,9 @@ class Outbox:
 
 
 def _extra(task: Task) -> bool:
-    """Whether nobody decided it. What only asks (it needs no mode) is not counted among those: nobody would ask again."""
-    return not task.decision and task.needs != "observe"
+    """Whether nobody decided it, so that it may be given up. What lasts is not, nor what only asks (it needs no mode): nobody
+    would do it again."""
+    return not (task.decision or task.lasting or task.needs == "observe")
 
 
 def _inherit(newer: _Item, older: _Item) -> None:

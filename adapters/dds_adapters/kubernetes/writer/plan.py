@@ -49,13 +49,14 @@ def plan(decision: Decision, event_id: str, at: int, picture: Picture) -> tuple[
 
 
 def stamps(picture: Picture) -> tuple[Task, ...]:
-    """A new leader's epoch on each request of ours: a write that the leader before it read for finds another version."""
+    """A new leader's epoch on each request of ours: a write that the leader before it read for finds another version. However
+    long the server is in trouble, what follows for the request waits behind it."""
     ours = (
         request for request in picture.requests.rows.values() if _is_ours(picture, request.uid) and not request.deleting
     )
     key = epoch_key(picture)
     return tuple(
-        Task(StampEpoch(request.name, request.uid, key, picture.epoch), (request_object(request.name),))
+        Task(StampEpoch(request.name, request.uid, key, picture.epoch), (request_object(request.name),), lasting=True)
         for request in sorted(ours, key=lambda one: one.name)
     )
 

@@ -53,6 +53,7 @@ class Task:
     `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
     which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
     `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
+    `lasting` tells of what nobody decided that it is not given up all the same.
     """
 
     work: Work
@@ -63,6 +64,7 @@ class Task:
     replaces: str = ""
     needs: Mode = "attach"
     at: int = 0
+    lasting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -320,6 +320,7 @@ def test_a_new_leader_stamps_its_own_requests_only() -> None:
     world.request("composability-x7k2q", "node1", generate_name="composability-")
     world.request("leaving", "node2", labels=OURS, deleting=True)
     (task,) = stamps(world.picture)
+    assert task.lasting
     assert task.work == StampEpoch("ours", "request-ours", "cohdi.io/epoch", 7)
     assert task.decision == "" and task.objects == ("composabilityrequests/ours",)
 
