@@ -1,9 +1,9 @@
 """The other side of the bench of the live scaler: an API server over HTTP, in a process of its own, and who else is there.
 
 `python -m benchmarks.serve_cluster NODES CLAIMS PODS DEMANDS KUBECONFIG` serves until its input ends. It tells `ready` when
-it answers; a line `PACE COUNT` lets so many claims be allocated at so many a second. What it then tells, as JSON, are the
-milliseconds from each allocation to the ComposabilityRequest that came of it: both are instants of this process's clock,
-taken where the store is written.
+it answers, and when the claim that waits from the start has its ComposabilityRequest; a line `PACE COUNT` lets so many claims
+be allocated at so many a second. What it then tells, as JSON, are the milliseconds from each allocation to the
+ComposabilityRequest that came of it: both are instants of this process's clock, taken where the store is written.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Others:
         self._waiting: dict[str, tuple[str, str]] = {}
         self._given = 0
         self.delays: list[float] = []
+        self.requested: float | None = None
+        """When the first request came, by the machine's steady clock."""
         self.bound = 0
         for plural, noted in ((world.REQUESTS, self._request), ("resourceclaims", self._claim)):
             client.server.store.subscribe(client.resource(plural).key, noted)
@@ -84,7 +86,11 @@ class Others:
         cell = (wanted["target_node"], wanted["model"])
         asked = self._asked.pop(cell, None) if change.type == ADDED else None
         if asked is not None:
-            self.delays.append((wall.monotonic_ns() - asked) / 1e6)
+            now = wall.monotonic_ns()
+            self.delays.append((now - asked) / 1e6)
+            if self.requested is None:
+                self.requested = now / 1e9
+                _say({"requested": self.requested})
             name = change.new.object["metadata"]["name"]
             self._time.after(ATTACH_SECONDS, lambda: self._attach(name, *cell))
 

@@ -1,4 +1,4 @@
-"""A server that lets everything happen at once: a recorded burst, copied under other names, on all watches as fast as they are read.
+"""A server that lets everything happen at once: a recorded burst, copied under other names, on all watches, as fast as it goes.
 
 Each copy has nodes, a fabric, pods, claims and devices of its own, in the recorded order; lists have nothing but the
 configuration and the device classes. The last object of each watch has a uid that begins with LAST.
