@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "1341db9202ea1b913157512175d5081b3c38fa833447304e747799addb94ac77"
+FINGERPRINT = "c325dc893542647f101897f64ac61a5ed45648c4d85a70e2f261ec7565470217"
 
 RULES = (
     "agenda.py",

@@ -130,8 +130,9 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     picture, claim = work.picture, covered.claim
     life = picture.lives.rows[claim.uid]
     needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
+    granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
-        refusal = _refusal(picture, node, claim, cells[name], needed[name])
+        refusal = _refusal(picture, node, claim, cells[name], needed[name], granted)
         if refusal is not None:
             fail(work, claim, life, *refusal, model=name)
             return
@@ -149,14 +150,18 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
         cells[name].granted += [claim.uid] * count
 
 
-def _refusal(picture: Picture, node: str, claim: Claim, cell: Cell, count: int) -> tuple[str, str] | None:
-    """(reason, message) why this node can never give the claim its devices as things stand, None when it can."""
+def _refusal(
+    picture: Picture, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
+) -> tuple[str, str] | None:
+    """(reason, message) why this node can never give the claim its devices as things stand, None when it can. `granted` are the
+    models that older claims are just being given."""
     if cell.own is None and cell.foreign is not None:
         return (
             "RequestOwnedByOther",
             f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours",
         )
     rival = conflicting_model(picture, node, cell.model, claim, leaving=False)
+    rival = rival or min(granted & picture.rivals.get(cell.model.model, frozenset()), default="")
     if rival:
         return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
     top = limits_of(picture, node, cell.model.model)[1]

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core import events as e
+from dds_core.model import Model
 from tests.support.world import A100, H100, World
 
 A_NAMES_H = (replace(A100, conflicts=(2,)), H100)
@@ -39,6 +40,24 @@ def test_b18_a_claim_for_both_fails_at_once() -> None:
     world.claim("train")
     world.allocate("train", "node0", (A100, 1), (H100, 1))
     assert world.only(e.ClaimFailed).reason == "Coexistence"
+
+
+@pytest.mark.parametrize("models", [A_NAMES_H, H_NAMES_A], ids=["first names second", "second names first"])
+@pytest.mark.parametrize("first", [A100, H100], ids=["A100 first", "H100 first"])
+def test_b18_two_claims_that_are_looked_at_together(models: tuple[object, ...], first: Model) -> None:
+    """As at a start, when both wait already: the older one is served."""
+    world = World("attach", models=models, scan_interval_seconds=0, synced=False)  # type: ignore[arg-type]
+    world.node("node0")
+    for model in (A100, H100):
+        world.pool(model, 4)
+    world.claim("older")
+    world.allocate("older", "node0", (first, 1))
+    world.claim("younger")
+    world.allocate("younger", "node0", (H100 if first is A100 else A100, 1))
+    world.feed(e.Synced())
+    assert world.only(e.AttachOrdered).model == first.model
+    failed = world.only(e.ClaimFailed)
+    assert (failed.claim, failed.reason) == (world.uid("younger"), "Coexistence")
 
 
 def test_b18_the_label_comes_back_when_the_rival_is_gone() -> None:
