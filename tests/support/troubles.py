@@ -93,7 +93,8 @@ def cut_now_and_then(run: Running, *, every: float, lasts: float, until: float) 
         passed = (run.lab.time.now() - run.lab.scenario.start) / SECOND
         if passed < until:
             away = random.uniform(0.01, lasts)
-            run.ours.cut(resource, away)
+            if run.ours.scaler.synced:
+                run.ours.cut(resource, away)
             run.lab.time.after(away + random.uniform(0.1, every), lambda: cut(resource))
 
     for one in watched():
