@@ -1,4 +1,4 @@
-"""The live scaler as a process (`dds serve`, its log in SQLite with full syncs) against the lab's API server as another, over HTTP.
+"""The live scaler as a process (`dds serve`, its log in SQLite with full syncs) against the lab's API server, over HTTP.
 
 Measured is what people would feel: from a claim's allocation to the ComposabilityRequest, both instants taken where the API
 server stores them; the processor that an idle scaler takes; its memory; the time of a start with an empty log; how fast a
