@@ -1,0 +1,137 @@
+"""The program with the very arguments of the Deployment, as the Deployment's account, beside a lab over HTTPS: it starts, answers
+the probes, shows its metrics to whom it should, and ends in time when it is told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dds_adapters.lab.api.requests import User
+from dds_adapters.lab.scenario.cluster import User as Named
+from tests.integration.deploy.permitted import GROUPS, Uses, give_roles, objects
+from tests.support.commands import PROGRAM, environment
+from tests.support.live_lab import LiveLab, eventually, live_lab, without_scaler
+from tests.support.ours import told_to_us
+from tests.unit.deploy.admission import ACCOUNT
+
+SCRAPER = "the-scrapers-token"
+SHORT_LEASE = ("--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.5")
+UNCHECKED = ssl._create_unverified_context()
+
+
+def _deployment() -> dict[str, Any]:
+    (found,) = objects("deployment.yaml")
+    return dict(found["spec"]["template"]["spec"])
+
+
+def _arguments(folder: Path) -> list[str]:
+    """The container's arguments, with its folders and ports as they are on this machine."""
+    (container,) = _deployment()["containers"]
+    here = {
+        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{folder}/",
+        "--policy=/etc/dds/": f"--policy={folder}/",
+        "--health-probe-bind-address=:8081": "--health-probe-bind-address=127.0.0.1:0",
+        "--metrics-bind-address=:8080": "--metrics-bind-address=127.0.0.1:0",
+    }
+    changed = list(container["args"])
+    for place, mine in here.items():
+        (index,) = [number for number, arg in enumerate(changed) if arg.startswith(place)]
+        changed[index] = mine + changed[index].removeprefix(place)
+    return changed
+
+
+@contextmanager
+def _lab(folder: Path, uses: Uses) -> Iterator[LiveLab]:
+    scenario = without_scaler(told_to_us("first_attach"))
+    users = (*scenario.cluster.users, Named(name=ACCOUNT, groups=GROUPS))
+    scenario = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"users": users})})
+    with live_lab(scenario, folder, tls=True) as lab:
+        lab.call(lambda lab: give_roles(lab.client("admin")))
+        lab.call(lambda lab: lab.server.access.register(SCRAPER, User("prometheus", ("system:masters",))))
+        lab.call(lambda lab: uses.follow(lab.server))
+        yield lab
+
+
+def _status(url: str, token: str = "") -> tuple[int, str]:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=10, context=UNCHECKED) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+class Program:
+    """`dds` with these arguments; what it says goes to a file."""
+
+    def __init__(self, folder: Path, arguments: list[str], environment: dict[str, str]) -> None:
+        self._said = folder / "stderr"
+        with self._said.open("wb") as errors:
+            self.process = subprocess.Popen([str(PROGRAM), *arguments], env=environment, stderr=errors)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it said so far; the last line may be half written."""
+        whole = self._said.read_text(encoding="utf-8").rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def served(self, what: str) -> str:
+        """Where health or metrics are to be had."""
+
+        def found() -> str:
+            assert self.process.poll() is None, self.lines()
+            words = f"{what} served on "
+            return next((line["msg"].removeprefix(words) for line in self.lines() if line["msg"].startswith(words)), "")
+
+        return eventually(found)
+
+    def end(self) -> int:
+        """As a pod is ended; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(_deployment()["terminationGracePeriodSeconds"])
+
+
+@contextmanager
+def _program(folder: Path, arguments: list[str], environment: dict[str, str]) -> Iterator[Program]:
+    program = Program(folder, arguments, environment)
+    try:
+        yield program
+    finally:
+        program.process.kill()
+        program.process.wait()
+
+
+def test_the_deployed_program_starts_answers_and_ends(tmp_path: Path) -> None:
+    uses = Uses()
+    (policy,) = objects("policy.yaml")
+    (tmp_path / "policy.yaml").write_text(policy["data"]["policy.yaml"], encoding="utf-8")
+    arguments = [*_arguments(tmp_path), *SHORT_LEASE]
+    with _lab(tmp_path, uses) as lab:
+        told = {"KUBECONFIG": str(lab.kubeconfig), "DDS_CONTEXT": ACCOUNT, "HOME": str(tmp_path)}
+        with _program(tmp_path, arguments, environment(told)) as program:
+            health, metrics = program.served("health"), program.served("metrics")
+            assert _status(f"{health}/livez")[0] == 200
+            eventually(lambda: any(line.get("type") == "Synced" for line in program.lines()))
+            code, text = _status(f"{health}/readyz?verbose")
+            assert code == 200, text
+            assert _status(f"{metrics}/metrics")[0] == 401
+            code, text = _status(f"{metrics}/metrics", SCRAPER)
+            assert (code, "dds_" in text) == (200, True)
+            assert program.end() == 0
+            assert [line for line in program.lines() if line["level"] == "error"] == []
+    assert uses.lacked == []
+    assert ("coordination.k8s.io", "leases", "create") in uses.used
+    written = {use for use in uses.used if use[2] not in ("get", "list", "watch")}
+    assert {resource for _, resource, _ in written} == {
+        "leases",
+        "tokenreviews",
+        "subjectaccessreviews",
+    }  # mode observe
