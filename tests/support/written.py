@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import Answer, Cluster, path_of
-from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Done, Later, Result, Task, Versions
+from dds_adapters.kubernetes.cluster import Answer, Asking, Cluster, path_of
+from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Result, Task, Versions
 from dds_adapters.kubernetes.writer.writer import Writer
 from dds_adapters.lab.face import Served, serving
 from dds_adapters.lab.faults.wire import FaultPlan, Rule

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -75,6 +75,22 @@ class Answer:
     body: bytes
     wait: float = 0.0
     date: int = 0
+
+
+class Asking(Protocol):
+    """A way to send requests: `Cluster`, or whoever stands before it. Raises `Unreachable` when nobody knows what became of the
+    request."""
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = ANSWER_SECONDS,
+    ) -> Answer: ...
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):

@@ -15,13 +15,12 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from random import SystemRandom
 from threading import Condition, Thread
-from typing import Protocol
 
-from dds_adapters.kubernetes.cluster import Answer, path_of
+from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
 from dds_adapters.kubernetes.lease_record import API_VERSION
 from dds_adapters.kubernetes.lease_state import Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import DdsError
@@ -34,21 +33,6 @@ _METHODS = {"get": "GET", "create": "POST", "update": "PUT"}
 
 class LeaseLost(DdsError):
     """This process does not lead any more and will not again; it is to end, so that a new one can stand by."""
-
-
-class Asking(Protocol):
-    """What is needed of an API server; `Cluster` has it. Any exception means that there was no answer."""
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer: ...
 
 
 class Elector:

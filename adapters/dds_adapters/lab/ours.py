@@ -6,6 +6,7 @@ one timer for the threads. It must never know more than a client of the API coul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,7 @@ from dds_adapters.kubernetes.cluster import path_of
 from dds_adapters.kubernetes.identity import Identity, identity
 from dds_adapters.kubernetes.known import Known, seeds
 from dds_adapters.kubernetes.watched import VERSIONS, Watched, watched
+from dds_adapters.kubernetes.writer.carrying import Guard, carry_out
 from dds_adapters.kubernetes.writer.outbox import Outbox
 from dds_adapters.kubernetes.writer.plan import stamps
 from dds_adapters.kubernetes.writer.tasks import NotLeading, Task
@@ -209,19 +211,19 @@ class OurScaler:
         if not self._alive:
             return
         self._running -= 1
+        guard = Guard(self.requests, self._permit, lambda: self.outbox.request(task, self._steady()))
         try:
-            result = task.work.carry_out(self.requests, self.version)
+            result = carry_out(task, guard, self.version, lambda line: self.faults.append(DdsError(line)))
         except NotLeading:
             self._tell([fact for fact in [self.outbox.returned(task)] if fact is not None])
             return
-        except Exception as error:
-            self.crashed = error
-            self.kill()
-            raise
         fact = self.outbox.finished(task, result, self._steady())
         if fact is not None:
             self._tell([fact])
         self._write()
+
+    def _permit(self) -> float:
+        return math.inf if self._alive and not self.scaler.away else 0.0
 
     def _tell(self, facts: list[Event]) -> None:
         if facts:

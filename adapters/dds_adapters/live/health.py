@@ -119,6 +119,17 @@ def alive(threads: Callable[[], Mapping[str, bool]]) -> Check:
     return check
 
 
+def answering(overdue: Callable[[], float], patience: float = 60.0) -> Check:
+    """No request of the election hangs for longer than `patience` seconds: a standby whose request never returns would stand by
+    for ever. `overdue` gives the seconds by which the one that is under way is late."""
+
+    def check() -> Verdict:
+        late = overdue()
+        return OK if late <= patience else Verdict(False, f"a request hangs, {late:.0f} s overdue")
+
+    return check
+
+
 def log_there(away: Callable[[], str]) -> Check:
     """The log can be written. `away` says why not, "" when it can."""
 

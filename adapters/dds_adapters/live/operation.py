@@ -16,7 +16,7 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry
 
 from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.live.health import Health, alive, log_there, turning, unless_standby, views
+from dds_adapters.live.health import Health, alive, answering, log_there, turning, unless_standby, views
 from dds_adapters.live.metrics import Metrics, Sources
 from dds_adapters.live.narrator import Narrator
 from dds_adapters.live.process import Process
@@ -116,6 +116,7 @@ class Operation:
             {
                 "loop": turning(lambda: self._turned, time.monotonic, PATIENCE),
                 "threads": alive(process.threads),
+                "lease": answering(lambda: process.elector.overdue() if process.elector is not None else 0.0),
             },
             {
                 "log": unless_standby(leading, log_there(lambda: self._away)),

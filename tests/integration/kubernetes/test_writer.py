@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.cluster import Answer, Asking
 from dds_adapters.kubernetes.writer.carrying import INTERNAL_ERROR, MARGIN, REQUEST_SECONDS
 from dds_adapters.kubernetes.writer.outbox import MODE_LOWERED
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Task, Versions
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Task, Versions
 from dds_adapters.kubernetes.writer.writer import THREADS, Writer
 from dds_adapters.lab.faults.wire import Action, Lost, Refuse, Rule, Slow
 from dds_adapters.lab.latency import Fixed

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from random import Random
 
 from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer import outbox as module
 from dds_adapters.kubernetes.writer.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
-from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Done, Later, Obsolete, Result, Task, Versions
+from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.policy import Mode
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from dds_adapters.kubernetes import config
-from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.doctor import (
     api,
     beside,
@@ -23,7 +23,6 @@ from dds_adapters.kubernetes.doctor import (
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
 from dds_adapters.kubernetes.doctor.journal import Journal
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.kubernetes.writer.tasks import Asking
 from dds_core.errors import DdsError
 from dds_core.picture import Picture
 from dds_core.policy import Policy

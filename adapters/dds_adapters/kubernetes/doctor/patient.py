@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from dds_adapters.kubernetes import config, decode
-from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Page, Refused, Scope, Unreachable, path_of
+from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Asking, Page, Refused, Scope, Unreachable, path_of
 from dds_adapters.kubernetes.reading import Fault
 from dds_adapters.kubernetes.watched import VERSIONS, scope_of_config
-from dds_adapters.kubernetes.writer.tasks import Asking
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
 from dds_core.policy import Policy

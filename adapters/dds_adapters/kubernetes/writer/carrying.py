@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
 
-from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Later, NotLeading, Result, Task, Versions
+from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable
+from dds_adapters.kubernetes.writer.tasks import Declined, Later, NotLeading, Result, Task, Versions
 from dds_core.errors import DdsError
 
 MARGIN = 0.1

@@ -9,9 +9,10 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer.live_object import MANAGER, Changed, Ref, Server, settle
 from dds_adapters.kubernetes.writer.stamps import rfc3339
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Versions
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Versions
 from dds_core.text import scrub
 
 EVENTS = "events"

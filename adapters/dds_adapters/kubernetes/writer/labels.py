@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Versions
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Versions
 
 
 @dataclass(frozen=True, slots=True)

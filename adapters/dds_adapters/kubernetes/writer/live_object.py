@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import PAGE, Answer, Page, Unreachable, path_of
-from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Later, Obsolete, Result, Versions
+from dds_adapters.kubernetes.cluster import PAGE, Answer, Asking, Page, Unreachable, path_of
+from dds_adapters.kubernetes.writer.tasks import Declined, Later, Obsolete, Result, Versions
 from dds_core.errors import DdsError
 from dds_core.text import scrub
 

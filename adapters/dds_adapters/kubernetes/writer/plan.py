@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
 from dds_adapters.kubernetes.writer.labels import LabelNode
 from dds_adapters.kubernetes.writer.live_object import Ref
 from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.writer.stamps import StampUse, rfc3339
 from dds_adapters.kubernetes.writer.steering import Signalled, SteerPod
-from dds_adapters.kubernetes.writer.tasks import Asking, Obsolete, Result, Task, Versions, Work
+from dds_adapters.kubernetes.writer.tasks import Obsolete, Result, Task, Versions, Work
 from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim, rule_name
 from dds_core import events as e
 from dds_core.events import Decision, Signal

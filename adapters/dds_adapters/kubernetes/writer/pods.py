@@ -10,9 +10,10 @@ import msgspec
 
 from dds_adapters.kubernetes import decode
 from dds_adapters.kubernetes.arrivals import DELETED, MODIFIED
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.reading import Fault
 from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Versions, Work
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Versions, Work
 
 PODS = "pods"
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dds_adapters.kubernetes import decode
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.reading import Fault
 from dds_adapters.kubernetes.writer.live_object import Ended, Live, Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Asking, Declined, Done, Later, Obsolete, Result, Versions
+from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Versions
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource
 from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Result, Versions
+from dds_adapters.kubernetes.writer.tasks import Done, Result, Versions
 
 LAST_USED = "cohdi.io/last-used-time"
 """The operator's own annotation, whatever prefix the ConfigMap sets."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dds_adapters.kubernetes import decode
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.reading import Fault
 from dds_adapters.kubernetes.writer.conditions import read_claim
 from dds_adapters.kubernetes.writer.live_object import Ended, Live, Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Asking, Done, Obsolete, Result, Versions
+from dds_adapters.kubernetes.writer.tasks import Done, Obsolete, Result, Versions
 from dds_core.model import RESCHEDULE, Allocation, Claim, DeviceKey, Pod
 
 

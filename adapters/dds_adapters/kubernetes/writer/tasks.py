@@ -6,29 +6,12 @@ Pure data; nothing here sends anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.cluster import Asking
 from dds_core.policy import Mode
-
-
-class Asking(Protocol):
-    """What is needed of an API server; `Cluster` has it. Raises `Unreachable` when nobody knows what became of the request, and
-    `NotLeading` before anything is sent."""
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer: ...
-
 
 Versions = Callable[[str], str]
 """The API version in which a resource is served and followed ("resourceclaims" -> "resource.k8s.io/v1"); "" when it is not."""

@@ -17,9 +17,10 @@ from functools import partial
 from random import Random, SystemRandom
 from threading import Condition, Thread
 
+from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.writer.carrying import MARGIN, Guard, Permit, carry_out, fault
 from dds_adapters.kubernetes.writer.outbox import Outbox
-from dds_adapters.kubernetes.writer.tasks import Asking, NotLeading, Task, Versions
+from dds_adapters.kubernetes.writer.tasks import NotLeading, Task, Versions
 from dds_core.events import Event
 from dds_core.policy import Mode
 
