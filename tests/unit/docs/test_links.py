@@ -22,6 +22,20 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing, f"{page.name} links to what is not there"
 
 
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are called in links, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_a_part_of_a_page_lead_there(page: Path) -> None:
+    found = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    missing = [f"{to}#{part}" for to, part in found if part not in anchors(page.parent / to if to else page)]
+    assert not missing, f"{page.name} links to what is not there"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_are_named_are_there(page: Path) -> None:
     named = _FILE.findall(page.read_text(encoding="utf-8"))
