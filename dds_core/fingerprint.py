@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "c325dc893542647f101897f64ac61a5ed45648c4d85a70e2f261ec7565470217"
+FINGERPRINT = "72b987b1abafc430b0c9bf0eff6b4010c084b4e2e63a410ead50c319a025b190"
 
 RULES = (
     "agenda.py",

@@ -190,6 +190,8 @@ def _void(picture: Picture, action: str, target: str) -> None:
         case "VictimMarked":
             picture.fences.drop(target)
             touch_device(picture, target)
+        case "VictimUnmarked" if target in picture.unmarked:
+            picture.unmarked.put(target, 0)
         case _:
             pass
 

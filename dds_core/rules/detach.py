@@ -33,7 +33,7 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     picture = work.picture
     fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
     idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
-    if picture.reissue:
+    if picture.unmarked:
         _unmark_again(work, node)
     if not fenced and not idle:
         return
@@ -161,16 +161,14 @@ def lift(work: Work, uid: str) -> None:
 
 
 def _unmark_again(work: Work, node: str) -> None:
-    """After a restart: a mark that we asked to take off and that is still there."""
+    """A mark that we asked to take off and that is still there, after a restart or because the write came to nothing."""
     picture = work.picture
-    for uid in sorted(picture.resources_at[node]):
+    for uid in sorted(uid for uid in picture.resources_at[node] if uid in picture.unmarked):
         resource = picture.resources.rows[uid]
-        if ("VictimUnmarked", uid) in picture.reissue and resource.marked:
-            why = "the mark was to come off before the restart"
-            work.want(
-                VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why),
-                uid,
-            )
+        restarted = ("VictimUnmarked", uid) in picture.reissue
+        if resource.marked and (restarted or (picture.live and not picture.unmarked.rows[uid])):
+            why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
+            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
 
 
 def _mark_again(work: Work, uid: str) -> None:

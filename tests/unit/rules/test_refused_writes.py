@@ -108,6 +108,29 @@ def test_a_refused_step_of_a_detach_starts_it_over(action: str) -> None:
         assert len(world.events(e.DetachOrdered)) == 2
 
 
+def test_a_mark_that_could_not_be_taken_off_is_taken_off_later() -> None:
+    """It would make the device of a claim the operator's first choice, and keep every other device of the request here."""
+    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world.node("node0")
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.tick(61)
+    world.carry_out()
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-GPU-res")
+    assert len(world.events(e.VictimUnmarked)) == 1
+    for count, pause in ((1, 30), (2, 60)):
+        refused(world, "VictimUnmarked", "res")
+        world.tick(pause - 1)
+        assert len(world.events(e.VictimUnmarked)) == count
+        world.tick(1)
+        assert len(world.events(e.VictimUnmarked)) == count + 1
+    world.tick(3600)
+    assert len(world.events(e.VictimUnmarked)) == 3, "its outcome is waited for"
+    world.carry_out()
+    assert not world.picture.resources.rows["res"].marked and not world.picture.unmarked
+
+
 def obsolete(world: World, action: str, target: str) -> None:
     world.feed(e.WriteObsolete("id", action, target, "it is another one by now"))
 
