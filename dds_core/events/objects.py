@@ -127,7 +127,7 @@ class PodObserved(OfObject, frozen=True):
 
 
 class PodGone(OfObject, frozen=True):
-    """A pod was deleted, or is known to be gone after it left a filtered watch."""
+    """A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim."""
 
 
 class ConfigObserved(OfObject, frozen=True):

@@ -294,6 +294,7 @@ class Scaler:
     def _happened(self, fact: Event, at: int) -> None:
         """Feed a fact, after all that is due by then."""
         self._deadlines(at)
+        self._questions.before(fact, self.picture)
         self._feed(fact, at)
 
     def _feed(self, fact: Event, at: int) -> None:

@@ -12,8 +12,9 @@ from dds_adapters.kubernetes import decode
 from dds_adapters.kubernetes.arrivals import DELETED, MODIFIED
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.reading import Fault
-from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
+from dds_adapters.kubernetes.writer.live_object import Live, Ref, Server, settle
 from dds_adapters.kubernetes.writer.tasks import Done, Result, Versions, Work
+from dds_core.model import FINISHED, Pod
 
 PODS = "pods"
 
@@ -26,7 +27,8 @@ class Outlet(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AskPod:
-    """What became of a pod: MODIFIED with what it is now, or DELETED when it is gone or its name is another's."""
+    """What became of a pod: MODIFIED with what it is now, or DELETED when it is gone, has finished, or its name is another's. Of
+    the end of one that has finished nobody would hear any more."""
 
     pod: Ref
     outlet: Outlet
@@ -36,9 +38,10 @@ class AskPod:
 
     def _once(self, server: Server) -> Result:
         live = server.find(self.pod)
-        if live is None or live.uid != self.pod.uid:
-            self.outlet.put(PODS, self.pod.uid, DELETED, _last_of(self.pod))
-        elif not _waits(live.raw):  # of one that waits the watch tells, and nobody overtakes it with an older answer
+        found = _read(live) if live is not None and live.uid == self.pod.uid else None
+        if live is None or live.uid != self.pod.uid or (found is not None and found.node and found.phase in FINISHED):
+            tell_gone(self.pod.namespace, self.pod.name, self.pod.uid, self.outlet)
+        elif found is None or found.node:  # of one that waits the watch tells; it is not overtaken by an older answer
             self.outlet.put(PODS, self.pod.uid, MODIFIED, live.raw)
         return Done(written=False)
 
@@ -47,14 +50,14 @@ def ask_pod(namespace: str, name: str, uid: str, outlet: Outlet) -> Work:
     return AskPod(Ref(PODS, name, namespace, uid), outlet)
 
 
-def _last_of(pod: Ref) -> bytes:
+def tell_gone(namespace: str, name: str, uid: str, outlet: Outlet) -> None:
     """Of an object that is gone only who it was is read."""
-    meta = {"uid": pod.uid, "namespace": pod.namespace, "name": pod.name}
-    return msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
+    meta = {"uid": uid, "namespace": namespace, "name": name}
+    outlet.put(PODS, uid, DELETED, msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta}))
 
 
-def _waits(raw: bytes) -> bool:
+def _read(live: Live) -> Pod | None:
     try:
-        return not decode.pod(raw).node
+        return decode.pod(live.raw)
     except Fault:  # those who take it say what is wrong with it
-        return False
+        return None

@@ -71,6 +71,18 @@ def test_a_pod_that_got_a_node_is_told_as_it_is_now() -> None:
     assert json.loads(told.raw)["spec"]["nodeName"] == "node0"
 
 
+def test_a_pod_that_has_finished_is_told_as_gone() -> None:
+    """Nobody would hear of its end."""
+    stage, arrivals = Stage(), Arrivals()
+    uid = uid_of(stage.pod("p"))
+    stage.node("node0")
+    stage.admin.bind("p", "default", "node0")
+    stage.admin.patch("pods", "p", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+    assert stage.carry_out(ask_pod("default", "p", uid, arrivals)) == Done(written=False)
+    (told,) = arrivals.take(0)
+    assert told.type == DELETED and json.loads(told.raw)["metadata"]["uid"] == uid
+
+
 def test_a_pod_that_is_gone_or_replaced_is_told_as_gone() -> None:
     stage, arrivals = Stage(), Arrivals()
     assert stage.carry_out(ask_pod("default", "p", "uid-old", arrivals)) == Done(written=False)
