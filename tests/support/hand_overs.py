@@ -1,4 +1,4 @@
-"""The burst under a mode of hand-over, over seeds: how often claims wait on the pool, where they land, and what explains the rest."""
+"""The burst under a mode of hand-over, over seeds: how often claims wait on the pool, where they land, what explains the rest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.api.requests import Call
 from dds_core.events import HandOver, Steered
+from tests.support.judged import Held
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 
 @dataclass
 class Landing:
     """Over all seeds: `claims` there were, `waited` on the pool at all, `again` more than once, and of those `unexplained` ones:
-    (seed, claim) whose announced device nobody took. `stayed` and `moved` are where hand-overs landed."""
+    (seed, claim) where nobody took an announced device of the node and model that it waited for. `stayed` and `moved` are where
+    hand-overs landed."""
 
     claims: int = 0
     waited: int = 0
@@ -44,19 +46,33 @@ def landing(mode: str, seeds: range) -> Landing:
     for seed in seeds:
         prepare = _prefer if mode == "prefer" else _as_it_is
         with running(told_to_us("burst"), policy_for("burst", hand_over=mode), seed=seed, prepare=prepare) as run:
+            waited = _cells(run)
             run.lab.run(260)
         run.sound()
         assert len(run.outcomes.ran) == 40
         assert run.attached() == {}
         assert {one.steering for _, one in run.events(HandOver) if isinstance(one, HandOver)} <= {mode}
         assert mode == "clear" or not run.events(Steered)
-        _add(found, seed, run)
+        _add(found, seed, run, waited)
     return found
 
 
-def _add(found: Landing, seed: int, run: Running) -> None:
+def _cells(run: Running) -> dict[str, set[str]]:
+    """By claim, the nodes and models where it waited: a list that grows."""
+    cells: dict[str, set[str]] = {}
+
+    def follow(old: Held | None, new: Held | None) -> None:
+        if new is not None:
+            cells.setdefault(new.name.split("/")[1], set()).update(str(cell) for cell in new.waits)
+
+    run.judge.view.on_claim.append(follow)
+    return cells
+
+
+def _add(found: Landing, seed: int, run: Running, waited: dict[str, set[str]]) -> None:
     waits: Counter[str] = run.outcomes.waits
-    stolen = {one.of.split("/")[1] for one in run.judge.thefts}
+    robbed = {one.text.split(" took a device of ")[1].split(" that was")[0] for one in run.judge.thefts}
+    stolen = {name for name, cells in waited.items() if cells & robbed}
     again = [name for name, count in waits.items() if count > 1]
     found.claims += run.tally.claims
     found.waited += len(waits)

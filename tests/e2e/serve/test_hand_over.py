@@ -39,5 +39,6 @@ def test_preferred_nodes_get_most_hand_overs(seeds: range) -> None:
 @pytest.mark.parametrize("seeds", sizes())
 def test_without_steering_half_of_them_land_elsewhere(seeds: range) -> None:
     found = landing("plain", seeds)
-    assert [one for _, one in found.findings if one.rule != "goes round"] == []
+    assert {one.rule for _, one in found.findings} <= {"goes round", "beyond need"}
+    assert sum(one.rule == "beyond need" for _, one in found.findings) <= 0.001 * found.attaches, found.findings
     assert 0.35 <= found.elsewhere <= 0.65, found  # recorded, over three bursts: 29 of 55
