@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sqlite3
 import statistics
 import subprocess
@@ -33,7 +34,8 @@ REFERENCE = {50: "160 ms at 50 nodes and 100 claims", 1_000: "3800 ms at 500 nod
 SETTLING, IDLE = 30.0, 60.0
 COPIES, WATCHES = 20, 6
 MEDIAN_MS, P99_MS, IDLE_SECONDS, START_SECONDS, MEMORY_MIB, EVENTS, WRITES = 30, 150, 1.0, 10.0, 300, 15_000, 12
-TOLD = 120.0
+TOLD = 150.0
+"""Seconds after which what was to come does not come any more."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ def _process(module: str, *arguments: str, stderr: Any = None) -> Iterator[subpr
 
 def _line(process: subprocess.Popen[str]) -> Any:
     assert process.stdout is not None
+    if not select.select([process.stdout], [], [], TOLD)[0]:
+        raise TimeoutError("nothing was told: one of the processes did not get there")
     return json.loads(process.stdout.readline())
 
 
