@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,16 +19,24 @@ IN_TIME = 60
 """Seconds that the whole demo may take."""
 
 
-def run(*args: str, code: str = "") -> subprocess.Popen[str]:
+@contextmanager
+def run(*args: str, code: str = "") -> Iterator[subprocess.Popen[str]]:
+    """The demo; one that is not over when the block ends is told to end, so that it ends what it started."""
     program = ["-c", code] if code else [str(DEMO / "run.py")]
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, *program, *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=environment({"SCAN_INTERVAL": "nonsense", "DDS_MODE": "observe"}),
         cwd=REPOSITORY,
-    )
+    ) as demo:
+        try:
+            yield demo
+        finally:
+            if demo.poll() is None:
+                demo.terminate()
+                demo.communicate()
 
 
 def left_behind(folder: Path) -> list[str]:
@@ -45,8 +55,8 @@ def left_behind(folder: Path) -> list[str]:
 def test_the_demo_shows_a_whole_life_in_under_a_minute(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     begun = time.monotonic()
-    demo = run(str(folder))
-    said, wrong = demo.communicate(timeout=IN_TIME)
+    with run(str(folder)) as demo:
+        said, wrong = demo.communicate(timeout=IN_TIME)
     assert (demo.returncode, wrong) == (0, "")
     assert time.monotonic() - begun < IN_TIME
     told = iter(said.splitlines())
@@ -75,14 +85,14 @@ def test_the_demo_shows_a_whole_life_in_under_a_minute(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_interrupts_it_finds_nothing_left(how: signal.Signals, tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    demo = run(str(folder))
-    assert demo.stdout is not None
-    for line in demo.stdout:
-        if "all resources were listed" in line:
-            break
-    assert len(left_behind(folder)) == 2
-    demo.send_signal(how)
-    _, wrong = demo.communicate(timeout=45)
+    with run(str(folder)) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if "all resources were listed" in line:
+                break
+        assert len(left_behind(folder)) == 2
+        demo.send_signal(how)
+        _, wrong = demo.communicate(timeout=45)
     assert (demo.returncode, wrong.strip()) == (130, "demo: interrupted; everything is ended")
     assert left_behind(folder) == []
 
@@ -91,8 +101,8 @@ def test_what_does_not_come_in_time_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     impatient = "run.PATIENCE, run.UNTIL_BOUND = 3.0, (('a miracle', 'type', 'Miracle'),)"
     code = f"import sys; sys.path.insert(0, {str(DEMO)!r}); import run; {impatient}; sys.exit(run.main(sys.argv[1:]))"
-    demo = run(str(folder), code=code)
-    _, wrong = demo.communicate(timeout=IN_TIME)
+    with run(str(folder), code=code) as demo:
+        _, wrong = demo.communicate(timeout=IN_TIME)
     assert demo.returncode == 1
     assert wrong == f"demo: nothing in 3 seconds of this: a miracle; look at {folder}/serve.jsonl\n"
     assert left_behind(folder) == []
@@ -100,8 +110,8 @@ def test_what_does_not_come_in_time_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    demo = run(str(tmp_path / "file"))
-    _, wrong = demo.communicate(timeout=30)
+    with run(str(tmp_path / "file")) as demo:
+        _, wrong = demo.communicate(timeout=30)
     assert demo.returncode == 1
     assert len(wrong.splitlines()) == 1
     assert str(tmp_path / "file") in wrong
