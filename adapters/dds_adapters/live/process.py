@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from random import SystemRandom
@@ -26,6 +27,7 @@ from dds_adapters.kubernetes.watched import watched
 from dds_adapters.kubernetes.writer.plan import stamps
 from dds_adapters.kubernetes.writer.writer import Writer
 from dds_adapters.live.clock import SECOND, LiveClock
+from dds_adapters.live.lacks import lacks
 from dds_adapters.live.scaler import Scaler, Watcher
 from dds_adapters.live.settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
@@ -36,6 +38,8 @@ from dds_core.policy import Policy
 
 GLANCE = 1.0
 """Seconds between looks at what nobody announces: the policy's file, the lease."""
+LOOK = 5.0
+"""Seconds between looks at what the cluster lacks."""
 BATCH = 2_000
 """Arrivals that are taken in at a time."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
@@ -102,6 +106,8 @@ class Process:
         self._archiving: threading.Thread | None = None
         self._stopping = threading.Event()
         self._stamped = False
+        self._looked = -math.inf
+        self._lacks: frozenset[str] = frozenset()
         self._threads: list[threading.Thread] = []
         self.writer = Writer(
             cluster,
@@ -278,6 +284,7 @@ class Process:
             while scaler.wanted_lists:
                 self.reflectors[scaler.wanted_lists.pop()].relist()
             self._look_at_policy(scaler)
+            self._look_at_cluster(scaler)
             self._checkpoint(scaler, idle=not arrivals)
             self._observer.turned(scaler.picture)
 
@@ -319,6 +326,17 @@ class Process:
             self._policy = policy
             scaler.change_policy(policy)
             self.arrivals.wake()
+
+    def _look_at_cluster(self, scaler: Scaler) -> None:
+        """Tell, once, what it lacks."""
+        now = time.monotonic()
+        if not scaler.synced or now - self._looked < LOOK:
+            return
+        self._looked = now
+        found = {str(one): one for one in lacks(scaler.picture, self.cluster.where, self.settings.config_namespace)}
+        for line in found.keys() - self._lacks:
+            self._observer.trouble("cluster", found[line])
+        self._lacks = frozenset(found)
 
     def _checkpoint(self, scaler: Scaler, *, idle: bool) -> None:
         every = self.settings.checkpoint_events
