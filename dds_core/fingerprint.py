@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "72b987b1abafc430b0c9bf0eff6b4010c084b4e2e63a410ead50c319a025b190"
+FINGERPRINT = "ace684f737c59971a7c9203d4e5210e8f52a03a48b5c23f436f9d5eaada3991a"
 
 RULES = (
     "agenda.py",

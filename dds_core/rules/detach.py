@@ -87,6 +87,8 @@ def _broken(picture: Picture, resource: FabricResource, fence: Fence, wanted: se
         return "a pod nominated to the node could take it"
     if not fence.ordered and _is_kept(picture, resource):
         return "the node's minimum keeps it"
+    if fence.ordered and picture.live and _called_off(picture, resource):
+        return "its detach was called off"
     return ""
 
 
@@ -122,30 +124,51 @@ def _could_be_taken(picture: Picture, resource: FabricResource, key: DeviceKey) 
 
 
 def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> None:
-    """Take the mark off; if the detach was ordered already, ask for the size back."""
+    """Take the mark off. When the size was lowered for it, the size comes back first: an operator that has one to take off and
+    finds none marked takes another, and that may be in use."""
     picture = work.picture
-    work.want(
-        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why),
-        resource.uid,
-    )
     model = picture.model(resource.model)
     if fence.ordered and model is not None:
         cell = cell_of(picture, resource.node, model)
         if cell.own is not None:
-            work.want(
-                AttachOrdered(
-                    node=cell.node,
-                    model=model.model,
-                    mode=picture.mode,
-                    request=cell.own.name,
-                    type=cell.type,
-                    size=cell.size + 1,
-                    previous=cell.own.size,
-                    uid=cell.own.uid,
-                    reason="victim wanted after its detach was ordered",
-                ),
-                cell.own.name,
-            )
+            staying = _staying(picture, cell.own)
+            if cell.size < staying:
+                _ask_back(work, cell, cell.own)
+            if cell.own.size < staying:
+                return
+    work.want(
+        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why),
+        resource.uid,
+    )
+
+
+def _staying(picture: Picture, own: AttachRequest) -> int:
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return sum(not r.deleting and r.state not in BEING_DETACHED for r in owned)
+
+
+def _called_off(picture: Picture, resource: FabricResource) -> bool:
+    """Whether the size that was lowered for a victim was asked back."""
+    model = picture.model(resource.model)
+    cell = cell_of(picture, resource.node, model) if model is not None else None
+    return cell is not None and cell.own is not None and cell.size >= _staying(picture, cell.own)
+
+
+def _ask_back(work: Work, cell: Cell, own: AttachRequest) -> None:
+    work.want(
+        AttachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=work.picture.mode,
+            request=own.name,
+            type=cell.type,
+            size=cell.size + 1,
+            previous=own.size,
+            uid=own.uid,
+            reason="victim wanted after its detach was ordered",
+        ),
+        own.name,
+    )
 
 
 def lift(work: Work, uid: str) -> None:

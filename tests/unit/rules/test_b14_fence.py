@@ -6,7 +6,7 @@ Here a fence stands first: mark and taint, time to settle, a consistent LIST, th
 from typing import Any
 
 from dds_core import events as e
-from dds_core.model import Claim, Slice
+from dds_core.model import Claim, Pod, Slice
 from tests.support.world import A100, World
 
 
@@ -92,9 +92,23 @@ def test_b14_an_allocation_after_the_detach_was_ordered_raises_the_size_again() 
     world.carry_out(e.DetachOrdered)
     world.claim("train")
     world.allocate_local("train", "node0", "gpu-GPU-res")
-    assert world.only(e.VictimUnmarked).resource == "res"
     raised = world.only(e.AttachOrdered)
     assert (raised.request, raised.previous, raised.size) == ("composability-x", 0, 1)
+    assert not world.events(e.VictimUnmarked), "an operator with one to take off and none marked takes another"
+    world.carry_out(e.AttachOrdered)
+    assert world.only(e.VictimUnmarked).resource == "res"
+
+
+def test_b14_a_mark_whose_reason_against_it_has_gone_meanwhile_comes_off_with_the_size() -> None:
+    world = lowered()
+    world.carry_out(e.DetachOrdered)
+    world.claim("train")
+    world.pod("train", ["train"], nominated="node0")
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.gone(world.get(Pod, "train"))
+    assert not world.events(e.VictimUnmarked)
+    world.carry_out(e.AttachOrdered)
+    assert world.only(e.VictimUnmarked).resource == "res"
 
 
 def test_b14_an_allocation_before_the_lowered_size_was_seen_raises_it_too() -> None:
