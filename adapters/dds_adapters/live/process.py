@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from dds_adapters.kubernetes.arrivals import Arrivals
+from dds_adapters.kubernetes.arrivals import STALE, Arrival, Arrivals
 from dds_adapters.kubernetes.backoff import Backoff
 from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
 from dds_adapters.kubernetes.known import seeds
@@ -42,6 +42,8 @@ LOOK = 5.0
 """Seconds between looks at what the cluster lacks."""
 BATCH = 2_000
 """Arrivals that are taken in at a time."""
+STANDSTILL = 10.0
+"""Seconds beyond its time that a wait lasts when nothing of this process ran."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
 """What a graceful stop gives to writes under way, and to the release of the lease; together under the 30 s of a pod."""
 _OURS = ("reflector-", "writer-", "lease-")
@@ -267,8 +269,8 @@ class Process:
     def _decide(self, scaler: Scaler) -> None:
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
-            self._check()
-            arrivals = self.arrivals.take(self._patience(scaler), BATCH) if not scaler.away else ()
+            arrivals = self._taken(scaler) if not scaler.away else ()
+            self._check()  # behind all that may have taken long
             try:
                 tasks = scaler.turn(arrivals, self.writer.outcomes(), self.clock.now())
             except LogUnavailable as error:
@@ -287,6 +289,19 @@ class Process:
             self._look_at_cluster(scaler)
             self._checkpoint(scaler, idle=not arrivals)
             self._observer.turned(scaler.picture)
+
+    def _taken(self, scaler: Scaler) -> list[Arrival]:
+        """What came. When this process stood still, whatever would keep a deadline from passing may wait in a socket: nothing
+        passes before all was listed anew."""
+        patience, at, began = self._patience(scaler), self.clock.now(), time.monotonic()
+        arrivals = self.arrivals.take(patience, BATCH)
+        stood = time.monotonic() - began - patience
+        if stood < STANDSTILL:
+            return arrivals
+        self._observer.trouble("loop", DdsError(f"stood still for {stood:.0f} s", fix="give this process its CPU time"))
+        for reflector in self.reflectors.values():
+            reflector.relist()
+        return [*(Arrival(resource, STALE, b"", at, round(stood)) for resource in self.reflectors), *arrivals]
 
     def _check(self) -> None:
         if self.elector is not None:

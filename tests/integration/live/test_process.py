@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from dds_adapters.kubernetes.arrivals import Arrival
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.lab.library import find
+from dds_adapters.live import process as module
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError, ForeignLog, LogUnreachable
@@ -124,6 +127,35 @@ def test_while_the_log_is_away_nothing_is_written_and_nothing_is_lost(lab: LiveL
         eventually(lambda: bound(lab))
     assert verify(opened.log.read()).ok
     assert any("does not answer" in line for line in ours.troubles.lines)
+
+
+def test_after_a_standstill_no_deadline_passes_before_all_was_listed_anew(
+    lab: LiveLab, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STANDSTILL", 2.0)
+    opened = Opened(database)
+    with our_process(lab.cluster(), opened) as ours:
+        eventually(lambda: "Synced" in opened.types() if hasattr(opened, "log") else False)
+        arrivals = ours.process.arrivals
+        take, stood = arrivals.take, threading.Event()
+
+        def stand_still(timeout: float | None = None, limit: int | None = None) -> list[Arrival]:
+            if not stood.is_set():
+                stood.set()
+                time.sleep(7.0)  # a level pass is due each 5 s
+            return take(timeout, limit)
+
+        monkeypatch.setattr(arrivals, "take", stand_still)
+        assert stood.wait(10)
+        eventually(lambda: opened.types().count("Synced") == 2)
+    rows = [row for row in opened.log.read() if row.type in ("Stale", "Synced", "DeadlinePassed")]
+    types = [row.type for row in rows]
+    stale = types.index("Stale")
+    assert types.count("Stale") == len(VERSIONS) - 1
+    assert set(types[stale : types.index("Synced", stale)]) == {"Stale"}
+    assert stale == 1 or rows[stale].occurred_at - rows[stale - 1].occurred_at < 6_000_000, "as it was before"
+    assert verify(opened.log.read()).ok
+    assert any("stood still" in line for line in ours.troubles.lines)
 
 
 def test_another_clusters_log_is_refused(lab: LiveLab, database: Database) -> None:
