@@ -122,10 +122,10 @@ def among_all_troubles(seed: int) -> Running:
     return run
 
 
-NEVER = {"detached in use", "promised twice", "over the limit", "coexistence", "waits for ever"}
+NEVER = {"detached in use", "over the limit", "coexistence", "waits for ever"}
 SOME = 3
-"""Of what comes of an old view: an order for a claim that has just gone, a failure for a reason that has just ceased, a label
-that follows processes which come and go."""
+"""Of what comes of an old view: an order for a claim that has just gone, an announcement of a device that has, a failure for a
+reason that has just ceased, a label that follows processes which come and go."""
 
 
 def held_to(run: Running) -> None:
