@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW
-from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.cluster import Answer, Asking
 from dds_adapters.kubernetes.writer import outbox as module
 from dds_adapters.kubernetes.writer.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
 from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
@@ -20,6 +21,13 @@ class Nothing:
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         raise AssertionError("an outbox carries nothing out")
+
+
+class Nobody:
+    """An API that must not be asked."""
+
+    def ask(self, *_: Any, **__: Any) -> Answer:
+        raise AssertionError("nothing is to be sent")
 
 
 def task(decision: str, *objects: str, replaces: str = "", needs: Mode = "attach") -> Task:
@@ -285,6 +293,23 @@ def test_what_lasts_is_not_given_up_and_comes_before_what_follows_for_its_object
     assert begun(outbox, now) == [order]
     assert outbox.limit("observe") == []
     assert outbox.put([stamp], now) == [] and outbox.waiting == 0, "it is a write all the same"
+
+
+def test_what_could_not_begin_in_time_is_not_wanted_any_more() -> None:
+    """A device that was promised for a minute is not announced an hour later."""
+    outbox = box()
+    one = replace(task("1", "c/1"), within=60.0)
+    outbox.put([one, task("2", "c/2")], 1000.0)
+    (first, second) = begun(outbox, 1060.0)
+    assert first is one
+    assert outbox.finished(first, Later("no answer"), 1061.0) is None
+    (late,) = begun(outbox, 1100.0)
+    assert late is not one and (late.decision, late.objects) == ("1", ("c/1",))
+    result = late.work.carry_out(Nobody(), lambda resource: "v1")
+    assert isinstance(result, Obsolete)
+    assert outbox.finished(late, result, 1100.0) == WriteObsolete("1", "HandOver", "of 1", result.why)
+    outbox.finished(second, Done(), 1100.0)
+    assert len(outbox) == 0
 
 
 def test_extras_that_wait_are_bounded() -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from random import Random
 
 from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW, Backoff
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task
+from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Overdue, Result, Task
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.policy import MODES, Mode
 
@@ -34,10 +34,11 @@ MODE_LOWERED = "ModeLowered"
 
 @dataclass(eq=False, slots=True)
 class _Item:
-    """A task and where it stands. `ahead` counts its objects at which another task comes first."""
+    """A task and where it stands: until when it is wanted; `ahead` counts its objects at which another task comes first."""
 
     task: Task
     number: int
+    until: float
     ahead: int = 0
     due: float = float("-inf")
     tries: int = 0
@@ -138,7 +139,7 @@ class Outbox:
             elif _extra(task) and self._extras >= MOST_EXTRAS:
                 self._outcome(task, "dropped")
             else:
-                facts.append(self._put(task))
+                facts.append(self._put(task, now))
         return [fact for fact in facts if fact is not None]
 
     def limit(self, mode: Mode) -> list[Event]:
@@ -182,7 +183,10 @@ class Outbox:
                 chosen, heap = (extra, items[0][0]), items
         if heap is None:
             return instant if instant < float("inf") else None
-        return self._begin(heappop(heap)[1])
+        item = heappop(heap)[1]
+        if now > item.until:
+            item.task = replace(item.task, work=Overdue())
+        return self._begin(item)
 
     def request(self, task: Task, now: float) -> bool:
         """A running task is about to send another request than its first, which `next` has counted. False when the server is in
@@ -224,9 +228,9 @@ class Outbox:
 
     # -- one task ----------------------------------------------------------------------------------------------------------
 
-    def _put(self, task: Task) -> Event | None:
+    def _put(self, task: Task, now: float) -> Event | None:
         self._number += 1
-        item = _Item(task, self._number)
+        item = _Item(task, self._number, now + task.within)
         older = self._newest.get(task.replaces) if task.replaces else None
         fact = None
         if older is not None:

@@ -114,7 +114,9 @@ def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
 def _hand_over(decision: e.HandOver, at: int, picture: Picture) -> Task:
     target = decision.signals[0].claim
     stands = all(_hand_over_stands(picture, signal.claim, decision.node) for signal in decision.signals)
-    return _tell(decision.signals, at, picture, target, stands)
+    task = _tell(decision.signals, at, picture, target, stands)
+    promised = max(1.0, picture.policy.no_allocation_seconds)
+    return replace(task, within=promised)  # then the devices are free for others, and nobody is to be told of them
 
 
 def _hand_over_stands(picture: Picture, uid: str, node: str) -> bool:

@@ -6,6 +6,7 @@ Pure data; nothing here sends anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,7 +37,8 @@ class Task:
     `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
     which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
     `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
-    `lasting` tells of what nobody decided that it is not given up all the same.
+    `lasting` tells of what nobody decided that it is not given up all the same. `within` so many seconds from when it is put it
+    has to begin; later it is not wanted any more.
     """
 
     work: Work
@@ -48,6 +50,7 @@ class Task:
     needs: Mode = "attach"
     at: int = 0
     lasting: bool = False
+    within: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,14 @@ class Later:
 
 
 Result = Done | Obsolete | Declined | Later
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """The work of a task that could not begin in time."""
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return Obsolete("it could not be sent in time, and is not wanted any more")
 
 
 class NotLeading(Exception):
