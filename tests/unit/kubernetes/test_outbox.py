@@ -117,6 +117,25 @@ def test_what_is_to_be_tried_again_gives_way_to_a_newer_one_which_waits_as_long(
     assert outbox.next(instant) is third
 
 
+def test_newer_decisions_do_not_make_a_server_be_asked_sooner() -> None:
+    outbox = box()
+    running = task("0", "r/1", replaces="size")
+    outbox.put([running], 0.0)
+    begun(outbox)
+    now, waits = 0.0, []
+    for number in range(1, 12):
+        newer = task(str(number), "r/1", replaces="size")
+        outbox.put([newer], now)
+        outbox.finished(running, Later("no answer"), now)
+        instant = outbox.next(now)
+        assert isinstance(instant, float)
+        waits.append(instant - now)
+        now = instant
+        assert begun(outbox, now) == [newer]
+        running = newer
+    assert max(waits) > 5.0, waits
+
+
 def test_what_is_tried_again_stays_first_at_its_object_and_waits_longer_each_time() -> None:
     outbox = box()
     first, second = task("1"), task("2")

@@ -3,12 +3,14 @@ is there then is what one undisturbed write leaves."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.cluster import Unreachable
+from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.kubernetes.writer.tasks import Done, Later, Result, Work
 from tests.support.stage import Stage
 from tests.support.written_life import live_through, snapshot
@@ -65,6 +67,28 @@ def test_each_write_twice_is_one() -> None:
 
     live_through(stage, twice)
     assert snapshot(stage) == wanted
+
+
+def test_every_change_says_which_object_at_which_version_it_means() -> None:
+    """What a paused writer sends late fails, also where the version alone would do."""
+    stage, changes = Stage(), []
+    send = stage.writer.ask
+
+    def ask(method: str, path: str, *, body: bytes | None = None, **more: Any) -> Answer:
+        if method in ("PATCH", "DELETE"):
+            changes.append((method, path, json.loads(body or b"null")))
+        return send(method, path, body=body, **more)
+
+    stage.writer.ask = ask  # type: ignore[method-assign]
+    live_through(stage, stage.carry_out)
+    assert len(changes) > 10
+    for method, path, body in changes:
+        if isinstance(body, list):
+            named = {one["path"].rpartition("/")[2]: one["value"] for one in body if one["op"] == "test"}
+        else:
+            named = body["preconditions" if method == "DELETE" else "metadata"]
+        assert named.get("uid"), path
+        assert method == "DELETE" or named.get("resourceVersion"), path
 
 
 def _probes(work: Work) -> int:
