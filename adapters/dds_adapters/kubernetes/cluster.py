@@ -261,16 +261,15 @@ class Cluster:
         api = self._api
         url = f"{path}?{urlencode(query)}" if query else path
         head = {"Content-Type": content_type} if body is not None else {}
-        response = self._sent(api, method, url, timeout, body, head)
+        until = time.monotonic() + timeout
+        response = self._sent(api, method, url, until, body, head)
         if response.status == 401 and self._renewed(api):
             response.drain_conn()
             response.release_conn()
-            response = self._sent(self._api, method, url, timeout, body, head)
+            response = self._sent(self._api, method, url, until, body, head)
         return response
 
-    def _sent(
-        self, api: Any, method: str, url: str, timeout: float, body: bytes | None, head: Mapping[str, str]
-    ) -> Any:
+    def _sent(self, api: Any, method: str, url: str, until: float, body: bytes | None, head: Mapping[str, str]) -> Any:
         headers = {"Accept": "application/json", "User-Agent": self._agent, **head}
         began, status = time.monotonic(), 0
         ceiling = self._ceiling(resource_of(url)) if self.sparing else None
@@ -280,6 +279,9 @@ class Cluster:
         try:
             for one in api.configuration.auth_settings().values():
                 headers[one["key"]] = str(one["value"]).strip()
+            timeout = until - time.monotonic()  # credentials may have taken their time, and a lease does not wait
+            if timeout <= 0:
+                raise TimeoutError
             response = api.rest_client.pool_manager.request(
                 method,
                 f"{_host(api)}{url}",

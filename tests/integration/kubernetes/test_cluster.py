@@ -245,6 +245,35 @@ def test_a_server_that_takes_too_long_is_left(tmp_path: Path) -> None:
         over.set()
 
 
+def test_with_new_credentials_nothing_is_sent_after_the_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write must not begin when the lease may be another's by then."""
+    monkeypatch.setattr(cluster_module, "RENEW_SECONDS", 0.0)
+
+    def answer(asked: Asked) -> Said:
+        return Said(401) if asked.headers.get("authorization") == "Bearer first" else Said(200, LIST)
+
+    with http_server(answer) as server:
+        path = tmp_path / "kubeconfig"
+        with closing(Cluster(server.kubeconfig(path, "first"))) as cluster:
+            server.kubeconfig(path, "second")
+            client = cluster._way.client
+
+            class Slow:  # a program that has to be run for a token
+                name = "slow"
+
+                def client(self) -> object:
+                    time.sleep(0.8)
+                    return client()
+
+            cluster._way = Slow()
+            with pytest.raises(Unreachable):
+                cluster.ask("PATCH", "/api/v1/nodes/n", body=b"{}", timeout=0.7)
+            assert len(server.asked) == 1
+            assert cluster.ask("PATCH", "/api/v1/nodes/n", body=b"{}").code == 200
+
+
 def test_where_the_server_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
