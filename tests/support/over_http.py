@@ -36,7 +36,7 @@ LOG = "lab/scaler"
 SECOND = 1_000_000
 PATIENCE = 240.0
 """Seconds of the lab's time after a scenario's own end in which all must be as it should."""
-REST = 10.0
+REST = 8.0
 """And how long it must stay so."""
 _MIGRATING = threading.Lock()
 """Alembic keeps its environment in globals; scenes may be played side by side."""
@@ -97,7 +97,9 @@ class Scene:
         speed: float = 1.0,
         seed: int | None = None,
         measure: Measure | None = None,
+        rest: float = REST,
     ) -> None:
+        self.rest = rest
         self.scenario = scenario
         self.speed = speed
         self.end = end if end is not None else ENDS[scenario.name]
@@ -123,7 +125,7 @@ class Scene:
             missing = self.lab.call(self.missing)
             now = time.monotonic()
             good_since = None if missing else good_since or now
-            if good_since is not None and now - good_since >= REST / self.speed:
+            if good_since is not None and now - good_since >= self.rest / self.speed:
                 break
             if now > until:
                 raise AssertionError(f"{self.scenario.name}: {'; '.join(missing)}; the judge: {self.judge.findings}")
