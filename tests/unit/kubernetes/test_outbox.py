@@ -297,6 +297,15 @@ def test_a_question_that_writes_nothing_is_not_given_up() -> None:
     assert outbox.waiting == 1
 
 
+def test_questions_come_after_decisions_and_stamps() -> None:
+    outbox = box()
+    questions = [Task(Nothing(), (f"pods/{n}",), needs="observe") for n in range(3)]
+    stamp = Task(Nothing(), ("requests/a",), lasting=True)
+    decision, told = task("1", "requests/b"), extra()
+    outbox.put([*questions, told, stamp, decision], 0.0)
+    assert begun(outbox) == [stamp, decision, *questions, told]
+
+
 def test_what_lasts_is_not_given_up_and_comes_before_what_follows_for_its_object() -> None:
     """A request without its stamp would still take what the leader before us sends."""
     outbox = box()

@@ -53,6 +53,11 @@ class _Item:
         return _extra(self.task)
 
     @property
+    def behind(self) -> bool:
+        """Whether decisions go before it: a start may have thousands of questions, and claims wait meanwhile."""
+        return not (self.task.decision or self.task.lasting)
+
+    @property
     def resource(self) -> str:
         return self.task.objects[0].partition("/")[0] if self.task.objects else ""
 
@@ -109,7 +114,7 @@ class Outbox:
         self._newest: dict[str, _Item] = {}
         """By `replaces` the task that waits."""
         self._ready: dict[tuple[bool, str], list[tuple[int, _Item]]] = {}
-        """Heaps of those that are first at all their objects and due, by whether they are extra, and resource."""
+        """Heaps of those that are first at all their objects and due, by whether others go before, and resource."""
         self._later: list[tuple[float, int, _Item]] = []
         self._servers: dict[str, _Server] = {}
         self._extras = 0
@@ -171,7 +176,7 @@ class Outbox:
         chosen: tuple[bool, int] | None = None
         heap: list[tuple[int, _Item]] | None = None
         instant = self._next_due()
-        for (extra, resource), items in self._ready.items():
+        for (behind, resource), items in self._ready.items():
             while items and items[0][1].gone:
                 heappop(items)
             if not items:
@@ -179,8 +184,8 @@ class Outbox:
             wait = self._server(resource).wait(now, LOOK_AND_WRITE)
             if wait > 0:
                 instant = min(instant, now + wait)
-            elif chosen is None or (extra, items[0][0]) < chosen:
-                chosen, heap = (extra, items[0][0]), items
+            elif chosen is None or (behind, items[0][0]) < chosen:
+                chosen, heap = (behind, items[0][0]), items
         if heap is None:
             return instant if instant < float("inf") else None
         item = heappop(heap)[1]
@@ -260,7 +265,7 @@ class Outbox:
             heappush(self._later, (item.due, item.number, item))
 
     def _make_ready(self, item: _Item) -> None:
-        heappush(self._ready.setdefault((item.extra, item.resource), []), (item.number, item))
+        heappush(self._ready.setdefault((item.behind, item.resource), []), (item.number, item))
 
     def _next_due(self) -> float:
         while self._later and self._later[0][2].gone:
