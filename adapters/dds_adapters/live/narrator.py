@@ -1,14 +1,16 @@
 """`Narrator`: a watcher of commits that tells each event in a line, with names for uids and the place in the log.
 
 Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected objects) at
-WARNING; facts at DEBUG, but for those about the scaler itself. In mode observe it says what dds would do. An event that cannot be
-told costs its line and nothing else.
+WARNING; facts at DEBUG, but for those about the scaler itself. When one fact moves very many claims and devices (the first
+look at a cluster), how many is told at INFO and each step at DEBUG: what was decided must not wait for ten thousand lines. In
+mode observe it says what dds would do. An event that cannot be told costs its line and nothing else.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -33,6 +35,8 @@ Fields = dict[str, Any]
 _WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected)
 _TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint)
 """Facts that say how the scaler fares."""
+MANY = 100
+"""So many steps of one group are told one by one."""
 
 
 class Narrator:
@@ -50,10 +54,20 @@ class Narrator:
             fact = one.step.fact
             if everything or isinstance(fact, _WARNED) or (moves and isinstance(fact, _TOLD)):
                 self._tell(fact, one.envelopes[0])
+            many = 0 if everything else self._too_many(one)
             for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
-                if moves or isinstance(event, _WARNED):
+                if many and isinstance(event, Transition):
+                    self._names.keep(event)
+                elif moves or isinstance(event, _WARNED):
                     self._tell(event, row)
+            if many and moves:
+                self._log.info("%d steps of claims and devices follow; each is in the log, and told at DEBUG", many)
             self._names.let_go(one)
+
+    def _too_many(self, one: Row) -> int:
+        """How many steps a group has, 0 when they can be told one by one."""
+        steps = sum(isinstance(event, Transition) for event, _ in one.step.caused)
+        return steps if steps > MANY else 0
 
     def _tell(self, event: Event, row: Envelope) -> None:
         level = logging.WARNING if isinstance(event, _WARNED) else logging.INFO
@@ -143,6 +157,14 @@ class _Names(Known):
         if getattr(event, "reissued", False):
             found["reissued"] = True
         return found
+
+    def keep(self, move: Event) -> None:
+        """Keep the name of who has moved, though it is not told."""
+        with suppress(Exception):  # as with what is told: a name is not worth more
+            if isinstance(move, e.ClaimMoved):
+                self._claim(move.claim)
+            elif isinstance(move, e.DeviceMoved):
+                self._device(move.resource)
 
     def let_go(self, one: Row) -> None:
         """Forget the names of those whose lives have ended with this group."""

@@ -63,6 +63,19 @@ def test_each_transition_and_decision_is_one_line() -> None:
     assert positions == sorted(set(positions))
 
 
+def test_very_many_steps_of_one_fact_are_counted_and_told_one_by_one_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(narrator, "MANY", 1)
+    lines = told("burst")
+    counted = [line for line in lines if line["msg"].endswith("each is in the log, and told at DEBUG")]
+    assert counted and "type" not in counted[0]
+    monkeypatch.setattr(narrator, "MANY", 10_000)
+    steps = sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("burst"))
+    alone = sum(line.get("type") in ("ClaimMoved", "DeviceMoved") for line in lines)
+    assert sum(int(line["msg"].split()[0]) for line in counted) == steps - alone
+    monkeypatch.setattr(narrator, "MANY", 1)
+    assert sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("burst", level="debug")) == steps
+
+
 def test_a_line_says_who_where_and_why() -> None:
     line = next(line for line in told("first_attach") if line.get("trigger") == "device_ready")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["ts"])
