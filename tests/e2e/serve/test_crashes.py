@@ -23,6 +23,7 @@ from tests.support.serve_program import program
 KILLS = 10
 TIMES = 2.0
 """So many times faster than it was recorded is the burst."""
+REST = 3.0
 SOONER = {"no_removal_seconds": 8, "fence_settle_seconds": 4}
 SOONEST, LATEST = 1.2, 6.0
 """Seconds after a start at which a process is killed: it takes one until it has read its own code."""
@@ -43,7 +44,7 @@ def killed_again_and_again(url: str, folder: Path, seed: int) -> Scene:
     random = Random(seed)
     anchors: list[Anchor] = []
     burst, policy = hurried(told_to_us("burst"), TIMES), policy_for("burst", **SOONER)
-    with database_of(url) as database, scene(burst, folder, seed=seed, policy=policy) as it:
+    with database_of(url) as database, scene(burst, folder, seed=seed, policy=policy, rest=REST) as it:
         for _ in range(KILLS):
             with program(it.lab, url, folder, it.policy) as ours:
                 time.sleep(random.uniform(SOONEST, LATEST))

@@ -33,7 +33,8 @@ FINISHING = 0.5
 FULL = 8_192
 """Bytes: a disk on which no file may grow beyond."""
 SOONER = {"no_removal_seconds": 6, "fence_settle_seconds": 3}
-TIMES = 2.0
+TIMES = 3.0
+REST = 3.0
 ADMIN = "admin"
 
 
@@ -60,7 +61,7 @@ def burst(folder: Path) -> AbstractContextManager[Scene]:
     """What is announced on the eve may be taken by the morrow, and what was ordered may come for nobody."""
     measure = Measure(news=AWAY + 4.0, lately=120.0, changes=12)
     scenario, policy = hurried(told_to_us("burst"), TIMES), policy_for("burst", **SOONER)
-    return scene(scenario, folder, policy=policy, measure=measure)
+    return scene(scenario, folder, policy=policy, measure=measure, rest=REST)
 
 
 BEYOND = frozenset({"beyond need"})
@@ -130,7 +131,7 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
 ) -> None:
     file = tmp_path / "log.sqlite3"
     policy = policy_for("first_attach", **{**SOONER, "no_removal_seconds": REMOVAL, "fence_settle_seconds": 1})
-    with scene(two_pods(), tmp_path, end=BOTH, policy=policy) as it:
+    with scene(two_pods(), tmp_path, end=BOTH, policy=policy, rest=REST) as it:
         with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: it.lab.call(idles))
             time.sleep(0.4 * REMOVAL)
@@ -150,7 +151,7 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
 
 def test_a_log_that_is_lost_while_a_device_is_ordered_brings_no_second_one(tmp_path: Path) -> None:
     file = tmp_path / "log.sqlite3"
-    with scene(told_to_us("first_attach"), tmp_path, policy=policy_for("first_attach", **SOONER)) as it:
+    with scene(told_to_us("first_attach"), tmp_path, policy=policy_for("first_attach", **SOONER), rest=REST) as it:
         door = Door(it.lab)
         with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: any(one.resource == "composabilityrequests" for one in door.writes), pause=0.005)
