@@ -79,6 +79,13 @@ class LiveLab:
 
     def stop(self) -> None:
         """End."""
+        if (
+            self._stop is not None
+            and self._ready.is_set()
+            and self._error is None
+            and self.face is not self._first_face
+        ):
+            asyncio.run_coroutine_threadsafe(self.face.stop(), self._loop).result(10)
         if self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
@@ -116,6 +123,7 @@ class LiveLab:
 
     def _up(self, face: Face, lab: Lab) -> None:
         self.face, self.lab = face, lab
+        self._first_face = face
         face.kubeconfig(self.kubeconfig)
         self._prepare(lab)
         self._ready.set()
