@@ -15,11 +15,9 @@ from contextlib import ExitStack
 from random import SystemRandom
 from typing import Protocol
 
-import msgspec
-
 from dds_adapters.kubernetes.arrivals import STALE, Arrival, Arrivals
 from dds_adapters.kubernetes.backoff import Backoff
-from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
+from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.known import seeds
 from dds_adapters.kubernetes.lease import Elector, LeaseLost
 from dds_adapters.kubernetes.reflector import Reflector, stop_all
@@ -27,6 +25,7 @@ from dds_adapters.kubernetes.watched import watched
 from dds_adapters.kubernetes.writer.plan import stamps
 from dds_adapters.kubernetes.writer.writer import Writer
 from dds_adapters.live.clock import SECOND, LiveClock
+from dds_adapters.live.identity import identify
 from dds_adapters.live.lacks import lacks
 from dds_adapters.live.scaler import Scaler, Watcher
 from dds_adapters.live.settings import LiveSettings
@@ -107,7 +106,7 @@ class Process:
         self._archive = archive
         self._archiving: threading.Thread | None = None
         self._stopping = threading.Event()
-        self._stamped = False
+        self._stamped = self._hanging = False
         self._looked = -math.inf
         self._lacks: frozenset[str] = frozenset()
         self._threads: list[threading.Thread] = []
@@ -167,15 +166,12 @@ class Process:
 
     def _identify(self) -> str:
         """Which cluster it is, by the UID of its namespace kube-system; and what its clock shows."""
-        answer = self.cluster.ask("GET", path_of("namespaces", "v1", name="kube-system"))
-        if answer.code >= 300:
-            fix = "let this user get the namespace kube-system" if answer.code == 403 else ""
-            raise _refused(self.cluster.where, answer.code, fix)
-        self.clock.go_by(answer.date)
+        uid, server = identify(self.cluster)
+        self.clock.go_by(server)
         if self.clock.skew:
             what = f"this host's clock is {self.clock.skew / SECOND:+.0f} s off; the server's time is gone by"
             self._observer.trouble("clock", DdsError(what, where=self.cluster.where, fix="correct the host's clock"))
-        return _namespace.decode(answer.body).metadata.uid
+        return uid
 
     def _elected(self, ends: ExitStack) -> bool:
         """Wait for the lease; False when the end came before."""
@@ -190,13 +186,18 @@ class Process:
             told=lambda line: self._observer.trouble("lease", DdsError(line)),
         )
         elector.start()
-        ends.callback(elector.stop, LEASE_SECONDS)
+        ends.callback(self._released, elector)
         self._observer.leads(False)
         while not self.stopping:
             self._observer.alive()
             if elector.lead(GLANCE):
                 return True
         return False
+
+    def _released(self, elector: Elector) -> None:
+        """Give the lease back; when a write still hangs it runs out by itself."""
+        if not self._hanging:
+            elector.stop(LEASE_SECONDS)
 
     def _lost(self, error: LeaseLost) -> None:
         """The lease is gone: nothing is begun any more, and the process is to end even if the log never answers."""
@@ -251,7 +252,8 @@ class Process:
         """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
         self._stopping.set()
         hanging = stop_all(self.reflectors.values())
-        if not self.writer.stop(WRITES_SECONDS):
+        self._hanging = not self.writer.stop(WRITES_SECONDS)
+        if self._hanging:
             self._observer.trouble(
                 "writer", DdsError("a write still hangs", fix="its outcome is observed at the next start")
             )
@@ -373,22 +375,6 @@ class Process:
             archive(scaler.log)
         except DdsError as error:
             self._observer.trouble("archive", error)
-
-
-class _Meta(msgspec.Struct):
-    uid: str
-
-
-class _Namespace(msgspec.Struct):
-    metadata: _Meta
-
-
-_namespace = msgspec.json.Decoder(_Namespace)
-
-
-def _refused(where: str, code: int, fix: str) -> DdsError:
-    error = Refused(f"{where} namespace kube-system", code, "")
-    return DdsError(error.what, where=f"{where} namespace kube-system", fix=fix) if fix else error
 
 
 def _end_now() -> None:

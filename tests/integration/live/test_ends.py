@@ -1,0 +1,66 @@
+"""How a live scaler begins with a server that is none, and what becomes of its lease when it ends."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.lab.library import find
+from dds_adapters.live.identity import identify
+from dds_adapters.live.settings import LiveSettings
+from dds_adapters.sql import Database, upgrade
+from dds_core.errors import DdsError
+from tests.support.http_server import Said, http_server
+from tests.support.live_lab import eventually, live_lab, our_process, without_scaler
+
+PAGE = b"<html><h1>Sign in</h1></html>"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Said(200, PAGE), "something else than a namespace"),
+        (Said(200, b'{"metadata": {}}'), "something else than a namespace"),
+        (Said(200, b'{"metadata": {"uid": ""}}'), "something else than a namespace"),
+        (Said(403, PAGE), "let this user get the namespace kube-system"),
+        (Said(503), "503"),
+    ],
+)
+def test_what_is_no_api_server_of_ours_is_told_in_one_line(said: Said, words: str, tmp_path: Path) -> None:
+    with http_server(lambda _: said) as server, closing(Cluster(server.kubeconfig(tmp_path / "k"))) as cluster:
+        with pytest.raises(DdsError, match=words) as told:
+            identify(cluster)
+        assert "kube-system" in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_lease_is_kept_until_it_runs_out_when_a_write_hangs(
+    hangs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who takes over at once would be overtaken by it."""
+    url = f"sqlite:///{tmp_path}/log.sqlite3"
+    upgrade(url)
+    settings = LiveSettings(identity="one", health=None, metrics=None, leader_elect=True)
+    with live_lab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
+
+        def holder() -> str:
+            lease: Any = lab.call(
+                lambda lab: lab.client("test").get("leases", settings.lease_name, settings.lease_namespace)
+            )
+            return lease["spec"].get("holderIdentity") or ""
+
+        def open_log(uid: str) -> Any:
+            return database.open_log("lab/scaler", cluster=uid, recorded_at=1)
+
+        with our_process(lab.cluster(), open_log, settings=settings) as ours:
+            eventually(lambda: ours.process.scaler is not None)
+            if hangs:
+                monkeypatch.setattr(ours.process.writer, "stop", lambda seconds: False)
+        assert holder() == ("one" if hangs else "")
+        elector = ours.process.elector
+        assert elector is not None
+        elector.stop(5)
