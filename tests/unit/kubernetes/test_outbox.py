@@ -91,6 +91,18 @@ def test_each_result_is_a_fact() -> None:
     assert len(outbox) == 0 and outbox.next(0.0) is None
 
 
+def test_what_nobody_decided_never_takes_all_threads() -> None:
+    outbox = box()
+    extras = [replace(task("", f"pods/{n}"), needs="observe") for n in range(8)]
+    outbox.put(extras, 0.0)
+    assert begun(outbox) == extras[:2]
+    order = task("order", "c/1")
+    outbox.put([order], 0.0)
+    assert begun(outbox) == [order]
+    outbox.finished(extras[0], Done(written=False), 0.0)
+    assert begun(outbox) == [extras[2]]
+
+
 def test_a_newer_task_takes_the_place_of_one_that_waits_and_not_of_one_that_runs() -> None:
     outbox = box()
     first, second, third = (task(str(n), "r/1", replaces="size") for n in range(3))
@@ -303,7 +315,7 @@ def test_questions_come_after_decisions_and_stamps() -> None:
     stamp = Task(Nothing(), ("requests/a",), lasting=True)
     decision, told = task("1", "requests/b"), extra()
     outbox.put([*questions, told, stamp, decision], 0.0)
-    assert begun(outbox) == [stamp, decision, *questions, told]
+    assert begun(outbox) == [stamp, decision, *questions[:2]]
 
 
 def test_what_lasts_is_not_given_up_and_comes_before_what_follows_for_its_object() -> None:

@@ -21,6 +21,9 @@ from dds_core.policy import MODES, Mode
 
 MOST_EXTRAS = 10_000
 """So many tasks that nobody decided may wait; one more is dropped."""
+BEHIND_AT_ONCE = 2
+"""So many tasks that nobody decided may run together: ten thousand questions at a start must not keep every thread, and the
+server, from the orders."""
 EXTRA_TRIES = 3
 """A task that nobody decided is dropped when it could not be carried out so often."""
 RECOVERED = 3
@@ -176,10 +179,11 @@ class Outbox:
         chosen: tuple[bool, int] | None = None
         heap: list[tuple[int, _Item]] | None = None
         instant = self._next_due()
+        full = sum(item.behind for item in self._running.values()) >= BEHIND_AT_ONCE
         for (behind, resource), items in self._ready.items():
             while items and items[0][1].gone:
                 heappop(items)
-            if not items:
+            if not items or (behind and full):
                 continue
             wait = self._server(resource).wait(now, LOOK_AND_WRITE)
             if wait > 0:
