@@ -97,3 +97,32 @@ def test_a_server_in_trouble_is_left_alone(name: str, played: Callable[[str], St
     most, resource = story.traffic.most(struck=True)
     assert most <= CEILING, f"{resource}: {most} requests within ten seconds"
     assert story.troubles, "it is told"
+
+
+MIXED = (
+    fault("status", code=503, share=0.05),
+    fault("status", code=500, share=0.03),
+    fault("status", code=429, share=0.03, wait=fixed(2.0)),
+    fault("status", code=409, share=0.1, verbs=WRITTEN),
+    fault("lost", share=0.05),
+    fault("slow", share=0.1, wait=between(0.5, 4.0)),
+    fault("cut", share=0.3, wait=between(5.0, 60.0), mid_line=True),
+    fault("half_open", share=0.1, wait=between(5.0, 60.0)),
+    fault("expired", share=0.2),
+    fault("duplicate", share=0.3),
+    fault("delay", share=0.3, wait=between(0.1, 1.0)),
+)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_everything_at_once_during_a_burst(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "Reflector", partial(Reflector, timing=HURRIED))
+    lasting = tuple(one.model_copy(update={"until": 600.0}) for one in MIXED)
+    scenario = unhurried(find("burst")).model_copy(update={"faults": Faults(wire=lasting), "seed": seed})
+    story = Story(scenario, tmp_path, speed=SPEED)
+    story.play(40, within=400.0)
+    assert story.findings == []
+    most, resource = story.traffic.most(struck=True)
+    assert most <= 2 * CEILING, f"{resource}: {most} requests that failed within ten seconds"
