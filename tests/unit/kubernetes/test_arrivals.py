@@ -109,6 +109,14 @@ def test_lost_takes_back_what_was_synced_and_synced_makes_it_good() -> None:
     assert [one.type for one in arrivals.take(0)] == [LOST, "ADDED", SYNCED]
 
 
+def test_what_is_lost_right_after_a_list_was_never_whole() -> None:
+    arrivals, _ = queue()
+    arrivals.mark("pods", SYNCED)
+    arrivals.mark("nodes", SYNCED)
+    arrivals.mark("pods", LOST)
+    assert [(one.resource, one.type) for one in arrivals.take(0)] == [("nodes", SYNCED), ("pods", LOST)]
+
+
 def test_a_part_can_be_taken_and_the_rest_still_changes() -> None:
     arrivals, _ = queue()
     for number in range(5):

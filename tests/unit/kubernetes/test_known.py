@@ -8,7 +8,8 @@ import tracemalloc
 import pytest
 
 from dds_adapters.kubernetes.identity import Identity, failure, identity
-from dds_adapters.kubernetes.known import Known
+from dds_adapters.kubernetes.known import Known, seeds
+from tests.support.world import A100, World
 
 Told = list[tuple[str, str]]
 
@@ -39,6 +40,21 @@ def test_a_version_is_told_once() -> None:
     objects.is_there(thing("a", 2))
     list_of(objects, thing("a", 2), thing("b", 1))
     assert told == [("ADDED", "uid-a"), ("ADDED", "uid-b"), ("MODIFIED", "uid-a")]
+
+
+def test_what_is_known_from_before_is_what_a_list_would_have() -> None:
+    """No list has a pod with a node: each would be asked for at every start."""
+    world = World("attach")
+    world.node("node0")
+    world.pool(A100, 2)
+    for name in ("waits", "runs"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    world.bind("runs")
+    found = seeds(world.picture)
+    assert [one.name for one in found["pods"]] == ["waits"]
+    assert [(one.namespace, one.name) for one in found["resourceclaims"]] == [("default", "waits"), ("default", "runs")]
+    assert [one.name for one in found["nodes"]] == ["node0"] and len(found["configmaps"]) == 1
 
 
 def test_what_a_list_has_not_is_gone() -> None:

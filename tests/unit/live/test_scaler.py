@@ -104,6 +104,7 @@ def test_a_needed_resource_that_is_lost_makes_the_view_stale_until_it_is_back() 
     run.sync()
     run.turn(Arrival("resourceclaims", LOST, b"", run.now))
     assert run.lost() == {"resourceclaims"} and run.types()[-1] == "Stale"
+    assert "resourceclaims" not in run.scaler.synced_resources
     assert not run.waits()
     run.turn(Arrival("resourceclaims", SYNCED, b"", run.now))
     assert not run.lost() and run.types()[-1] == "Synced"
