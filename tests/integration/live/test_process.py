@@ -208,7 +208,7 @@ def test_a_standby_takes_over_when_the_leader_stops(lab: LiveLab, database: Data
         one.stop()
         eventually(lambda: two.process.leading and hasattr(second, "log"))
         eventually(lambda: bound(lab))
-        assert second.log.head().epoch == 2
+        eventually(lambda: second.log.head().epoch == 2)
     assert verify(second.log.read()).ok
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
 
