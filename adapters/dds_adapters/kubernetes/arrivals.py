@@ -27,6 +27,7 @@ class Arrival(NamedTuple):
     """What came: an object (`type` ADDED, MODIFIED or DELETED, `raw` its JSON) or a marker (`raw` empty).
 
     `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
+    STALE came when the silence had lasted too long, also when nobody took anything then.
     `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant
     before anything of that list was asked.
     """
@@ -70,7 +71,7 @@ class Arrivals:
         self._changed = threading.Condition()
         self._waiting: OrderedDict[_Key, Arrival] = OrderedDict()
         self._heard: dict[str, _Heard] = {}
-        self._last = 0
+        self._last = self._given = 0
         self._woken = False
 
     def __len__(self) -> int:
@@ -153,8 +154,10 @@ class Arrivals:
         if limit is None or limit >= len(self._waiting):
             taken = list(self._waiting.values())
             self._waiting = OrderedDict()
-            return taken
-        return [self._waiting.popitem(last=False)[1] for _ in range(limit)]
+        else:
+            taken = [self._waiting.popitem(last=False)[1] for _ in range(limit)]
+        self._given = taken[-1].at if taken else self._given
+        return taken
 
     def _instant(self) -> int:
         self._last = max(self._last, self._now())
@@ -174,7 +177,9 @@ class Arrivals:
                 one.told = True
                 key = (resource, _MARK + STALE)
                 self._waiting.pop(key, None)
-                self._waiting[key] = Arrival(resource, STALE, b"", self._instant(), int(at - one.at))
+                since = max(self._given, self._instant() - round((at - one.until) * 1_000_000))
+                self._waiting[key] = Arrival(resource, STALE, b"", since, int(one.until - one.at))
+                self._waiting = OrderedDict(sorted(self._waiting.items(), key=lambda item: item[1].at))
 
     def _patience(self, until: float | None) -> float | None:
         """Seconds until `until` or the next silence that has to be told; None for ever."""

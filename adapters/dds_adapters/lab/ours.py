@@ -175,7 +175,9 @@ class OurScaler:
 
     def _decided(self) -> list[Task]:
         if self.scaler.away:
-            return self.scaler.turn((), (), self._now())
+            tasks = self.scaler.turn((), (), self._now())
+            self.wake()  # for what has arrived since
+            return tasks
         facts, self._facts = self._facts, []
         return self.scaler.turn(self.arrivals.take(0), facts, self._now())
 

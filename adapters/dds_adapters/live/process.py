@@ -271,10 +271,12 @@ class Process:
     def _decide(self, scaler: Scaler) -> None:
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
-            arrivals = self._taken(scaler) if not scaler.away else ()
+            arrivals = self._taken(scaler) if not scaler.away else []
             self._check()  # behind all that may have taken long
+            # Where more waits than is taken at a time, no later deadline passes before it.
+            now = self.clock.now() if len(arrivals) < BATCH else arrivals[-1].at
             try:
-                tasks = scaler.turn(arrivals, self.writer.outcomes(), self.clock.now())
+                tasks = scaler.turn(arrivals, self.writer.outcomes(), now)
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()

@@ -107,13 +107,12 @@ class Scaler:
         self._questions = PodQuestions(outlet)
         self._seen_capabilities: Capabilities | None = None
         self._use(Picture())
-        self._ordinal = 0
         self._pending: deque[tuple[Step, Group]] = deque()
-        self._left: deque[Arrival | Event] = deque()
+        self._arrivals, self._facts = deque[Arrival](), deque[Event]()
         self._tasks: list[Task] = []
         self._stale: set[str] = set()
         self._wishes: dict[str, int] = {}
-        self._spoilt = False
+        self._ordinal, self._spoilt = 0, False
 
     # -- what others may see -------------------------------------------------------------------------------------
 
@@ -134,7 +133,7 @@ class Scaler:
 
     @property
     def oldest_pending(self) -> int | None:
-        """The instant of the oldest fact that is not appended yet."""
+        """The instant of the first of them."""
         return self._pending[0][0].at if self._pending else None
 
     def due(self) -> int | None:
@@ -174,30 +173,36 @@ class Scaler:
         """Another policy takes effect, as a fact, with the next turn."""
         if policy != self._policy:
             self._policy = policy
-            self._left.append(PolicyChanged(policy=policy.model_dump(mode="json")))
+            self._facts.append(PolicyChanged(policy=policy.model_dump(mode="json")))
 
     def turn(self, arrivals: Sequence[Arrival], facts: Sequence[Event], now: int) -> list[Task]:
         """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
 
-        Raises LogUnavailable when the log is away: everything given was kept, call again with nothing. Raises Fenced when
-        another process has taken the pen: then this one is to end. What else goes wrong with one object is told, and the object
-        is left out.
+        Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
+        appends. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
+        object is told, and the object is left out.
         """
-        self._left.extend(arrivals)
-        self._left.extend(facts)
+        was_away = self.away
+        self._arrivals.extend(arrivals)
+        self._facts.extend(facts)
         self._append(now)
         if self._spoilt:
             self._rebuild()
-        while self._left:
-            one = self._left[0]
-            self._guarded(one, one.at if isinstance(one, Arrival) else now)
-            self._left.popleft()
-            if len(self._pending) >= CHUNK:
-                self._append(now)
-        self._deadlines(now)
-        self._append(now)
+        if not was_away:  # else what has arrived since comes first: it may be what a deadline waits for
+            self._take_in(self._arrivals, now)
+            self._take_in(self._facts, now)
+            self._deadlines(now)
+            self._append(now)
         tasks, self._tasks = self._tasks, []
         return tasks
+
+    def _take_in(self, left: deque[Arrival] | deque[Event], now: int) -> None:
+        while left:
+            one = left[0]
+            self._guarded(one, one.at if isinstance(one, Arrival) else now)
+            left.popleft()
+            if len(self._pending) >= CHUNK:
+                self._append(now)
 
     def checkpoint(self, now: int) -> None:
         """Write the whole picture into the log, so that a start needs no event before it."""
@@ -361,7 +366,7 @@ class Scaler:
         except Exception as error:
             action = type(decision).__name__
             self._told(fault_of(f"{action} {decision.subject}", error))
-            self._left.append(
+            self._facts.append(
                 WriteRefused(event_id, action, decision.subject, 0, "InternalError", type(error).__name__)
             )
 

@@ -109,6 +109,26 @@ def test_lost_takes_back_what_was_synced_and_synced_makes_it_good() -> None:
     assert [one.type for one in arrivals.take(0)] == [LOST, "ADDED", SYNCED]
 
 
+def test_a_silence_is_told_of_the_instant_at_which_it_had_lasted_too_long() -> None:
+    """Though nobody took anything then: no deadline after it may pass."""
+    arrivals, clock = queue()
+    arrivals.heard("pods", 150)
+    clock.seconds += 100
+    arrivals.put("nodes", "1", "ADDED", b"a")
+    clock.seconds += 100
+    arrivals.put("nodes", "2", "ADDED", b"b")
+    clock.seconds += 400
+    told = arrivals.take(0)
+    assert [(one.type, one.at // 1_000_000) for one in told] == [("ADDED", 200), (STALE, 250), ("ADDED", 300)]
+    arrivals.heard("pods", 150)
+    arrivals.mark("pods", SYNCED)
+    clock.seconds += 149
+    arrivals.put("nodes", "1", "MODIFIED", b"c")
+    assert len(arrivals.take(0)) == 2
+    clock.seconds += 1
+    assert [(one.type, one.at // 1_000_000) for one in arrivals.take(0)] == [(STALE, 850)]
+
+
 def test_what_is_lost_right_after_a_list_was_never_whole() -> None:
     arrivals, _ = queue()
     arrivals.mark("pods", SYNCED)
@@ -140,7 +160,7 @@ def test_a_silence_is_told_once_and_a_list_makes_it_good() -> None:
     clock.seconds += 149
     assert arrivals.take(0) == []
     clock.seconds += 2
-    assert arrivals.take(0) == [Arrival("pods", STALE, b"", 251_000_000, age=151)]
+    assert arrivals.take(0) == [Arrival("pods", STALE, b"", 250_000_000, age=150)]
     assert arrivals.take(0) == []
     assert arrivals.heard("pods", 150), "who listens has to list again"
     clock.seconds += 200

@@ -12,7 +12,7 @@ from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live.scaler import Scaler
 from dds_core.engine import Engine
 from dds_core.errors import Fenced, LogUnreachable
-from dds_core.events import Capabilities, DeadlinePassed
+from dds_core.events import Capabilities, DeadlinePassed, WriteDone
 from dds_core.policy import Policy
 from dds_core.replay import fold_log, verify
 from dds_core.snapshot import dump
@@ -165,6 +165,7 @@ def test_while_the_log_cannot_be_read_anew_nothing_may_be_written(monkeypatch: p
     assert run.away()
     lost[0] = False
     run.turn()
+    run.turn()
     assert not run.away() and set(run.scaler.picture.node_named) == {"n0"}
     assert verify(run.log.read()).ok
 
@@ -191,4 +192,26 @@ def test_what_arrives_is_not_lost_with_a_deadline_before_it_while_the_log_is_awa
         run.turn(run.see("nodes", ADDED, **node("n0")))
     monkeypatch.setattr(Shaky, "read_lean", read_lean)
     run.turn()
+    run.turn()
     assert set(run.scaler.picture.node_named) == {"n0"}
+
+
+def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_time() -> None:
+    """A device that came in time is not too late because nobody could write it down."""
+    run = Run(EVERY_TEN)
+    run.sync()
+    run.log.before = True
+    with pytest.raises(LogUnreachable):
+        run.turn(run.see("nodes", ADDED, **node("n0")))
+    seen = run.see("nodes", ADDED, **node("n1"))
+    run.now += 30 * SECOND
+    with pytest.raises(LogUnreachable):
+        run.turn()
+    run.log.before = False
+    run.scaler.turn((), [WriteDone("id", "NodeLabelled", "n0")], run.now)
+    assert not run.away() and run.types()[-1] == "NodeObserved"
+    run.turn(seen)
+    tail = run.types()[-5:]
+    assert tail[0] == "NodeObserved" and "DeadlinePassed" in tail[1:] and "WriteDone" in tail
+    assert [row.type for row in run.log.read() if row.type == "NodeObserved"] == ["NodeObserved"] * 2
+    assert verify(run.log.read()).ok
