@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "ace684f737c59971a7c9203d4e5210e8f52a03a48b5c23f436f9d5eaada3991a"
+FINGERPRINT = "789e0dd33a9250f79ae64fd2f488e0cfb9952cefb6a02bb8afc5256d24a7a196"
 
 RULES = (
     "agenda.py",

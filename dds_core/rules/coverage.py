@@ -261,7 +261,9 @@ def _available(picture: Picture, found: Found, coming: bool) -> bool:
     resource = found.resource
     if resource is None:
         return not coming and (DEPARTED, found.uuid) not in picture.passed
-    life = picture.devices.get(resource.uid)
+    life, fence = picture.devices.get(resource.uid), picture.fences.get(resource.uid)
+    if fence is not None and fence.ordered:
+        return False  # the operator may be taking it away at this moment; it is free again once its size is back
     return resource.state == "Online" and not resource.deleting and (life is None or life.state != LEAVING)
 
 
@@ -280,12 +282,16 @@ def _coming(picture: Picture, resource: FabricResource) -> bool:
 
 def _unlisted(picture: Picture, resource: FabricResource) -> bool:
     """Called Online, and the node's slices do not (or not as a whole) show it: told in another order, or the driver is
-    publishing anew. It is on its way to a claim like one that is being attached, and no reason to ask for another."""
+    publishing anew. Or its detach was ordered, and it stays if it is asked back in time. It is on its way to a claim like one
+    that is being attached, and no reason to ask for another."""
     life = picture.devices.get(resource.uid)
     if life is not None and life.state in (USED, LEAVING):
         return False
-    if resource.state != "Online" or resource.deleting or resource.uid in picture.fences:
+    if resource.state != "Online" or resource.deleting:
         return False
+    fence = picture.fences.get(resource.uid)
+    if fence is not None:
+        return fence.ordered
     shown = (picture.pools[key[:2]] for key in picture.keys_of[resource.uuid]) if resource.uuid else ()
     return not any(pool.usable and pool.node == resource.node for pool in shown)
 

@@ -37,7 +37,7 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
         _unmark_again(work, node)
     if not fenced and not idle:
         return
-    wanted = {found.resource.uid for one in covers for _, found in one.ready if found.resource is not None}
+    wanted = {uid for one in covers for uid in one.resources}
     for uid in fenced:
         _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
         if picture.reissue:

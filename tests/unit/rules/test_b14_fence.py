@@ -6,7 +6,7 @@ Here a fence stands first: mark and taint, time to settle, a consistent LIST, th
 from typing import Any
 
 from dds_core import events as e
-from dds_core.model import Claim, Pod, Slice
+from dds_core.model import AttachRequest, Claim, Pod, Slice
 from tests.support.world import A100, World
 
 
@@ -116,6 +116,20 @@ def test_b14_an_allocation_before_the_lowered_size_was_seen_raises_it_too() -> N
     world.claim("train")
     world.allocate_local("train", "node0", "gpu-GPU-res")
     assert (world.only(e.AttachOrdered).previous, world.only(e.AttachOrdered).size) == (1, 1)
+
+
+def test_b14_a_device_whose_detach_was_ordered_is_promised_to_nobody_until_its_size_is_back() -> None:
+    world = lowered()
+    world.carry_out(e.DetachOrdered)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert not world.events(e.Reserved), "the operator may be taking it away at this moment"
+    assert not world.events(e.HandOver)
+    assert world.events(e.AttachOrdered)[-1].size == 1
+    world.carry_out(e.AttachOrdered)
+    assert world.only(e.VictimUnmarked).resource == "res"
+    assert world.reserved("train") == ["GPU-res"]
+    assert world.get(AttachRequest, "composability-x").size == 1, "no second device is asked for"
 
 
 def test_b14_demand_for_the_model_unmarks_instead_of_attaching_another() -> None:
