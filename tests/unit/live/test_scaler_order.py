@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dds_adapters.kubernetes.arrivals import ADDED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.live.scaler import Scaler
-from dds_core.engine import Engine
+from dds_adapters.live.scaler import Committed, Scaler
+from dds_core.engine import Engine, Step
 from dds_core.errors import Fenced, LogUnreachable
-from dds_core.events import Capabilities, DeadlinePassed, WriteDone
-from dds_core.policy import Policy
+from dds_core.events import Capabilities, ClaimsListWanted, DeadlinePassed, Synced, WriteDone
+from dds_core.policy import Mode, Policy
 from dds_core.replay import fold_log, verify
 from dds_core.snapshot import dump
 from tests.unit.live.test_scaler import SECOND, START, Run, Shaky, node
@@ -215,3 +216,13 @@ def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_
     assert tail[0] == "NodeObserved" and "DeadlinePassed" in tail[1:] and "WriteDone" in tail
     assert [row.type for row in run.log.read() if row.type == "NodeObserved"] == ["NodeObserved"] * 2
     assert verify(run.log.read()).ok
+
+
+@pytest.mark.parametrize("mode", ["observe", "detach"])
+def test_a_list_that_is_only_shown_to_be_wanted_is_not_made(mode: Mode) -> None:
+    run = Run(Policy(mode=mode))
+    run.sync()
+    wanted = ClaimsListWanted(resource="a-device", mode=mode)
+    rows: Any = [None, SimpleNamespace(event_id="id")]
+    run.scaler._carry_out(Committed(Step(run.now, Synced(), [(wanted, 0)]), rows))
+    assert run.scaler.wanted_lists == (set() if mode == "observe" else {"resourceclaims"})
