@@ -222,7 +222,7 @@ def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_
 def test_a_list_that_is_only_shown_to_be_wanted_is_not_made(mode: Mode) -> None:
     run = Run(Policy(mode=mode))
     run.sync()
-    wanted = ClaimsListWanted(resource="a-device", mode=mode)
+    wanted = ClaimsListWanted(resource="a-device", mode=mode, fenced=run.now)
     rows: Any = [None, SimpleNamespace(event_id="id")]
     run.scaler._carry_out(Committed(Step(run.now, Synced(), [(wanted, 0)]), rows))
     assert run.scaler.wanted_lists == (set() if mode == "observe" else {"resourceclaims"})
