@@ -21,7 +21,7 @@ from tests.support.postgres import Postgres
 from tests.support.serve_program import program
 
 SPEED = 5.0
-QUICKER = 8.0
+QUICKER = 10.0
 SIDE_BY_SIDE = 5
 UNTOLD = {"empty", "playground"}
 LONG = {"faults"}
