@@ -26,6 +26,9 @@ Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
 
 LOCK_SECONDS = 10.0
 """How long a writer waits for another one before it gives up."""
+STILL_SECONDS = 30.0
+"""PostgreSQL ends the session of whoever stands still in a transaction for so long. A frozen leader would else hold the head row,
+and no other could take over. SQLite has nothing like it: there its file is for one process."""
 
 
 def engine_for(
@@ -122,6 +125,7 @@ def _postgres_engine(url: URL, lock_seconds: float) -> Engine:
     def durable(connection: Any, _record: Any) -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"SET synchronous_commit = on; SET lock_timeout = {int(lock_seconds * 1000)}")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = {int(STILL_SECONDS * 1000)}")
         connection.commit()
 
     return engine

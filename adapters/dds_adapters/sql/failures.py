@@ -45,6 +45,7 @@ _POSTGRES: dict[str, tuple[type[DdsError], str, str]] = {
     "57014": (LogLocked, "the statement was cancelled", _RETRY),
     "40001": (LogLocked, "the transaction was in conflict with another", _RETRY),
     "40P01": (LogLocked, "the transaction was in a deadlock with another", _RETRY),
+    "25P03": (LogUnreachable, "the server ended a session that stood still in a transaction", _RETRY),
     "53100": (LogFull, "no room is left on the server's disk", "make room, then repeat the call"),
     "25006": (LogUnavailable, "the server accepts no writes", "name the primary server"),
     "42501": (DatabaseError, "the database's user lacks a right", "grant the user the rights to the dds tables"),

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from dds_adapters import sql
+from dds_adapters.sql import connection
 from dds_core.errors import Fenced, LogLocked, LogUnreachable
 from dds_core.log import EventLog, verify_chain
 from tests.integration.log.lossy_proxy import LossyProxy
@@ -138,6 +139,25 @@ def test_a_writer_that_slept_through_a_change_of_epoch_is_refused(place: SqlPlac
             with pytest.raises(Fenced):
                 old_log.append([told_group(ordinal)], epoch=old, recorded_at=NOON)
         assert list(new_log.read()) == before
+
+
+def test_who_stands_still_in_a_transaction_does_not_keep_others_out(
+    server_place: SqlPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A frozen leader holds the head row; the server ends its session, and another takes the next epoch."""
+    log, epoch = opened(server_place)
+    monkeypatch.setattr(connection, "STILL_SECONDS", 0.5)
+    with database(server_place) as frozen, database(server_place) as other, ThreadPoolExecutor(1) as pool:
+        frozen_log, other_log = frozen.log(NAME), other.log(NAME)
+        with commit_held_open(frozen) as (reached, released):
+            first = pool.submit(frozen_log.append, [told_group(0)], epoch=epoch, recorded_at=NOON)
+            assert reached.wait(20)
+            newer = other_log.take_epoch(NOON)
+            other_log.append([told_group(1)], epoch=newer, recorded_at=NOON)
+            released.set()
+            with pytest.raises(Fenced):
+                first.result(20)
+    assert {e.group for e in log.read(after=1)} == {1}
 
 
 def test_two_processes_that_make_the_same_log_get_the_same_one(place: SqlPlace) -> None:
