@@ -345,7 +345,10 @@ class _Followed:
             version = self._ours.version(self._what.resource)
             path = path_of(self._what.resource, version, seen.namespace, seen.name)
             answer = self._ours.requests.ask("GET", path)
-            self._known.settle(uid, answer.body if answer.code == 200 else None)
+            if answer.code in (200, 404):
+                self._known.settle(uid, answer.body if answer.code == 200 else None)
+            else:
+                self._ours._time.after(RETRY_SECONDS, self._settle)
 
 
 def _raw(obj: dict[str, Any]) -> bytes:

@@ -31,6 +31,8 @@ from dds_core.errors import DdsError
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.picture import Picture
 
+AGAIN = 60.0
+"""Seconds before the same trouble of a part is said again."""
 PATIENCE = 120.0
 """Seconds without a turn of the loop after which only a new process can help: longer than any call to a log takes."""
 
@@ -47,6 +49,7 @@ class Operation:
         self._narrator = Narrator(logger)
         self._turned = time.monotonic()
         self._synced = False
+        self._said: dict[str, tuple[str, float]] = {}
         self._away = ""
         self._ends = ExitStack()
 
@@ -93,7 +96,11 @@ class Operation:
         """Say it, and go on."""
         if part == "log":
             self._away = str(error)
-        self._log.warning("%s", error, extra={"part": part})
+        before, at = self._said.get(part, ("", 0.0))
+        again = str(error) == before and time.monotonic() - at < AGAIN
+        if not again:
+            self._said[part] = (str(error), time.monotonic())
+        self._log.log(logging.DEBUG if again else logging.WARNING, "%s", error, extra={"part": part})
 
     def committed(self, steps: Sequence[Committed], picture: Picture) -> None:
         """Count and tell what is in the log now."""

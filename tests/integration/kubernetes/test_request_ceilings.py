@@ -134,6 +134,27 @@ def test_a_failing_server_gets_at_most_ten_requests_in_ten_seconds(
     assert {name for name, each in counted.items() if not each.troubles} == set(), "each was told"
 
 
+def test_after_one_failure_a_list_of_many_pages_is_still_read_at_once(tmp_path: Path) -> None:
+    """History is gone, say: the twenty pages of ten thousand claims must not take as many seconds."""
+    asked: list[str] = []
+
+    def answer(one: Asked) -> Said:
+        asked.append(one.path)
+        if len(asked) == 1:
+            return Said(500)
+        if "watch=true" in one.path:
+            return Said(200, b"")
+        more = {} if len(asked) == 22 else {"continue": f"page-{len(asked)}"}
+        return Said(200, json.dumps({"metadata": {"resourceVersion": "5", **more}, "items": []}).encode())
+
+    with http_server(answer) as server, closing(Cluster(server.kubeconfig(tmp_path / "k"))) as cluster:
+        watched = Watched("nodes", VERSIONS["nodes"])
+        reflector = Reflector(watched, cluster, Arrivals(), lambda *_: None, random=Impatient(1))
+        reflector.start()
+        assert reflector.synced.wait(5.0), f"{len(asked)} requests in 5 s"
+        assert stop_all([reflector], 2.0) == []
+
+
 def test_a_sound_server_is_read_as_fast_as_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with lab(tmp_path) as (served, cluster, _):
         world = World(served, "nodes")

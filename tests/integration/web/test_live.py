@@ -116,7 +116,7 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 def test_what_is_shown_is_what_is_in_the_log(watched: Watched) -> None:
     eventually(lambda: watched.probe("/readyz").code == 200)
-    assert watched.probe("/livez?verbose").body == b"[+]loop ok\n[+]threads ok\nlivez check passed\n"
+    assert watched.probe("/livez?verbose").body == b"[+]loop ok\n[+]threads ok\n[+]lease ok\nlivez check passed\n"
     eventually(lambda: hasattr(watched.kept, "log") and "Gone" in [row.to_state for row in watched.kept.log.read()])
     assert watched.metrics("nobody's").code == 401
     said = watched.metrics()
