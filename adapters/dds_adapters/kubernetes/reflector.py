@@ -259,7 +259,7 @@ class Reflector:
         self._listed = True
 
     def _page(self, token: str, going_on: bool) -> Page:
-        """A page, in the version that is followed; else in the best one that is served. `going_on`: the one before has just come."""
+        """A page, in the version that is followed; else in the best one that is served. `going_on`: one has just come before."""
         if self._api_version:
             try:
                 return self._ask(partial(self._paged, self._api_version, token), going_on)
