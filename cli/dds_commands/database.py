@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from dds_adapters.sql import check, current, upgrade
+from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import LOG_VARIABLE, required_log, without_password
+from dds_commands.places import default_path, made, state_folder
 from dds_commands.screen import show
 
 
@@ -26,9 +28,12 @@ def _url(command: Callable[..., Any]) -> Callable[..., Any]:
 def db_upgrade(url: str | None) -> None:
     """Make the tables, or bring them up to this version.
 
-    URL is a database URL or the path of a SQLite file, which is made if it is not there; by default DDS_LOG.
+    URL is a database URL or the path of a SQLite file, which is made if it is not there; by default DDS_LOG, else the
+    file that `dds serve` writes.
     """
-    where = required_log(url, "a URL")
+    if not url:
+        made(state_folder(), "give a URL")
+    where = as_url(url or default_path())
     before, after = upgrade(where)
     said = f"is at {after} already" if before == after else f"was brought from {before or 'nothing'} to {after}"
     show(f"{without_password(where)} {said}")

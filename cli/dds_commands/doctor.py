@@ -18,9 +18,10 @@ from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, examine, s
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import without_password
+from dds_commands.places import default_path
 from dds_commands.running import FINE, INPUT
 from dds_commands.screen import show, show_json, style, width
-from dds_commands.serve_log import COMPONENT, default_path
+from dds_commands.serve_log import COMPONENT
 from dds_commands.serve_policy import PolicySource
 from dds_commands.settings import FLAG, setting
 from dds_commands.sources import Log

@@ -16,6 +16,7 @@ import click
 import yaml
 
 from dds_adapters.sql.urls import as_url, is_url, shown
+from dds_commands.places import served_log
 from dds_core.errors import InputError, PolicyError
 from dds_core.policy import Policy, read_policy
 from dds_core.timeline.clock import day, micros, rfc3339
@@ -138,7 +139,7 @@ def log_option(command: _F) -> _F:
         "url",
         metavar="URL",
         envvar=LOG_VARIABLE,
-        help=f"The log: a database URL or the path of a SQLite file. Also by {LOG_VARIABLE}.",
+        help=f"The log: a database URL or the path of a SQLite file; by default {LOG_VARIABLE}, else the one of dds serve.",
     )
     return which(named(command))
 
@@ -162,7 +163,6 @@ def default_log() -> str | None:
 
 
 def required_log(url: str | None, how: str = "--log URL") -> str:
-    """The URL of the log that was named, by `how` or DDS_LOG; raises InputError when there is none."""
-    if not url:
-        raise InputError("no log was named", fix=f"give {how} or set {LOG_VARIABLE}")
-    return as_url(url)
+    """The URL of the log that was named, by `how` or DDS_LOG, else of the file that `dds serve` writes; raises InputError when
+    there is none."""
+    return as_url(url or served_log("no log was named", f"give {how} or set {LOG_VARIABLE}"))

@@ -96,7 +96,7 @@ def replay(
 
     A recording is put to the rules in mode observe, a log is told as it was written. Without further options every
     change of a claim or device is shown, and every decision. SOURCE is a recording, an export, archives and the rest, or
-    a database; by default the log that DDS_LOG names.
+    a database; by default the log that DDS_LOG names, else the one of dds serve.
 
     TIME is RFC 3339 or a time of the source's day, such as 02:11:05.761. Times are UTC.
 

@@ -12,17 +12,11 @@ from collections.abc import Callable
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import without_password
-from dds_commands.places import made, state_folder
+from dds_commands.places import default_path, made, state_folder
 from dds_core.errors import DatabaseMissing, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.log import EventLog
 
 COMPONENT = "scaler"
-_FILE = "scaler.sqlite3"
-
-
-def default_path() -> str:
-    """The SQLite file where no log is named."""
-    return str(state_folder() / _FILE)
 
 
 class ScalerLog:

@@ -16,7 +16,8 @@ from dds_adapters.kubernetes.lease import new_identity
 from dds_adapters.kubernetes.lease_state import LeaseSettings
 from dds_adapters.live.settings import CHECKPOINT_EVENTS, LEASE, WRITERS, Listen, LiveSettings
 from dds_commands.parameters import without_password
-from dds_commands.serve_log import COMPONENT, default_path
+from dds_commands.places import default_path
+from dds_commands.serve_log import COMPONENT
 from dds_commands.serve_policy import PolicySource
 from dds_commands.settings import DEFAULT, Row, config_option, origin, rows, setting
 from dds_core.errors import InputError

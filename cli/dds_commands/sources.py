@@ -17,6 +17,7 @@ from dds_adapters.kubernetes.replay import replay_recording
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import LOG_VARIABLE, without_password
+from dds_commands.places import served_log
 from dds_commands.screen import progress
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
@@ -172,10 +173,10 @@ class Opened:
     def source(
         self, named: Sequence[str], url: str | None, name: str | None = None, policy: Policy | None = None
     ) -> Recording | Log:
-        """The source that was named: one recording, or the parts of one log, oldest first; else the log at `url`."""
-        if not named and not url:
-            raise InputError("no source was named", fix=f"give a SOURCE, or a log by --log URL or {LOG_VARIABLE}")
-        texts = list(named) or [url or ""]
+        """The source that was named: one recording, or the parts of one log, oldest first; else the log at `url`, else the file
+        that `dds serve` writes."""
+        fix = f"give a SOURCE, or a log by --log URL or {LOG_VARIABLE}"
+        texts = list(named) or [url or served_log("no source was named", fix)]
         found = [self._one(text, name, policy, is_log=not named) for text in texts]
         if len(found) == 1:
             return found[0]

@@ -11,8 +11,8 @@ import msgspec
 
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE
+from dds_commands.places import default_path
 from dds_commands.screen import note, progress, show, show_json, style, width
-from dds_commands.serve_log import default_path
 from dds_commands.sources import Opened
 from dds_commands.status_data import readable, status_data
 from dds_commands.status_text import show_status

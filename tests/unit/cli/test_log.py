@@ -21,7 +21,8 @@ def test_a_database_is_made_once_and_checked(tmp_path: Path) -> None:
     assert "already" in fine("db", "upgrade", f"sqlite:///{path}")
     assert "which this version of dds uses" in fine("db", "check", env={"DDS_LOG": path})
     assert fine("db", "current", path).strip() != "none"
-    assert "no log was named" in refused("db", "check")
+    nowhere = {"XDG_STATE_HOME": str(tmp_path)}
+    assert "no log was named, and dds serve has made none" in refused("db", "check", env=nowhere)
     assert "it holds no log yet" in refused("log", "verify", path)
 
 
@@ -144,10 +145,20 @@ def test_a_recording_is_written_once_and_under_its_own_name(log: str) -> None:
     assert "is no name of a log" in refused("replay", TWO_CLAIMS, "--log", log, "--name", "Bad Name")
 
 
-def test_a_recording_is_no_log(log: str) -> None:
+def test_a_log_that_nobody_names_is_the_one_of_dds_serve(tmp_path: Path) -> None:
+    here = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    path = tmp_path / "state" / "dds" / "scaler.sqlite3"
+    assert f"{path} was brought from nothing to" in fine("db", "upgrade", env=here)
+    assert "which this version of dds uses" in fine("db", "check", env=here)
+    fine("replay", FIRST_ATTACH, "--log", str(path))
+    for command in (["log", "tail"], ["log", "verify"], ["timeline", "default/train-1"], ["devices"], ["replay"]):
+        assert fine(*command, env=here) == fine(*command, env={"DDS_LOG": str(path)})
+
+
+def test_a_recording_is_no_log(log: str, tmp_path: Path) -> None:
     assert "dds replay RECORDING --log URL" in refused("log", "import", FIRST_ATTACH, "--log", log)
     assert "use dds replay --verify" in refused("log", "verify", FIRST_ATTACH)
-    assert "no log was named" in refused("log", "export", "x.jsonl")
+    assert "no log was named" in refused("log", "export", "x.jsonl", env={"XDG_STATE_HOME": str(tmp_path)})
 
 
 def test_erasing_what_is_not_there_is_no_success(log: str) -> None:

@@ -182,9 +182,9 @@ def test_an_option_that_says_nothing_here_is_refused(options: tuple[str, ...], s
     assert said in refused("replay", FIRST_ATTACH, *options)
 
 
-def test_sources_that_cannot_be_are_refused(log: str) -> None:
+def test_sources_that_cannot_be_are_refused(log: str, tmp_path: Path) -> None:
     assert "only a recording is written" in refused("replay", log, "--log", log)
-    assert "no source was named" in refused("replay")
+    assert "no source was named" in refused("replay", env={"XDG_STATE_HOME": str(tmp_path)})
     assert "cannot be joined" in refused("replay", FIRST_ATTACH, log)
 
 
