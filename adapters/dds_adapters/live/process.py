@@ -105,6 +105,7 @@ class Process:
         self._observer = observer
         self._archive = archive
         self._archiving: threading.Thread | None = None
+        self._last: threading.Timer | None = None
         self._stopping = threading.Event()
         self._stamped = self._hanging = False
         self._looked = -math.inf
@@ -152,6 +153,7 @@ class Process:
         uid = self._identify()
         self._observer.began(self)
         with ExitStack() as ends:
+            ends.callback(self._ended)
             if self.settings.leader_elect and not self._elected(ends):
                 return
             scaler = self._opened(uid)
@@ -202,9 +204,14 @@ class Process:
     def _lost(self, error: LeaseLost) -> None:
         """The lease is gone: nothing is begun any more, and the process is to end even if the log never answers."""
         self.arrivals.wake()
-        last = threading.Timer(LAST_SECONDS, _end_now)
+        last = self._last = threading.Timer(LAST_SECONDS, _end_now)
         last.daemon = True
         last.start()
+
+    def _ended(self) -> None:
+        """It did not hang: who made it may go on."""
+        if self._last is not None:
+            self._last.cancel()
 
     def _opened(self, uid: str) -> Scaler | None:
         """The scaler on its log; None when the end came before the log did."""

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.lease import LeaseLost
 from dds_adapters.lab.library import find
+from dds_adapters.live import process as module
 from dds_adapters.live.identity import identify
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError
 from tests.support.http_server import Said, http_server
-from tests.support.live_lab import eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import OurProcess, eventually, live_lab, our_process, without_scaler
 
 PAGE = b"<html><h1>Sign in</h1></html>"
 
@@ -35,6 +37,33 @@ def test_what_is_no_api_server_of_ours_is_told_in_one_line(said: Said, words: st
         with pytest.raises(DdsError, match=words) as told:
             identify(cluster)
         assert "kube-system" in str(told.value) and "\n" not in str(told.value)
+
+
+def test_who_made_it_goes_on_when_it_has_lost_its_lease_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(module, "_end_now", lambda: ended.append(1))
+    monkeypatch.setattr(module, "LAST_SECONDS", 4.0)
+    url = f"sqlite:///{tmp_path}/log.sqlite3"
+    upgrade(url)
+    settings = LiveSettings(identity="one", health=None, metrics=None, leader_elect=True)
+    with live_lab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
+        ours = OurProcess(
+            lab.cluster(),
+            lambda uid: database.open_log("lab/scaler", cluster=uid, recorded_at=1),
+            settings=settings,
+        )
+        ours.start()
+        eventually(lambda: ours.process.scaler is not None)
+        taken = {"spec": {"holderIdentity": "another", "renewTime": "2026-11-21T08:00:00.000000Z"}}
+        lab.call(lambda lab: lab.client("test").patch("leases", settings.lease_name, taken, settings.lease_namespace))
+        eventually(lambda: not ours.alive)
+        assert isinstance(ours.ended, LeaseLost)
+        last = ours.process._last
+        assert last is not None
+        last.join(10)
+        assert ended == []
 
 
 @pytest.mark.parametrize("hangs", [False, True])
