@@ -149,3 +149,27 @@ def test_a_changed_policy_is_taken_in_at_the_next_turn() -> None:
     loop.decide()
     assert loop.run.types().count(PolicyChanged.__name__) == 2 and loop.run.scaler.picture.mode == "observe"
     assert loop.writer.told == ["limit attach", "put", "put", "limit observe", "put"]
+
+
+def test_requests_of_ours_are_stamped_once_and_before_anything_else_is_sent_to_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not before all is known, and not in observe."""
+    loop = Loop(list, list)
+    stamp = Task(None, ("composabilityrequests/a",), lasting=True)  # type: ignore[arg-type]
+    monkeypatch.setattr(module, "stamps", lambda picture: (stamp,))
+    put: list[list[Task]] = []
+    monkeypatch.setattr(loop.writer, "put", lambda tasks: put.append(list(tasks)))
+    loop.decide()
+    assert put == [[stamp], [], []]
+    assert loop.process._stamped
+    for policy, seen in ((OBSERVE, True), (ATTACH, False)):
+        loop = Loop(list)
+        run = loop.run = Run(policy)
+        loop.process.scaler = run.scaler
+        if seen:
+            run.sync()
+        put.clear()
+        monkeypatch.setattr(loop.writer, "put", lambda tasks: put.append(list(tasks)))
+        loop.decide()
+        assert put == [[]] and not loop.process._stamped

@@ -132,6 +132,7 @@ def test_a_hand_over_tells_every_claim_of_the_group_with_its_allocation() -> Non
     assert [len(one.entries) for one in work.claims] == [1, 2]
     assert task.objects == tuple(f"resourceclaims/{claim.uid}" for claim in claims)
     assert (task.action, task.target) == ("HandOver", claims[0].uid) and work.when.endswith("Z")
+    assert task.within == world.picture.policy.no_allocation_seconds, "then the devices are promised to nobody"
 
 
 def test_a_hand_over_that_was_overtaken_before_it_was_planned_writes_nothing() -> None:
