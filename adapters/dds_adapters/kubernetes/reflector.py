@@ -24,6 +24,7 @@ from dds_adapters.kubernetes.identity import ERROR, Identity, failure, identity
 from dds_adapters.kubernetes.known import Known, Listing, Seen
 from dds_adapters.kubernetes.watched import Watched
 from dds_core.errors import DdsError
+from dds_core.text import scrub
 
 _NOT_SERVED, _FORBIDDEN = 404, 403
 _HISTORY_STANDS = frozenset({401, 403, 408, 429, 500, 502, 503})
@@ -219,7 +220,7 @@ class Reflector:
 
     def _tell(self, error: Exception) -> None:
         if not isinstance(error, DdsError):
-            what = f"{type(error).__name__}: {error}"
+            what = f"{type(error).__name__}: {scrub(str(error))}"
             error = DdsError(what, where=self.resource, fix="please report this; it is tried again")
         try:
             self._note(self.resource, error)

@@ -7,6 +7,9 @@ import msgspec
 from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
 from dds_core.errors import DdsError
 
+ANSWER_SECONDS = 10.0
+"""The longest that is waited: a signal that ends the process is heeded only after it."""
+
 
 class _Meta(msgspec.Struct):
     uid: str
@@ -23,7 +26,7 @@ def identify(cluster: Cluster) -> tuple[str, int]:
     """The UID of the namespace kube-system, which names the cluster, and the server's clock in microseconds (0: not told).
 
     Raises Refused, Unreachable, and DdsError for what is no answer of an API server."""
-    answer = cluster.ask("GET", path_of("namespaces", "v1", name="kube-system"))
+    answer = cluster.ask("GET", path_of("namespaces", "v1", name="kube-system"), timeout=ANSWER_SECONDS)
     where = f"{cluster.where} namespace kube-system"
     if answer.code >= 300:
         error = Refused(where, answer.code, "")

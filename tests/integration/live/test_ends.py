@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.cluster import Cluster, Unreachable
 from dds_adapters.kubernetes.lease import LeaseLost
 from dds_adapters.lab.library import find
+from dds_adapters.live import identity
 from dds_adapters.live import process as module
 from dds_adapters.live.identity import identify
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError
-from tests.support.http_server import Said, http_server
+from tests.support.http_server import Asked, Said, http_server
 from tests.support.live_lab import OurProcess, eventually, live_lab, our_process, without_scaler
 
 PAGE = b"<html><h1>Sign in</h1></html>"
@@ -64,6 +67,24 @@ def test_who_made_it_goes_on_when_it_has_lost_its_lease_and_ended(
         assert last is not None
         last.join(10)
         assert ended == []
+
+
+def test_a_server_that_never_answers_keeps_no_start_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "ANSWER_SECONDS", 0.3)
+    over = threading.Event()
+
+    def silent(_: Asked) -> Said:
+        over.wait(10)
+        return Said()
+
+    with http_server(silent) as server, closing(Cluster(server.kubeconfig(tmp_path / "k"))) as cluster:
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            identify(cluster)
+        assert time.monotonic() - began < 5
+        over.set()
 
 
 @pytest.mark.parametrize("hangs", [False, True])
