@@ -44,7 +44,7 @@ _CLEAR = "\x1b[H\x1b[J"
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text; with --watch one object a line.")
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
-@click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Claims that wait, at most.")
+@click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of each table, at most.")
 @click.option("--news", type=click.IntRange(min=0), default=5, show_default=True, help="Last changes and decisions.")
 def status(log: str | None, name: str | None, as_json: bool, watch: bool, most: int, news: int) -> None:
     """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong.
@@ -132,7 +132,7 @@ def _show(view: LogView, most: int, news: int, *, as_json: bool, again: bool) ->
         return
     if again:
         click.echo(_CLEAR, nl=False)  # dropped where the output is no terminal
-    show_status(data, time.time_ns() // 1000)
+    show_status(data, time.time_ns() // 1000, most)
     if entries:
         show("")
         show(style()("last changes and decisions", "name"))

@@ -38,6 +38,8 @@ def status_data(head: Head, picture: Picture, most: int) -> dict[str, Any]:
         "epoch_at": head.epoch_at,
         "mode": {"effective": picture.mode, "policy": picture.policy.mode, "config": picture.config.mode or None},
         "hand_over": picture.policy.hand_over,
+        "config_seen": bool(picture.config.uid),
+        "models": [model.model for model in picture.config.models],
         "synced": picture.synced,
         "synced_at": picture.synced_at,
         "stale": sorted(picture.stale),

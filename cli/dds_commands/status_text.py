@@ -11,8 +11,9 @@ from dds_core.timeline.clock import duration, rfc3339
 Data = Mapping[str, Any]
 
 
-def show_status(data: Data, now: int) -> None:
-    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+def show_status(data: Data, now: int, most: int) -> None:
+    """Everything; times count back from `now`, microseconds. What there is none of is left out, and so is what goes beyond `most`
+    rows of a table: it has to be read in a hurry."""
     ages = _Ages(now)
     for line in _head(data, ages):
         show(line)
@@ -25,7 +26,9 @@ def show_status(data: Data, now: int) -> None:
     for title, key, headings, cells in _TABLES:
         if data[key]:
             _titled(title)
-            table(headings, [cells(row, ages) for row in data[key]], "")
+            table(headings, [cells(row, ages) for row in data[key][:most]], "")
+            if len(data[key]) > most:
+                show(f"… and {len(data[key]) - most} more, with --most or --json")
 
 
 class _Ages:
@@ -56,6 +59,9 @@ def _head(data: Data, ages: _Ages) -> list[str]:
         lines.append(dress("not synced: nothing is decided yet", "bad"))
     else:
         lines.append(f"synced for {ages.since(data['synced_at'])}")
+        if not data["models"]:
+            config = "names no model that can be used" if data["config_seen"] else "is not there"
+            lines.append(dress(f"the ConfigMap of the fabric {config}: no device is known as ours", "bad"))
     if data["stale"]:
         lines.append(dress(f"stale: {', '.join(data['stale'])}", "bad"))
     return lines
@@ -138,7 +144,7 @@ _TABLES: tuple[tuple[str, str, tuple[str, ...], _Cells], ...] = (
         lambda row, ages: (row["of"], row["reason"], row["text"]),
     ),
     (
-        "objects that could not be read as they are",
+        "objects that were not as expected, each told once; some may be mended by now",
         "rejected",
         ("of", "field", "reason"),
         lambda row, ages: (row["of"], row["field"], row["reason"]),

@@ -15,10 +15,21 @@ from dds_adapters.sql import Database, upgrade
 from dds_commands.sources import Log, Recording, folded
 from dds_commands.status import LogView
 from dds_commands.status_data import readable, status_data
+from dds_commands.status_text import show_status
 from dds_commands.waiting import WaitingRow, waiting_rows
 from dds_commands.writing import sealed, with_checkpoint
 from dds_core.engine import Step
-from dds_core.events import Alerted, CoolDown, NodeGone, NodeObserved, Rejected, Stale, VictimMarked, WriteRefused
+from dds_core.events import (
+    Alerted,
+    ConfigGone,
+    CoolDown,
+    NodeGone,
+    NodeObserved,
+    Rejected,
+    Stale,
+    VictimMarked,
+    WriteRefused,
+)
 from dds_core.events.objects import NodeChanges
 from dds_core.fold import apply
 from dds_core.lifecycle import ATTACHED, ATTACHING
@@ -246,6 +257,23 @@ def test_what_is_wrong_is_said() -> None:
     assert said["alerts"] == [{"of": name, "reason": "Odd", "text": "look at it"}]
     assert said["rejected"] == [{"of": name, "field": "spec", "reason": "is odd"}]
     assert [(row["stage"], row["node"]) for row in said["fences"]] == [("settles", resource.node)]
+
+
+def test_a_table_has_so_many_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    picture = at_first("first_attach", lambda p: bool(p.config.models))
+    for number in range(5):
+        apply(picture, Rejected("ResourceClaim", f"c{number}", "n", "spec", "is odd"), picture.now)
+    show_status(status_data(_head(), picture, 2), picture.now, 2)
+    said = capsys.readouterr().out
+    assert said.count("is odd") == 2 and "… and 3 more" in said
+    assert "ConfigMap" not in said
+
+
+def test_a_cluster_without_models_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    picture = at_first("first_attach", lambda p: bool(p.config.models))
+    apply(picture, ConfigGone(picture.config.uid), picture.now)
+    show_status(status_data(_head(), picture, 20), picture.now, 20)
+    assert "the ConfigMap of the fabric is not there: no device is known as ours" in capsys.readouterr().out
 
 
 def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
