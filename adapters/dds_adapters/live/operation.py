@@ -49,6 +49,7 @@ class Operation:
         self._narrator = Narrator(logger)
         self._turned = time.monotonic()
         self._synced = False
+        self._mode = ""
         self._said: dict[str, tuple[str, float]] = {}
         self._away = ""
         self._ends = ExitStack()
@@ -90,7 +91,10 @@ class Operation:
                 "the whole cluster was seen: %d claims, %d nodes, %d requests; mode %s",
                 len(picture.claims.rows), len(picture.nodes.rows), len(picture.requests.rows), picture.mode,
             )  # fmt: skip
-        self._synced = picture.synced
+        elif picture.synced and picture.mode != self._mode:
+            switch = f", the ConfigMap says {picture.config.mode}" if picture.config.mode else ""
+            self._log.info("mode %s is in effect now (policy %s%s)", picture.mode, picture.policy.mode, switch)
+        self._synced, self._mode = picture.synced, picture.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
         """Say it, and go on."""
