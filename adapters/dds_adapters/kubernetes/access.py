@@ -45,6 +45,10 @@ class Kubeconfig:
     def name(self) -> str:
         return self.path
 
+    def _there(self) -> bool:
+        """Whether there is anything to read: $KUBECONFIG may name several files."""
+        return any(os.path.exists(os.path.expanduser(one)) for one in self.path.split(os.pathsep))
+
     def client(self) -> Any:
         from kubernetes.config import kube_config
 
@@ -54,8 +58,9 @@ class Kubeconfig:
             load(self.path, self.context, configuration, persist_config=False)
             return _client(configuration)
         except Exception as error:  # a broken file fails in many ways, and none of them is our doing
+            what = f"cannot be used: {_first_line(error)}" if self._there() else "there is no such file"
             fix = "give a kubeconfig that kubectl can use, and one of its contexts"
-            raise InputError(f"cannot be used: {_first_line(error)}", where=self.path, fix=fix) from None
+            raise InputError(what, where=self.path, fix=fix) from None
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ def _client(configuration: Any) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
 def require_client() -> None:
