@@ -97,9 +97,24 @@ def _sqlite_engine(url: URL, create: bool, synchronous: Synchronous, lock_second
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get("dds_writes")
+        opened = connection.info.get("dds_file")
+        if writes and opened is not None and opened != _file(path):
+            what = "the file was removed or replaced while it was open"
+            raise DatabaseMissing(what, where=where, fix="put the right one there, then start anew")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        if opened is None:
+            connection.info["dds_file"] = _file(path)
 
     return engine
+
+
+def _file(path: str) -> tuple[int, int] | None:
+    """Which file a path names now. An open one that was removed takes writes, and nobody will ever read them."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 _NETWORK = {

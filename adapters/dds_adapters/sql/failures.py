@@ -13,7 +13,6 @@ from sqlalchemy.exc import DBAPIError
 
 from dds_core.errors import (
     DatabaseError,
-    DatabaseMissing,
     DdsError,
     LogError,
     LogFull,
@@ -36,8 +35,8 @@ _SQLITE: dict[str, tuple[type[DdsError], str, str]] = {
     "SQLITE_READONLY": (LogUnavailable, "the database may not be written", _READONLY),
     "SQLITE_NOTADB": (NotADatabase, "this is no SQLite database", "name the right file"),
     "SQLITE_CORRUPT": (NotADatabase, "the database is damaged", "restore it, or import an export into a new one"),
-    "SQLITE_CANTOPEN": (DatabaseMissing, "the database cannot be opened", "check that path and permissions are right"),
-    "SQLITE_PERM": (DatabaseMissing, "the database may not be opened", "check the permissions of file and folder"),
+    "SQLITE_CANTOPEN": (DatabaseError, "the database cannot be opened", "check that path and permissions are right"),
+    "SQLITE_PERM": (DatabaseError, "the database may not be opened", "check the permissions of file and folder"),
 }
 
 _POSTGRES: dict[str, tuple[type[DdsError], str, str]] = {

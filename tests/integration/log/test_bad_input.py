@@ -259,6 +259,22 @@ def test_a_file_that_is_no_database_is_told_and_not_touched(
     assert [path.name for path in tmp_path.iterdir()] == ["log.sqlite3"]
 
 
+@pytest.mark.parametrize("again", ["removed", "another"])
+def test_a_file_that_goes_while_it_is_open_takes_no_more(tmp_path: Path, again: str) -> None:
+    url, path = sqlite_url(tmp_path), tmp_path / "log.sqlite3"
+    sql.upgrade(url)
+    with sql.Database(url) as database:
+        log = database.open_log(NAME, cluster=CLUSTER, recorded_at=NOON)
+        epoch = log.take_epoch(NOON)
+        for one in tmp_path.iterdir():
+            one.unlink()
+        if again == "another":
+            sql.upgrade(url)
+        words = "the file was removed or replaced while it was open"
+        refused(DatabaseMissing, lambda: log.append(groups(1), epoch=epoch, recorded_at=NOON), url, words)
+        assert path.exists() == (again == "another")
+
+
 def test_an_empty_file_is_a_database_without_a_log(tmp_path: Path) -> None:
     (tmp_path / "log.sqlite3").touch()
     refused(SchemaMissing, lambda: sql.Database(sqlite_url(tmp_path)), "run `dds db upgrade` on it")
