@@ -15,7 +15,9 @@ import yaml
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import POWERS, Names, Powers, Where
 from dds_commands.doctor import doctor
+from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import serve
+from dds_commands.serve_log import COMPONENT
 from dds_commands.settings import Setting
 from dds_core import read_policy
 from tests.unit.deploy.chart import CHART, Values, manifests, of_kind, rendered
@@ -119,6 +121,8 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"powers": {"fly": True}},
         {"replica": 1},
         {"metrics": {"port": 0}},
+        {"log": {**POSTGRES["log"], "archive": {"enabled": True}}},
+        {"log": {"kind": "sqlite", "archive": {"enabled": True}, "checkpointEvents": 0}},
     ],
     ids=str,
 )
@@ -143,6 +147,14 @@ def test_sqlite_has_one_pod_at_a_time_and_a_volume_that_stays() -> None:
         == []
     )
     assert of_kind(manifests(), "PodDisruptionBudget") == []
+
+
+def test_archives_are_kept_beside_the_log() -> None:
+    container = _container({"log": {"kind": "sqlite", "archive": {"enabled": True}}})
+    (folder,) = [arg.partition("=")[2] for arg in container["args"] if arg.startswith("--archive-folder=")]
+    (mount,) = [one["mountPath"] for one in container["volumeMounts"] if one["name"] == "log"]
+    assert folder.startswith(f"{mount}/")
+    assert not any("archive" in arg for arg in _container({})["args"])
 
 
 def test_postgres_has_several_that_elect_and_no_volume() -> None:
@@ -184,7 +196,8 @@ def test_dds_serve_knows_every_argument_and_variable(name: str) -> None:
     with serve.make_context("serve", list(args), resilient_parsing=False) as context:
         told = context.params
     assert told["namespace"] == "composable-dra"
-    assert {one["name"] for one in container.get("env", ())} <= {str(one.envvar) for one in settings}
+    variables = {one["name"] for one in container.get("env", ())} - {NAME_VARIABLE}
+    assert variables <= {str(one.envvar) for one in settings}
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -192,6 +205,7 @@ def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) 
     """`kubectl exec deploy/dds -- dds doctor` examines this cluster's policy and log."""
     container = _container(VARIANTS[name])
     variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    assert variables.pop(NAME_VARIABLE) == f"{variables['DDS_CLUSTER_NAME']}/{COMPONENT}"
     assert variables.keys() == {"DDS_CLUSTER_NAME", "DDS_NAMESPACE", "DDS_POLICY"}
     known = {str(one.envvar) for one in doctor.params if isinstance(one, Setting)}
     assert variables.keys() <= known
