@@ -9,8 +9,8 @@ import pytest
 from dds_adapters.live.operation import Operation
 from dds_adapters.live.settings import LiveSettings
 from dds_core.events import ConfigObserved, Event, PolicyChanged, Synced
-from dds_core.model import Config
 from dds_core.fold import apply
+from dds_core.model import Config
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 
