@@ -17,6 +17,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.live.operation import Operation
 from dds_adapters.live.process import Process
 from dds_adapters.live.settings import LiveSettings
+from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.policy import Policy
 
@@ -47,6 +48,8 @@ def serve(
         archive=None if folder is None else lambda log: archive_into(folder, log),
     )
     try:
+        if folder is not None:
+            _look_at(folder, operation)
         with _ended_by_signals(process, logger):
             process.run()
         logger.info("ended in order")
@@ -54,12 +57,31 @@ def serve(
         operation.close()
 
 
+def _look_at(folder: Path, operation: Operation) -> None:
+    """Say at the start, not weeks later at the first checkpoint, that nothing can be archived there."""
+    try:
+        _made(folder)
+    except FileError as error:
+        operation.trouble("archive", error)
+
+
+def _made(folder: Path) -> None:
+    fix = "give a folder that can be written; meanwhile the log only grows"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(error.strerror or str(error), where=str(folder), fix=fix) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError("it may not be written", where=str(folder), fix=fix)
+
+
 def archive_into(folder: Path, log: EventLog) -> None:
-    """Move what lies before the newest checkpoint into a file of this folder, named by the positions that it holds."""
+    """Move what lies before the newest checkpoint into a file of this folder, named by the positions that it holds. Raises
+    FileError where it cannot be written, and as `archive`."""
     head = log.head()
     if head.checkpoint <= head.archived + 1:
         return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _made(folder)
     name = f"{head.log.replace('/', '-')}-{head.archived + 1:012d}-{head.checkpoint:012d}.jsonl.gz"
     archive(log, str(folder / name), checkpoint=head.checkpoint)
 
