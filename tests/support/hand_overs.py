@@ -89,7 +89,7 @@ def _as_it_is(run: Running) -> None: ...
 
 
 def _prefer(run: Running) -> None:
-    """What the shipped MutatingAdmissionPolicy does: pods prefer a node whose device is ready."""
+    """What users of `prefer` write into their templates (docs/policy.md): pods prefer a node whose device is ready."""
     cluster = run.lab.scenario.cluster
     terms = [
         {

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live.health import Health, alive, answering, log_there, turning, unless_standby, views
@@ -65,6 +65,7 @@ class Operation:
         self._metrics = Metrics(
             self.registry, version=version("dds-core"), fingerprint=FINGERPRINT, sources=_sources(process)
         )
+        ProcessCollector(registry=self.registry)
         process.cluster.asked = self._metrics.asked
         health = self._health(process)
         pages = probes("/livez", health.livez) | probes("/readyz", health.readyz) | probes("/healthz", health.livez)
