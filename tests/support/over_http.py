@@ -80,6 +80,17 @@ def hurried(scenario: Scenario, times: float) -> Scenario:
     )
 
 
+def later(scenario: Scenario, seconds: float) -> Scenario:
+    """The scenario with a story that begins so many seconds later, when our process looks on already: what becomes of a pod may
+    depend on who is faster."""
+
+    def shifted(step: Any) -> Any:
+        return step if step.at is None else step.model_copy(update={"at": step.at + seconds})
+
+    steps = tuple(map(shifted, scenario.steps))
+    return scenario.model_copy(update={"steps": steps, "duration": scenario.duration + seconds})
+
+
 def _sooner(run: BaseModel, times: float) -> BaseModel:
     return run.model_copy(update={"delete_after": getattr(run, "delete_after") / times})  # noqa: B009 - a model's field
 
@@ -151,7 +162,7 @@ class Scene:
 
     def held(self, log: EventLog, *, found: frozenset[str] = frozenset(), anchors: tuple[Anchor, ...] = ()) -> None:
         """The judge saw nothing (but what `found` names), as much was moved as was needed, and the log proves itself."""
-        assert self.lab.lab.steps.failures == []
+        assert self.lab.lab.steps.failures == [], self.lab.lab.steps.failures
         assert set(self.judge.rules) <= self.end.found | found, self.judge.findings
         attaches = self.lab.lab.ledger.count("attach", "done")
         assert attaches <= self.end.attaches[1], f"{attaches} attaches"
@@ -164,7 +175,8 @@ def proved(log: EventLog, anchors: tuple[Anchor, ...] = ()) -> None:
     report = verify(log.read())
     assert report.ok, "\n".join(str(one) for one in report.differences[:3])
     alerts = [event_of(row) for row in log.read(types={"Alerted"})]
-    assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+    faults = [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
+    assert not faults, faults
 
 
 @contextmanager

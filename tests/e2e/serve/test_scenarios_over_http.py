@@ -18,13 +18,15 @@ from dds_adapters.lab.scenario import Scenario
 from tests.support.ends import ENDS
 from tests.support.live_lab import eventually, our_process
 from tests.support.ours import told_to_us
-from tests.support.over_http import batches, database_of, opening, scene
+from tests.support.over_http import batches, database_of, later, opening, scene
 from tests.support.postgres import Postgres
 from tests.support.serve_program import program
 
 SPEED = 5.0
 QUICKER = 8.0
 SIDE_BY_SIDE = 5
+HEAD_START = 10.0
+"""Seconds of the lab's time in which our process gets ready."""
 UNTOLD = {"empty", "playground"}
 LONG = {"faults"}
 NAMES = sorted(ENDS.keys() - UNTOLD - LONG)
@@ -55,7 +57,7 @@ def played(
     place = folder / name
     place.mkdir()
     with database_of(url) as database:
-        with scene(scenario or name, place, speed=speed) as it:
+        with scene(scenario or later(told_to_us(name), HEAD_START), place, speed=speed) as it:
             if as_program:
                 with program(it.lab, url, place, it.policy) as ours:
                     it.to_the_end()
