@@ -60,6 +60,25 @@ def test_what_the_one_before_appended_last_is_known_to_the_next() -> None:
         first.turn(first.see("nodes", ADDED, **node("n1")))
 
 
+def test_a_start_under_another_policy_is_a_fact_and_one_under_the_same_is_none() -> None:
+    log = Shaky("test/scaler", cluster="c", recorded_at=START)
+    for policy, changes in ((Policy(mode="attach"), 1), (Policy(mode="attach"), 1), (Policy(mode="detach"), 2)):
+        run = Run(policy, log=log)
+        assert run.types().count("PolicyChanged") == changes
+        assert run.scaler.picture.policy == policy
+
+
+def test_a_start_counts_from_the_newest_checkpoint() -> None:
+    """Else each start would write one."""
+    run = Run()
+    run.sync()
+    run.scaler.checkpoint(run.now)
+    there = run.scaler.position
+    run.turn(run.see("nodes", ADDED, **node("n0")))
+    assert run.scaler.checkpoint_at == there
+    assert Run(log=run.log).scaler.checkpoint_at == there < run.log.head().position
+
+
 # -- views
 
 
@@ -114,8 +133,11 @@ def test_a_list_that_was_begun_before_the_wish_does_not_fulfil_it() -> None:
     run.turn(synced(run, "resourceclaims", since=run.now - 1))
     assert run.types()[-1] != "ClaimsListed"
     assert run.scaler.wanted_lists == {"resourceclaims"}, "and is asked for again"
+    run.scaler.wanted_lists.clear()
     run.turn(synced(run, "resourceclaims", since=run.now))
     assert run.types()[-1] == "ClaimsListed"
+    run.turn(synced(run, "resourceclaims", since=run.now))
+    assert run.types().count("ClaimsListed") == 1 and not run.scaler.wanted_lists
 
 
 def test_a_deadline_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
