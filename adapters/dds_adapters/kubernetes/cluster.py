@@ -333,8 +333,12 @@ class Cluster:
 
     def _failure(self, url: str, error: Exception) -> Unreachable:
         path = url.partition("?")[0]
-        what = f"does not answer ({type(error).__name__})"
-        return Unreachable(what, where=f"{self.where}{path}", fix="check network and address")
+        what, fix = f"does not answer ({type(error).__name__})", "check network and address"
+        untrusted = getattr(error.args[0] if error.args else None, "verify_message", "")
+        if untrusted:
+            what = f"has a certificate that is not trusted ({untrusted})"
+            fix = "give the certificate authority of this server, and the name in its certificate"
+        return Unreachable(what, where=f"{self.where}{path}", fix=fix)
 
     def _said(self, resource: str) -> str:
         return f"{self.where} {resource}"

@@ -25,9 +25,9 @@ from dds_adapters.live.settings import LiveSettings
 from dds_adapters.web.messages import Route
 from dds_adapters.web.pages import exposition, probes
 from dds_adapters.web.reviews import Reviews, guarded
-from dds_adapters.web.server import Server
+from dds_adapters.web.server import Server, Unbound
 from dds_adapters.web.tls import Certificate, self_signed
-from dds_core.errors import DdsError
+from dds_core.errors import DdsError, InputError
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.picture import Picture
 
@@ -35,6 +35,8 @@ AGAIN = 60.0
 """Seconds before the same trouble of a part is said again."""
 PATIENCE = 120.0
 """Seconds without a turn of the loop after which only a new process can help: longer than any call to a log takes."""
+
+_FLAGS = {"health": "--health-probe-bind-address", "metrics": "--metrics-bind-address"}
 
 
 class Operation:
@@ -71,9 +73,10 @@ class Operation:
         pages = probes("/livez", health.livez) | probes("/readyz", health.readyz) | probes("/healthz", health.livez)
         settings = self._settings
         if settings.health is not None:
-            self._serve("health", Server(pages, settings.health.host, settings.health.port, name="health"))
+            here = settings.health
+            self._serve("health", lambda: Server(pages, here.host, here.port, name="health"))
         if settings.metrics is not None:
-            self._serve("metrics", self._metrics_server(process))
+            self._serve("metrics", lambda: self._metrics_server(process))
 
     def leads(self, leading: bool) -> None:
         """Say who decides."""
@@ -150,8 +153,12 @@ class Operation:
         routes: dict[str, Route] = {"/metrics": route}
         return Server(routes, settings.metrics.host, settings.metrics.port, tls=tls, name="metrics")
 
-    def _serve(self, name: str, server: Server) -> None:
-        self.servers[name] = server
+    def _serve(self, name: str, listening: Callable[[], Server]) -> None:
+        try:
+            server = self.servers[name] = listening()
+        except Unbound as error:
+            fix = f"give another {_FLAGS[name]} (0 for nowhere), or end what listens there"
+            raise InputError(error.what, where=error.where, fix=fix) from None
         server.start()
         self._ends.callback(server.stop)
         self._log.info("%s served on %s", name, server.url)

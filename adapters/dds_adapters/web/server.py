@@ -52,6 +52,10 @@ class _Connection:
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
 
 
+class Unbound(InputError):
+    """The address to listen on cannot be had."""
+
+
 class Server:
     """Serves `routes` from the time of `start` until `stop`. A route that ends in "/" serves all paths that begin with it
     and that no other route serves."""
@@ -69,7 +73,7 @@ class Server:
         answering: float = ANSWERING_SECONDS,
     ) -> None:
         """Binds at once. An empty `host` means all addresses, port 0 any that is free. `tls` gives the context for each new
-        connection. Raises InputError when the address cannot be had."""
+        connection. Raises Unbound when the address cannot be had."""
         self._routes = dict(routes)
         self._prefixes = sorted((path for path in routes if path.endswith("/")), key=len, reverse=True)
         self._tls = tls
@@ -213,6 +217,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         what = f"cannot listen ({getattr(error, 'strerror', None) or error})"
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        raise InputError(what, where=shown, fix="choose another address, or end what listens there") from None
+        raise Unbound(what, where=shown, fix="choose another address, or end what listens there") from None
     listening.settimeout(TICK_SECONDS)
     return listening

@@ -19,6 +19,7 @@ from dds_adapters.kubernetes.access import InCluster
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Scope, Unreachable, path_of
 from dds_adapters.lab.api.requests import MASTERS, User
 from dds_adapters.lab.face import Served
+from dds_adapters.lab.face.kubeconfig import write_kubeconfig
 from dds_core.errors import InputError
 from tests.support.http_server import Asked, HttpServer, Said, http_server
 from tests.support.served import client_of, served
@@ -228,6 +229,15 @@ def test_nobody_there_is_one_line_that_says_where(tmp_path: Path) -> None:
         server.kubeconfig(path)
     with closing(Cluster(str(path))) as cluster, pytest.raises(Unreachable, match=r"127\.0\.0\.1.*check network"):
         cluster.page("nodes", "v1")
+
+
+def test_a_certificate_of_somebody_else_is_told_as_such(tmp_path: Path) -> None:
+    with served(tls=True) as lab, served(tls=True) as other:
+        write_kubeconfig(tmp_path / "k", lab.url, lab.tokens, other.ca)
+        with closing(Cluster(str(tmp_path / "k"))) as cluster, pytest.raises(Unreachable) as caught:
+            cluster.page("nodes", "v1")
+    assert "has a certificate that is not trusted (" in str(caught.value)
+    assert "give the certificate authority of this server" in str(caught.value)
 
 
 def test_a_server_that_takes_too_long_is_left(tmp_path: Path) -> None:
