@@ -52,6 +52,8 @@ class Narrator:
         everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
         for one in steps:
             fact = one.step.fact
+            if isinstance(fact, e.Started):
+                self._names.remember()
             if everything or isinstance(fact, _WARNED) or (moves and isinstance(fact, _TOLD)):
                 self._tell(fact, one.envelopes[0])
             many = 0 if everything else self._too_many(one)
@@ -165,6 +167,13 @@ class _Names(Known):
                 self._claim(move.claim)
             elif isinstance(move, e.DeviceMoved):
                 self._device(move.resource)
+
+    def remember(self) -> None:
+        """Take the names of all that a log told of at a start: what went meanwhile is gone before it is told."""
+        for uid in self.picture.lives.rows:
+            self._claim(uid)
+        for uid in self.picture.resources.rows:
+            self._device(uid)
 
     def let_go(self, one: Row) -> None:
         """Forget the names of those whose lives have ended with this group."""

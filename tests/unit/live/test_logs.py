@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.replay import replay_recording
 from dds_adapters.live import logs, narrator
 from dds_core.engine import Engine
 from dds_core.errors import InputError
-from dds_core.events import Event, PolicyChanged, Rejected, WriteRefused
+from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
 from dds_core.policy import Policy
 from tests.support.commits import commits
 
@@ -104,6 +104,20 @@ def test_every_line_is_about_names_and_not_uids() -> None:
         for line in told(name):
             assert "/" in line.get("claim", "/"), line
             assert not re.match(r"(claim|device) [0-9a-f]{8}-", line["msg"]), line
+
+
+def test_who_went_before_a_start_has_its_name_still() -> None:
+    engine, stream = Engine(), io.StringIO()
+    replay = replay_recording(RECORDINGS / "burst.jsonl.gz", Policy(), engine=engine)
+    next(step for step in replay if len(engine.picture.lives) > 3)
+    ours = logs.Narrator(logs.start("info", "json", stream))
+    uid, life = next(iter(engine.picture.lives.rows.items()))
+    facts = (Started("1", "f", 1, 2, "observe"), ClaimGone(uid), Synced())
+    for one in commits(engine.feed(fact, engine.picture.now) for fact in facts):
+        ours.committed([one], engine.picture)
+    lines = map(json.loads, stream.getvalue().splitlines())
+    (moved,) = [one for one in lines if one.get("uid", one.get("claim")) == uid and one["type"] == "ClaimMoved"]
+    assert moved["claim"] == f"{life.namespace}/{life.name}"
 
 
 def test_facts_are_told_at_debug() -> None:
