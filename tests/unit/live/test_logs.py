@@ -18,6 +18,7 @@ from dds_adapters.live import logs, narrator
 from dds_core.engine import Engine
 from dds_core.errors import InputError
 from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
+from dds_core.lifecycle import DETACHING
 from dds_core.policy import Policy
 from tests.support.commits import commits
 
@@ -108,16 +109,20 @@ def test_every_line_is_about_names_and_not_uids() -> None:
 
 def test_who_went_before_a_start_has_its_name_still() -> None:
     engine, stream = Engine(), io.StringIO()
-    replay = replay_recording(RECORDINGS / "burst.jsonl.gz", Policy(), engine=engine)
-    next(step for step in replay if len(engine.picture.lives) > 3)
+    attach = PolicyChanged(Policy(mode="attach").model_dump(mode="json"))
+    lives = engine.picture.lives.rows
+    for _ in replay_recording(RECORDINGS / "first_attach.jsonl.gz", Policy(mode="detach"), engine=engine):
+        if any(life.state == DETACHING for life in lives.values()):
+            break
+    ((uid, life),) = lives.items()
     ours = logs.Narrator(logs.start("info", "json", stream))
-    uid, life = next(iter(engine.picture.lives.rows.items()))
-    facts = (Started("1", "f", 1, 2, "observe"), ClaimGone(uid), Synced())
+    facts = (Started("1", "f", 1, 2, "attach"), attach, ClaimGone(uid), Synced())
     for one in commits(engine.feed(fact, engine.picture.now) for fact in facts):
         ours.committed([one], engine.picture)
-    lines = map(json.loads, stream.getvalue().splitlines())
-    (moved,) = [one for one in lines if one.get("uid", one.get("claim")) == uid and one["type"] == "ClaimMoved"]
-    assert moved["claim"] == f"{life.namespace}/{life.name}"
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    (moved,) = [line for line in lines if line["type"] == "ClaimMoved"]
+    assert (moved["claim"], moved["to"]) == (f"{life.namespace}/{life.name}", "Released")
+    assert uid not in lives
 
 
 def test_facts_are_told_at_debug() -> None:
