@@ -56,7 +56,9 @@ def _head(data: Data, ages: _Ages) -> list[str]:
         f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}), hand-over {data['hand_over']}"
     )
     if not data["synced"]:
-        lines.append(dress("not synced: nothing is decided yet", "bad"))
+        lines.append(
+            dress("not synced: nothing is decided yet; /readyz of the process names what was not listed", "bad")
+        )
     else:
         lines.append(f"synced for {ages.since(data['synced_at'])}")
         if not data["models"]:

@@ -22,7 +22,7 @@ from dds_adapters.kubernetes.backoff import FIRST, LASTING, LONGEST, REQUESTS, W
 from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unreachable, Watch
 from dds_adapters.kubernetes.identity import ERROR, Identity, failure, identity
 from dds_adapters.kubernetes.known import Known, Listing, Seen
-from dds_adapters.kubernetes.watched import Watched
+from dds_adapters.kubernetes.watched import OPTIONAL, Watched
 from dds_core.errors import DdsError
 from dds_core.text import scrub
 
@@ -211,7 +211,8 @@ class Reflector:
         self._pace.failed(now)
         if not self._lost:
             versions = ", ".join(self._watched.versions)
-            fix = "install what serves it, if it is to be used; it is looked for again every few minutes"
+            without = "everything else goes on" if self.resource in OPTIONAL else "nothing is decided before"
+            fix = f"install what serves it ({without}); it is looked for again every few minutes"
             self._tell(
                 DdsError(f"is not served in any version that is understood ({versions})", where=self._said, fix=fix)
             )

@@ -30,6 +30,9 @@ VERSIONS: dict[str, tuple[str, ...]] = {
 """By resource the versions that are understood, the best first. The order is that in which a cluster is listed: what others
 refer to comes first."""
 
+OPTIONAL = frozenset({"devicetaintrules"})
+"""Resources without which everything else goes on."""
+
 PENDING = Scope(fields="spec.nodeName=")
 """Pods that have no node: the only ones that the scaler has to hear of, and few among a hundred thousand."""
 

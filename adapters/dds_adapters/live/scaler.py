@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.translate import Translator
-from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
 from dds_adapters.kubernetes.writer.announce import announce
 from dds_adapters.kubernetes.writer.plan import plan
 from dds_adapters.kubernetes.writer.pods import Outlet
@@ -44,8 +44,6 @@ from dds_core.policy import Policy
 from dds_core.replay import fold_log
 from dds_core.snapshot import PROJECTION, dump
 
-OPTIONAL = frozenset({"devicetaintrules"})
-"""Resources without which everything else goes on."""
 CHUNK = 500
 """Groups that are appended at a time."""
 CLAIMS = "resourceclaims"
