@@ -140,12 +140,8 @@ def test_custom_kinds_that_are_installed_later(names: tuple[str, ...], lab: Live
         for name in names:
             plural = name.partition(".")[0]
             line = warned(ours, plural, "is not served in any version that is understood")
-            assert (
-                lab.face.url in line
-                and f"{OPERATOR}/v1alpha1" in line
-               
+            assert lab.face.url in line and f"{OPERATOR}/v1alpha1" in line
             assert "install what serves it (nothing is decided before)" in line
-            )
             probe = eventually(lambda plural=plural: _failing(ours, plural))  # type: ignore[misc]
             assert "not served, or this user may not list and watch it" in probe
         assert ours.probe("livez").code == 200
