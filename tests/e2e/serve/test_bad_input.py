@@ -142,8 +142,8 @@ def test_custom_kinds_that_are_installed_later(names: tuple[str, ...], lab: Live
             line = warned(ours, plural, "is not served in any version that is understood")
             assert lab.face.url in line and f"{OPERATOR}/v1alpha1" in line
             assert "install what serves it (nothing is decided before)" in line
-            probe = eventually(lambda plural=plural: _failing(ours, plural))  # type: ignore[misc]
-            assert "not served, or this user may not list and watch it" in probe
+            why = "not served, or this user may not list and watch it"
+            eventually(lambda plural=plural, why=why: why in _failing(ours, plural))  # type: ignore[misc]
         assert ours.probe("livez").code == 200
         for crd in crds:
             lab.call(lambda lab, crd=crd: lab.client("test").create("customresourcedefinitions", crd))  # type: ignore[misc]
