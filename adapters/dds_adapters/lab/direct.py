@@ -1,4 +1,4 @@
-"""The lab's API server as a writer asks it, without a socket between: the same requests and answers as over HTTP, on virtual time.
+"""The lab's API server as a writer asks it, without a socket between: requests and answers as over HTTP, on virtual time.
 
 Nothing here knows what is asked for.
 """

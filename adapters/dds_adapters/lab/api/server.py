@@ -124,8 +124,11 @@ class ApiServer:
             raise status.method_not_allowed()
 
     def _definition_changed(self, change: Change) -> None:
-        """Serve what a definition of custom resources says, for as long as it is there."""
+        """Serve what a definition of custom resources says, for as long as it is there; who watches is told of its end."""
         if change.type == DELETED:
             self.registry.uninstall(change.path)
+            for watch in self._watches:
+                if watch.resource.custom and watch.resource.name == change.path:
+                    watch.close()
         else:
             self.registry.install(change.new.object)

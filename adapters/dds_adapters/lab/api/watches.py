@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dds_adapters.lab.api import selectors, status
 from dds_adapters.lab.api.clock import MICROSECONDS
-from dds_adapters.lab.api.kinds import Object
+from dds_adapters.lab.api.kinds import Object, Resource
 from dds_adapters.lab.api.registry import Strategy
 from dds_adapters.lab.api.store import ADDED, DELETED, MODIFIED, Change, Record, Store, TooOld
 
@@ -71,6 +71,11 @@ class Watch:
         self._ends_at: int | None = None
         self.closed = False
         """No notice will be added any more; those that are left can still be taken."""
+
+    @property
+    def resource(self) -> Resource:
+        """What is watched."""
+        return self._strategy.resource
 
     # -- beginning -----------------------------------------------------------------------------------------------
 

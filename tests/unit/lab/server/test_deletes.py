@@ -138,12 +138,15 @@ def test_some_namespaces_stay(room: Room) -> None:
 def test_a_definition_takes_its_objects_along(room: Room) -> None:
     room.http("POST", REQUESTS, request("r"))
     room.http("POST", REQUESTS, request("held", finalizers=["x.io/keep"]))
+    watch, other = room.stream(REQUESTS), room.stream()
     name = "composabilityrequests.cro.hpsys.ibm.ie.com"
     room.admin.delete("customresourcedefinitions", name)
     assert names(room.http("GET", REQUESTS)[1]) == ["held"]
     room.http("PATCH", f"{REQUESTS}/held", {"metadata": {"finalizers": None}})
     assert room.admin.find("customresourcedefinitions", name) is None
     assert room.http("GET", REQUESTS)[0] == 404
+    assert events(watch)[-1][0] == "DELETED" and watch.closed, "who watches is told of the end"
+    assert not other.closed
 
 
 def test_a_definition_never_hides_or_takes_what_the_server_has_itself(room: Room) -> None:
