@@ -188,5 +188,6 @@ def _sources(process: Process) -> Sources:
         behind=behind,
         lag=lag,
         away=lambda: process.scaler is not None and process.scaler.away,
+        lease=process.settings.lease_name,
         leader=lambda: process.leading and process.scaler is not None,
     )

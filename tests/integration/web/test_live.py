@@ -122,11 +122,16 @@ def test_what_is_shown_is_what_is_in_the_log(watched: Watched) -> None:
     said = watched.metrics()
     assert said.code == 200
     live = watched.samples(said.body.decode())
-    assert live["dds_leader"][()] == live["dds_synced"][()] == live["dds_log_available"][()] == 1
+    assert (
+        next(iter(live["leader_election_master_status"].values()))
+        == live["dds_synced"][()]
+        == live["dds_log_available"][()]
+        == 1
+    )
     assert live["dds_mode"][("detach",)] == 1
     assert live["process_resident_memory_bytes"][()] > 10_000_000
     assert set(live["dds_watch_age_seconds"]) >= {("pods",), ("resourceclaims",), ("resourceslices",)}
-    assert sum(live["dds_api_requests_total"].values()) > 10
+    assert sum(live["rest_client_requests_total"].values()) > 10
     assert sum(live["dds_write_attempts_total"].values()) > 3
 
     watched.stop()

@@ -105,7 +105,10 @@ def test_what_is_patched_is_the_kill_switch() -> None:
 def test_each_alert_has_its_place_in_the_operations_guide() -> None:
     called = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("## What to be called for")[2]
     told = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("\n## Alerts\n")[2].partition("\n## ")[0]
-    alerts, places = (re.findall(r"^\| `([^`]*dds_[^`]*)` \|", text, flags=re.MULTILINE) for text in (called, told))
+    alerts, places = (
+        re.findall(r"^\| `([^`]*(?:dds|rest_client|leader_election)_[^`]*)` \|", text, flags=re.MULTILINE)
+        for text in (called, told)
+    )
     assert len(alerts) > 8
     assert places == alerts
 

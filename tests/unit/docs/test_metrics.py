@@ -7,9 +7,10 @@ import re
 from dds_adapters.live.metrics import CATALOGUE, Named
 from tests.unit.docs.pages import ROOT
 
-_NAME = re.compile(r"\bdds_[a-z_]+\b(?:\{(?P<labels>[^}]*)\})?")
+_OURS = r"(?:dds|rest_client|leader_election)_[a-z_]+"
+_NAME = re.compile(r"\b" + _OURS + r"\b(?:\{(?P<labels>[^}]*)\})?")
 _LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
-_BY = re.compile(r"by \(([^)]*)\)\s*\(\w+\((dds_[a-z_]+)")
+_BY = re.compile(r"by \(([^)]*)\)\s*\(\w+\((" + _OURS + ")")
 
 
 def known() -> dict[str, Named]:
@@ -25,7 +26,7 @@ def queries() -> list[str]:
     """What stands in backticks in the page's tables of questions and alerts."""
     text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     _, _, rest = text.partition("## Questions")
-    return [code for code in re.findall(r"`([^`]+)`", rest) if "dds_" in code]
+    return [code for code in re.findall(r"`([^`]+)`", rest) if re.search(_OURS, code)]
 
 
 def test_queries_ask_for_what_there_is() -> None:

@@ -47,8 +47,8 @@ def scraped(registry: CollectorRegistry) -> Samples:
     return found
 
 
-def value(samples: Samples, name: str, **labels: str) -> float:
-    return samples[name][frozenset(labels.items())]
+def value(samples: Samples, series: str, /, **labels: str) -> float:
+    return samples[series][frozenset(labels.items())]
 
 
 class Played:
@@ -254,6 +254,7 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
         behind=lambda: 5,
         lag=lambda: 0.25,
         away=lambda: True,
+        lease="dds-scaler",
         leader=lambda: leads[0],
     )
     Metrics(registry, version="", fingerprint="", sources=sources)
@@ -265,10 +266,10 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
     assert value(samples, "dds_log_groups_behind") == 5
     assert value(samples, "dds_log_lag_seconds") == 0.25
     assert value(samples, "dds_log_available") == 0
-    assert value(samples, "dds_leader") == 0
+    assert value(samples, "leader_election_master_status", name="dds-scaler") == 0
     leads[0], ages["nodes"] = True, 2.0
     samples = scraped(registry)
-    assert value(samples, "dds_leader") == 1
+    assert value(samples, "leader_election_master_status", name="dds-scaler") == 1
     assert value(samples, "dds_watch_age_seconds", resource="nodes") == 2.0
 
 
@@ -282,7 +283,7 @@ def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureF
     scraped(registry)
     samples = scraped(registry)
     assert "dds_queue_objects" not in samples
-    assert value(samples, "dds_leader") == 1
+    assert value(samples, "leader_election_master_status", name="") == 1
     assert value(samples, "dds_scrape_errors_total", metric="dds_queue_objects") >= 1
     assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); told once"]
 
@@ -302,9 +303,9 @@ def test_every_request_is_counted() -> None:
     metrics.asked("PATCH", 200, 0.02)
     metrics.asked("PATCH", 0, 10.0)
     samples = scraped(registry)
-    assert value(samples, "dds_api_requests_total", verb="PATCH", code="200") == 1
-    assert value(samples, "dds_api_requests_total", verb="PATCH", code="0") == 1
-    assert value(samples, "dds_api_request_duration_seconds_sum", verb="PATCH") == pytest.approx(10.02)
+    assert value(samples, "rest_client_requests_total", method="PATCH", code="200") == 1
+    assert value(samples, "rest_client_requests_total", method="PATCH", code="0") == 1
+    assert value(samples, "rest_client_request_duration_seconds_sum", verb="PATCH") == pytest.approx(10.02)
 
 
 def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
@@ -333,11 +334,12 @@ def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
 
 def test_names_are_as_the_ecosystem_has_them() -> None:
     for one in CATALOGUE:
-        assert one.name.startswith("dds_")
+        assert one.name.startswith(("dds_", "rest_client_", "leader_election_"))
         assert (one.kind == "counter") == one.name.endswith("_total"), one.name
         assert one.kind != "histogram" or (one.name.endswith("_seconds") and list(one.buckets) == sorted(one.buckets))
         assert one.help.endswith(".")
-        assert not {"claim", "uid", "pod", "name"} & set(one.labels)
+        assert not {"claim", "uid", "pod"} & set(one.labels)
+        assert "name" not in one.labels or one.name == "leader_election_master_status", "that of the Lease"
 
 
 def test_groups_committed_together_count_as_one_by_one(burst: Played) -> None:

@@ -127,7 +127,9 @@ COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that the schedule
 
 BUILD = Named("dds_build_info", "gauge", "Always 1: which code runs, which rules decide.", ("version", "fingerprint"))
 MODE = Named("dds_mode", "gauge", "1 for the mode that is in effect, ConfigMap included.", ("mode",))
-LEADER = Named("dds_leader", "gauge", "1 while this process leads.")
+LEADER = Named(
+    "leader_election_master_status", "gauge", "1 while this process leads; `name` is that of the Lease.", ("name",)
+)
 EPOCH = Named("dds_epoch", "gauge", "The epoch that this process writes in.")
 SYNCED = Named("dds_synced", "gauge", "1 once the whole cluster was seen, so that decisions are taken.")
 STALE = Named("dds_stale_resources", "gauge", "Resources whose view is too old to let deadlines pass.")
@@ -147,9 +149,11 @@ LATENESS = Named(
     "dds_deadline_lateness_seconds", "histogram", "Seconds from a deadline until it was in the log.", ("kind",), _QUICK
 )
 REQUESTS = Named(
-    "dds_api_requests_total", "counter", "Requests to the API server; code 0: no answer.", ("verb", "code")
+    "rest_client_requests_total", "counter", "Requests to the API server; code 0: no answer.", ("method", "code")
 )
-REQUEST = Named("dds_api_request_duration_seconds", "histogram", "Seconds that the API server took.", ("verb",), _QUICK)
+REQUEST = Named(
+    "rest_client_request_duration_seconds", "histogram", "Seconds that the API server took.", ("verb",), _QUICK
+)
 SCRAPE_ERRORS = Named(
     "dds_scrape_errors_total", "counter", "Gauges that could not be read; the others are not affected.", ("metric",)
 )

@@ -28,7 +28,8 @@ class Sources:
     `ages`: seconds since a resource was heard of (`Arrivals.ages`). `arrivals`: objects that wait (`len`). `outbox`: tasks by
     state, waiting and running. `attempts`: how attempts to write ended, by action and outcome (`Outbox.counts`). `behind`:
     groups not appended yet. `lag`: seconds since the oldest of them. `away`: whether the log is. `leader`: whether this process
-    leads.
+    leads, by
+    the Lease of the name `lease`.
     """
 
     ages: Callable[[], Mapping[str, float]] | None = None
@@ -39,6 +40,7 @@ class Sources:
     lag: Callable[[], float] | None = None
     away: Callable[[], bool] | None = None
     leader: Callable[[], bool] | None = None
+    lease: str = ""
 
 
 class Asked(Collector):
@@ -96,7 +98,7 @@ def _reads(sources: Sources) -> Iterator[tuple[Named, Numbers]]:
     if (away := sources.away) is not None:
         yield c.AVAILABLE, _alone(lambda: not away())
     if (leader := sources.leader) is not None:
-        yield c.LEADER, _alone(leader)
+        yield c.LEADER, lambda: {(sources.lease,): float(leader())}
 
 
 def _alone(read: Number) -> Numbers:
