@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "789e0dd33a9250f79ae64fd2f488e0cfb9952cefb6a02bb8afc5256d24a7a196"
+FINGERPRINT = "faeebef0bc726b318d53bb98ef3ff6aa8d3f5c56fff208f4fd3f18a2b00f83c8"
 
 RULES = (
     "agenda.py",

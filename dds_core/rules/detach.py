@@ -7,6 +7,8 @@ nothing is attaching, and by exactly the marked number.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from dds_core.events import (
     AttachOrdered,
     ClaimsListWanted,
@@ -22,7 +24,7 @@ from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import Fence
-from dds_core.rules.coverage import Cover
+from dds_core.rules.coverage import Cover, cover
 from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
 from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
 from dds_core.rules.work import Work
@@ -368,5 +370,11 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
         if cell is not None and cell.own is not None and cell.own.name == resource.request:
             candidates.append((picture.devices.rows[uid].idle_since, resource.name, resource))
     candidates.sort(key=lambda row: row[:2])
-    for _, _, resource in candidates[: max(0, count - len(on_the_way))]:
+    unwanted = (resource for _, _, resource in candidates if not _wanted_there(picture, resource))
+    for resource in islice(unwanted, max(0, count - len(on_the_way))):
         mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")
+
+
+def _wanted_there(picture: Picture, resource: FabricResource) -> bool:
+    """Whether a claim on the device's own node waits for it: two nodes would take each other's devices in turn."""
+    return any(resource.uid in one.resources for one in cover(picture, resource.node))

@@ -127,3 +127,21 @@ def test_b22_observe_shows_it_once() -> None:
     world = three_nodes_and_an_empty_pool("observe")
     world.tick(300)
     assert [v.resource for v in world.events(e.VictimMarked)] == ["res2"]
+
+
+def test_b22_two_nodes_do_not_take_each_others_devices_in_turn() -> None:
+    """A device in a node's pool that is not whole just now is on its way to the claim that waits there."""
+    world = World("detach", no_removal_seconds=3600, scan_interval_seconds=0)
+    for node in ("node0", "node1"):
+        world.node(node)
+        world.request(
+            f"ours-{node}", node, labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1
+        )
+        world.online(f"res-{node}", node, request=f"ours-{node}")
+        world.update(world.picture.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
+    world.pool(A100, 0)
+    for i, node in enumerate(("node0", "node1", "node0", "node1")):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", node, *pool_results(i))
+    assert not world.events(e.VictimMarked)
+    assert not world.events(e.Alerted)
