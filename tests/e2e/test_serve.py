@@ -144,7 +144,7 @@ def test_a_standby_is_ready_and_takes_over(lab: LiveLab, tmp_path: Path) -> None
         eventually(lambda: "Synced" in first.types())
         with ours(lab, tmp_path, *quick) as second:
             assert "[+]log ok: standby" in eventually(lambda: got(second.address("health") + "/readyz?verbose"))
-            assert "leader_election_master_status{name=\"dds-scaler\"} 0.0" in got(second.address("metrics") + "/metrics")
+            assert 'leader_election_master_status{name="dds-scaler"} 0.0' in got(second.address("metrics") + "/metrics")
             assert first.ended() == 0
             eventually(lambda: json.loads(fine("status", "--json", second.log))["epoch"] == 2)
             assert second.ended() == 0
