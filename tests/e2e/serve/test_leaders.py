@@ -191,7 +191,9 @@ def stands_still(url: str, folder: Path, moment: Moment, when: str) -> list[int]
             assert "lease" in last or "epoch" in last
             it.to_the_end()
             assert second.end() == 0
-        assert door.after(FIRST, taken) == [], "nothing is begun after the lease's end"
+        # An Event that was on its way between check and send only tells people what was true; its name makes a second one fail.
+        late = [one for one in door.after(FIRST, taken) if one.resource != "events"]
+        assert late == [], "nothing is begun after the lease's end"
     return door.late
 
 

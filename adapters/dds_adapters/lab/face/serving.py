@@ -217,8 +217,13 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         factory = importlib.import_module("uvloop").new_event_loop
     except ImportError:
         factory = None
+
+    async def to_the_last() -> None:
+        await main()
+        await asyncio.sleep(0.02)  # what was closed is gone a turn later, and uvloop does not close before that
+
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())
+        runner.run(to_the_last())
 
 
 def calm_collector() -> None:
