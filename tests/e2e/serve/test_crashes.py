@@ -40,8 +40,8 @@ def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> Url:
 
 
 OF_AN_OLD_VIEW = frozenset({"beyond need", "promised twice"})
-"""What the judge found once in about ten runs of ten kills each, and once at most: the cause is not known yet. That no more devices
-are attached in all than the burst needs, and that none is taken from under a claim, is held in any case."""
+"""What the judge found once in about ten runs of ten kills each, and once at most: the cause is not known yet. That no more
+devices are attached in all than the burst needs, and that none is taken from under a claim, is held in any case."""
 
 
 def killed_again_and_again(url: str, folder: Path, seed: int) -> Scene:
