@@ -14,10 +14,6 @@ from dds_core.timeline.clock import duration, rfc3339
 OLDEST, NEWEST = 34, 36
 """Minor numbers of the releases that the scaler was tried with. 1.34 is the first that serves resource.k8s.io/v1 by default."""
 GATED = 36
-_FROM_GATED = (
-    "binding conditions are beta and on by default; what is written into a claim's status needs rights on "
-    "resourceclaims/driver and resourceclaims/binding too"
-)
 """The minor number from which binding conditions are on by default and status writes of claims need more than patch (KEP-5007;
 feature gate DRAResourceClaimGranularStatusAuthorization)."""
 

@@ -84,11 +84,6 @@ class Writer:
         """From now on no task begins that needs a stronger mode; those that wait for it are refused."""
         self._change(lambda: self._outbox.limit(mode))
 
-    def drop_all(self) -> None:
-        """Forget all tasks that wait; those that run still have their outcomes."""
-        with self._changed:
-            self._outbox.drop_all()
-
     def outcomes(self) -> list[Event]:
         """The facts since the last call, in order."""
         with self._changed:
