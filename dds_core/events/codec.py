@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from dds_core.events import decisions, objects, ourselves, transitions
+from dds_core.events import decisions, objects, ourselves, publishing, transitions
 from dds_core.events.base import Event
 
-_MODULES = (objects, ourselves, decisions, transitions)  # imported so that every class is known below
+_MODULES = (objects, ourselves, decisions, publishing, transitions)  # imported so that every class is known below
 
 
 def _leaves(base: type[Event]) -> list[type[Event]]:

@@ -22,6 +22,7 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
+from dds_core.publishing.model import Host, PoolConfig, PoolSlice, PublisherObserved
 
 
 class Changes(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -46,6 +47,9 @@ if TYPE_CHECKING:  # a change set reads like the object; a field that did not ch
     ConfigChanges = Config
     AttachRequestChanges = AttachRequest
     FabricResourceChanges = FabricResource
+    HostChanges = Host
+    PoolSliceChanges = PoolSlice
+    PoolConfigChanges = PoolConfig
 else:
     ClaimChanges = _changes_of(Claim)
     SliceChanges = _changes_of(Slice, leave_out=("devices",))
@@ -56,6 +60,9 @@ else:
     ConfigChanges = _changes_of(Config)
     AttachRequestChanges = _changes_of(AttachRequest)
     FabricResourceChanges = _changes_of(FabricResource)
+    HostChanges = _changes_of(Host)
+    PoolSliceChanges = _changes_of(PoolSlice)
+    PoolConfigChanges = _changes_of(PoolConfig)
 
 
 class OfObject(Fact, frozen=True):
@@ -160,6 +167,36 @@ class FabricResourceGone(OfObject, frozen=True):
     """A ComposableResource was deleted: its device is back in the pool, or its node is gone."""
 
 
+class HostObserved(OfObject, frozen=True):
+    """A node appeared or changed, as the publisher sees it: its machine, its labels."""
+
+    changes: HostChanges
+
+
+class HostGone(OfObject, frozen=True):
+    """A node was deleted."""
+
+
+class PoolSliceObserved(OfObject, frozen=True):
+    """A ResourceSlice appeared or changed, ours or anybody's, as the publisher sees it."""
+
+    changes: PoolSliceChanges
+
+
+class PoolSliceGone(OfObject, frozen=True):
+    """A ResourceSlice was deleted, by us or by anybody."""
+
+
+class PoolConfigObserved(OfObject, frozen=True):
+    """The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry."""
+
+    changes: PoolConfigChanges
+
+
+class PoolConfigGone(OfObject, frozen=True):
+    """The ConfigMap was deleted. What is published stays as it is until there is one again."""
+
+
 class Rejected(Fact, frozen=True):
     """An object, or one field of it, that is not as expected. Told once per (uid, field, reason); nothing else stops."""
 
@@ -175,7 +212,10 @@ class Rejected(Fact, frozen=True):
         return self.uid
 
 
-OBSERVED: dict[type[Observed], tuple[type[Event], type[Event]]] = {
+Seen = Observed | PublisherObserved
+"""An object of the cluster as the scaler or the publisher reads it."""
+
+OBSERVED: dict[type[Seen], tuple[type[Event], type[Event]]] = {
     Claim: (ClaimObserved, ClaimGone),
     Slice: (SliceObserved, SliceGone),
     DeviceClass: (DeviceClassObserved, DeviceClassGone),
@@ -185,15 +225,18 @@ OBSERVED: dict[type[Observed], tuple[type[Event], type[Event]]] = {
     Config: (ConfigObserved, ConfigGone),
     AttachRequest: (AttachRequestObserved, AttachRequestGone),
     FabricResource: (FabricResourceObserved, FabricResourceGone),
+    Host: (HostObserved, HostGone),
+    PoolSlice: (PoolSliceObserved, PoolSliceGone),
+    PoolConfig: (PoolConfigObserved, PoolConfigGone),
 }
 """For each object kind the fact of a change and the fact of its end."""
 
-KIND_OF: dict[type[Event], type[Observed]] = {fact: kind for kind, pair in OBSERVED.items() for fact in pair}
+KIND_OF: dict[type[Event], Any] = {fact: kind for kind, pair in OBSERVED.items() for fact in pair}
 
 _T = TypeVar("_T", bound=Struct)
 
 
-def difference(old: Observed | None, new: Observed) -> Event | None:
+def difference(old: Seen | None, new: Seen) -> Event | None:
     """The fact that turns `old` (None: not seen before) into `new`, or None when nothing that matters changed."""
     kind = type(new)
     before: Any = old if old is not None else kind(uid=new.uid)
@@ -203,7 +246,7 @@ def difference(old: Observed | None, new: Observed) -> Event | None:
         value, was = getattr(new, name), getattr(before, name)
         if value == was or name == "uid":
             continue
-        if name == "devices":
+        if name == "devices" and kind is Slice:
             devices = {key: device for key, device in value.items() if was.get(key) != device}
             devices.update({key: None for key in was if key not in value})
         else:
@@ -217,7 +260,7 @@ def difference(old: Observed | None, new: Observed) -> Event | None:
     return fact(uid=new.uid, changes=change_set)  # type: ignore[no-any-return]
 
 
-_CHANGE_SETS: dict[type[Observed], Any] = {
+_CHANGE_SETS: dict[type[Seen], Any] = {
     Claim: ClaimChanges,
     Slice: SliceChanges,
     DeviceClass: DeviceClassChanges,
@@ -227,6 +270,9 @@ _CHANGE_SETS: dict[type[Observed], Any] = {
     Config: ConfigChanges,
     AttachRequest: AttachRequestChanges,
     FabricResource: FabricResourceChanges,
+    Host: HostChanges,
+    PoolSlice: PoolSliceChanges,
+    PoolConfig: PoolConfigChanges,
 }
 
 

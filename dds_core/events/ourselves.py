@@ -49,11 +49,16 @@ class PolicyChanged(OfScaler, frozen=True):
 
 
 class Capabilities(OfScaler, frozen=True):
-    """What the API serves and keeps: `taint_rules` is the version served ("" = none)."""
+    """What the API serves and keeps: `taint_rules` is the version served ("" = none).
+
+    A field of a slice whose feature gate is off is dropped without a word: `binding_conditions`, `device_taints` and
+    `shared_devices` (allowMultipleAllocations) say whether it is kept."""
 
     taint_rules: str = ""
     binding_conditions: bool = True
     granular_status: bool = False
+    device_taints: bool = True
+    shared_devices: bool = True
 
 
 class Synced(OfScaler, frozen=True):

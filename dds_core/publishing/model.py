@@ -1,0 +1,155 @@
+"""What the publisher reads and writes, as its rules see it: one frozen struct per kind, holding only what a rule uses.
+
+Claims (`Claim`) and attached devices (`FabricResource`) are those of `dds_core.model`. What stands here is either smaller than
+there (a slice is names and a digest, however many devices it has) or of no interest to the scaler (what a fabric has free).
+"""
+
+from __future__ import annotations
+
+from dds_core.model import Record, Requirement, Taint
+
+MANAGED_BY = "dds-publisher"
+"""Value of the label `app.kubernetes.io/managed-by` on every slice that is ours; nothing else is ever changed or deleted."""
+SLICE_DEVICES, TAINTED_SLICE_DEVICES = 128, 64
+"""The most devices of a slice; the smaller number as soon as one of them has a taint (resource.k8s.io, ResourceSliceSpec)."""
+
+
+# -- what the ConfigMap says of a model --------------------------------------------------------------------------------
+
+
+class Attribute(Record, frozen=True):
+    """One typed value; exactly one field is set. A version is a semantic version 2.0.0; texts have at most 64 characters."""
+
+    string: str | None = None
+    integer: int | None = None
+    boolean: bool | None = None
+    version: str | None = None
+
+
+class Range(Record, frozen=True):
+    """requestPolicy.validRange; quantities in canonical form, "" for a bound that is not given."""
+
+    min: str
+    max: str = ""
+    step: str = ""
+
+
+class Capacity(Record, frozen=True):
+    """A capacity: its `value`, and for a shared device how it may be asked for (KEP-5075). Quantities in canonical form."""
+
+    value: str
+    default: str = ""
+    valid_values: tuple[str, ...] = ()
+    valid_range: Range | None = None
+
+
+class PoolModel(Record, frozen=True):
+    """An entry of device-info, with all that a published device of it carries.
+
+    `model` is cdi-model-name, `device` k8s-device-name (the word of pools and labels), `type` the fabric's res_type.
+    `shared` is allowMultipleAllocations. Keys of `attributes` and `capacity` are as they are to be published.
+    """
+
+    index: int
+    model: str
+    device: str
+    driver: str
+    type: str = "gpu"
+    attributes: dict[str, Attribute] = {}
+    capacity: dict[str, Capacity] = {}
+    shared: bool = False
+
+
+class PoolConfig(Record, frozen=True):
+    """The ConfigMap composable-dra-dds as the publisher reads it. `mode` "observe" keeps the publisher from writing."""
+
+    uid: str
+    prefix: str = "cohdi.io"
+    models: tuple[PoolModel, ...] = ()
+    mode: str = ""
+
+
+# -- the cluster -------------------------------------------------------------------------------------------------------
+
+
+class Host(Record, frozen=True):
+    """A node. `machine` is the UUID of its machine in the fabric, "" where nothing says so. `labels` are all it has."""
+
+    uid: str
+    name: str = ""
+    machine: str = ""
+    labels: dict[str, str] = {}
+
+
+class PoolSlice(Record, frozen=True):
+    """A ResourceSlice. `devices` are names in the order of the slice, `digest` is `describe.digest_of` its devices, "" where
+    the slice is no pool's that several nodes reach.
+
+    `owner` is its label app.kubernetes.io/managed-by. `ordinary` are devices that the scheduler would hand out at once, having
+    no binding conditions. `uuids` are the devices' UUIDs, kept for slices of one node (`node`) only.
+    """
+
+    uid: str
+    name: str = ""
+    driver: str = ""
+    pool: str = ""
+    generation: int = 0
+    slices: int = 1
+    node: str = ""
+    owner: str = ""
+    selector: tuple[Requirement, ...] = ()
+    devices: tuple[str, ...] = ()
+    ordinary: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    digest: str = ""
+    uuids: dict[str, str] = {}
+
+
+PublisherObserved = PoolConfig | Host | PoolSlice
+
+
+# -- the fabric --------------------------------------------------------------------------------------------------------
+
+
+class Limit(Record, frozen=True):
+    """How many devices of a model a machine may have; None where the fabric does not say."""
+
+    most: int | None = None
+    least: int | None = None
+
+
+class Machine(Record, frozen=True):
+    """A server as the fabric knows it. `fabric` is the id of the fabric that reaches it, "" for none. `limits` by cdi-model-name,
+    None where this fabric's API knows of no limits."""
+
+    uuid: str
+    name: str = ""
+    fabric: str = ""
+    limits: dict[str, Limit] | None = None
+
+
+class FreeDevice(Record, frozen=True):
+    """A free device that the fabric names. `id` is its own, the same for as long as it exists. One that is not `healthy` is not
+    published."""
+
+    id: str
+    healthy: bool = True
+
+
+class Stock(Record, frozen=True):
+    """What a fabric has free of a model: how many, and which, where its API says which (None: it only counts)."""
+
+    fabric: str
+    model: str
+    free: int = 0
+    devices: tuple[FreeDevice, ...] | None = None
+
+
+# -- what is wanted ----------------------------------------------------------------------------------------------------
+
+
+class SliceLayout(Record, frozen=True):
+    """A slice as it is to be: its object name, and its devices in order."""
+
+    name: str
+    devices: tuple[str, ...]
