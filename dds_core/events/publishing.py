@@ -38,10 +38,11 @@ class OfStock(Fact, frozen=True):
 
 
 class StockObserved(OfStock, frozen=True):
-    """What a fabric has free of a model is new; `devices` where its API says which."""
+    """What a fabric has free of a model is new; `devices` where its API says which. `whole`: the attached ones count too."""
 
     free: int
     devices: tuple[FreeDevice, ...] | None = None
+    whole: bool = False
 
 
 class FabricFailed(Fact, frozen=True):
