@@ -12,51 +12,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dds_adapters.lab.actors.fabric_faults import Fault, Faults
+from dds_adapters.lab.actors.hardware import Attached, Device, Machine, Pool
 from dds_adapters.lab.actors.ledger import Entry, Ledger, Operation, Outcome
 from dds_adapters.lab.latency import Fixed, Latency, Uniform
 from dds_adapters.lab.time import Time
 
+__all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
+
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A physical device. `serial` is what its vendor calls it (a GPU UUID), `resource` what the fabric calls it."""
-
-    serial: str
-    resource: str
-    model: str
-    fabric: str
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A server that is cabled to one fabric (none: it has only what is built in), and the node that runs on it."""
-
-    uuid: str
-    node: str
-    fabric: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attached:
-    """A device in a machine. The minor number is the lowest that was free when it came (`since`, an instant); `fixed`
-    ones are built in."""
-
-    device: Device
-    minor: int
-    since: int
-    fixed: bool = False
-
-
-@dataclass(frozen=True)
-class Pool:
-    """How many devices of a model a fabric has to begin with."""
-
-    fabric: str
-    model: str
-    count: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +70,7 @@ class Fabric:
         self._free: dict[tuple[str, str], deque[Device]] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._machines: dict[str, Machine] = {}
+        self._by_uuid: dict[str, Machine] = {}
         self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
         self._where: dict[str, str] = {}  # serial → node
         self._broken: dict[str, str] = {}  # serial → words
@@ -123,9 +88,12 @@ class Fabric:
     # -- what there is
 
     def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
-        """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it."""
+        """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it.
+
+        The machine's UUID is the one that ends the node's providerID in a lab.
+        """
         machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, node)), node, fabric)
-        self._machines[node] = machine
+        self._machines[node] = self._by_uuid[machine.uuid] = machine
         self._attached.setdefault(node, {})
         for model in fixed:
             self._plug(node, self._made(fabric, model), fixed=True)
@@ -137,10 +105,22 @@ class Fabric:
     def machines(self) -> tuple[Machine, ...]:
         return tuple(self._machines.values())
 
+    def machine_of(self, uuid: str) -> Machine | None:
+        """The machine of a UUID, None when no fabric knows one."""
+        return self._by_uuid.get(uuid)
+
     def free(self, fabric: str, model: str) -> int:
         """How many devices could be attached now: not those that are on their way in, and not yet those on their way
         out."""
         return len(self._free.get((fabric, model), ()))
+
+    def pool(self, fabric: str, model: str) -> tuple[Device, ...]:
+        """The devices that could be attached now, the next one first."""
+        return tuple(self._free.get((fabric, model), ()))
+
+    def out(self) -> tuple[Device, ...]:
+        """What was taken out of a machine broken: in no machine and, until it is repaired, in no pool."""
+        return tuple(self._out.values())
 
     def running(self, fabric: str, model: str) -> int:
         """How many attaches of the model are under way."""
@@ -152,8 +132,15 @@ class Fabric:
 
     def attached(self, node: str) -> tuple[Attached, ...]:
         """What is in the node's machine, by minor number; without what has dropped out."""
-        found = self._attached.get(node, {}).values()
-        return tuple(sorted((one for one in found if one.device.serial not in self._broken), key=lambda one: one.minor))
+        return tuple(one for one in self.plugged(node) if one.device.serial not in self._broken)
+
+    def plugged(self, node: str) -> tuple[Attached, ...]:
+        """What is in the node's machine, by minor number, whether or not it works."""
+        return tuple(sorted(self._attached.get(node, {}).values(), key=lambda one: one.minor))
+
+    def broken(self, serial: str) -> str:
+        """Words for what is wrong with a device, wherever it is; "" for nothing."""
+        return self._broken.get(serial, "")
 
     def where(self, serial: str) -> str:
         """The node whose machine the device is in, "" when it is in none."""
@@ -230,10 +217,10 @@ class Fabric:
 
     # -- orders
 
-    def attach(self, node: str, model: str, done: Callable[[Answer], None]) -> int:
-        """Order one device of a model into a node's machine. `done` comes later and once, or never if nobody
-        answers."""
-        return self._order("attach", node, model, "", done)
+    def attach(self, node: str, model: str, done: Callable[[Answer], None], resource: str = "") -> int:
+        """Order one device of a model into a node's machine, the next of its pool, or the one that is named by the
+        fabric's name for it. `done` comes later and once, or never if nobody answers."""
+        return self._order("attach", node, model, resource, done)
 
     def detach(self, node: str, resource: str, done: Callable[[Answer], None]) -> int:
         """Order a device, by the fabric's name for it, back into the pool."""
@@ -289,6 +276,8 @@ class Fabric:
             return order.fault.words
         if order.operation == "attach" and not self.free(machine.fabric, order.model):
             return f"CDI manager: no free resource of model {order.model} in fabric {machine.fabric}"
+        if order.operation == "attach" and order.resource and self._named(order, machine.fabric) is None:
+            return f"CDI manager: the resource {order.resource} is not free in fabric {machine.fabric}"
         found = self._attached.get(order.node, {}).get(order.resource)
         if order.operation == "detach" and (found is None or found.fixed):
             return f"CDI manager: the resource {order.resource} cannot be removed from {order.node}"
@@ -299,12 +288,19 @@ class Fabric:
         fabric = self._machines[order.node].fabric
         kind = order.fault.kind if order.fault is not None else ""
         model = self._other_model(fabric, order.model) if kind == "wrong_device" else order.model
+        named = self._named(order, fabric) if model == order.model and order.resource else None
         for _ in range(2 if kind == "second_device" else 1):
             free = self._free[(fabric, model)]
             if free:
-                order.taken.append(free.popleft())
+                wanted = named if named is not None and named in free else free[0]
+                free.remove(wanted)
+                order.taken.append(wanted)
         self._count(order, fabric, 1)
         self._pool_changed(fabric, model)
+
+    def _named(self, order: _Order, fabric: str) -> Device | None:
+        free = self._free.get((fabric, order.model), ())
+        return next((one for one in free if one.resource == order.resource), None)
 
     def _other_model(self, fabric: str, model: str) -> str:
         others = [name for place, name in self._free if place == fabric and name != model and self.free(place, name)]

@@ -290,3 +290,50 @@ def test_by_chance_about_so_many_orders_are_hit() -> None:
         room.attach()
     room.run(2)
     assert 30 <= room.fabric.ledger.count("attach", "failed") <= 70
+
+
+def test_a_device_that_is_named_comes_and_not_the_next() -> None:
+    room = Room(count=3)
+    first, second, third = room.fabric.pool("1", A100)
+    room.fabric.attach("node0", A100, room.answers.append, resource=third.resource)
+    assert room.fabric.pool("1", A100) == (first, second)
+    room.run(2)
+    assert room.answers == [Answer(third)]
+
+
+def test_a_named_device_that_is_not_free_is_refused() -> None:
+    room = Room(count=3)
+    taken = room.fabric.pool("1", A100)[0].resource
+    room.attach()
+    room.fabric.attach("node1", A100, room.answers.append, resource=taken)
+    room.run(2)
+    refused, _ = room.answers
+    assert refused.device is None
+    assert refused.error == f"CDI manager: the resource {taken} is not free in fabric 1"
+    assert room.fabric.free("1", A100) == 2
+
+
+def test_the_fabric_tells_of_what_does_not_work() -> None:
+    room = Room()
+    room.attach()
+    room.run(2)
+    (plugged,) = room.fabric.attached("node0")
+    room.fabric.drop(plugged.device.serial, "fell off its bus")
+    assert room.fabric.attached("node0") == ()
+    assert room.fabric.plugged("node0") == (plugged,)
+    assert room.fabric.broken(plugged.device.serial) == "fell off its bus"
+    room.detach(plugged.device.resource)
+    room.run(2)
+    assert room.fabric.out() == (plugged.device,)
+    assert room.fabric.free("1", A100) == 3
+    room.fabric.restore(plugged.device.serial)
+    assert room.fabric.out() == ()
+    assert room.fabric.pool("1", A100)[-1] == plugged.device
+
+
+def test_a_machine_is_found_by_its_uuid() -> None:
+    room = Room()
+    machine = room.fabric.machine("node1")
+    assert machine is not None
+    assert room.fabric.machine_of(machine.uuid) == machine
+    assert room.fabric.machine_of("somebody") is None
