@@ -9,8 +9,8 @@ for the brake. Nothing here may quote a value, apart from the model name that id
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from dds_adapters.kubernetes import objects, yamltext
 from dds_adapters.kubernetes.reading import Fault, read
@@ -32,7 +32,7 @@ MAX_FABRICS = 100
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)
-_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _NAME_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 DEVICE_INFO = "data.device-info"
@@ -40,13 +40,13 @@ DEVICE_INFO = "data.device-info"
 
 def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
     """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
-    found = read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
+    found = raw_config(raw)
     data = found.data or objects.ConfigData()
     before = previous or Config(uid=found.metadata.uid)
     faults: list[Fault] = []
     prefix, models, fabrics = before.prefix, before.models, before.fabrics
     try:
-        prefix = _prefix(data.label_prefix)
+        prefix = prefix_of(data.label_prefix)
     except Fault as fault:
         faults.append(fault)
     try:
@@ -54,21 +54,31 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
     except Fault as fault:
         faults.append(fault)
     try:
-        models, bad = _models(data.device_info)
+        models, bad = entries(data.device_info, model)
         faults.extend(bad)
     except Fault as fault:
         faults.append(fault)
-    mode = data.mode or ""
-    if mode and mode not in MODES:
-        faults.append(Fault("data.mode", f"is not {', '.join(MODES)}: taken as {MODES[0]}"))
-        mode = MODES[0]
-    return Config(found.metadata.uid, prefix, models, fabrics, mode), tuple(faults)
+    mode, unknown = mode_of(data.mode)
+    return Config(found.metadata.uid, prefix, models, fabrics, mode), (*faults, *unknown)
 
 
-def _prefix(text: str | None) -> str:
+def raw_config(raw: bytes) -> objects.RawConfigMap:
+    """The ConfigMap as it is written. Raises Fault."""
+    return read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
+
+
+def mode_of(text: str | None) -> tuple[str, Sequence[Fault]]:
+    """The mode that it sets, "" for none, and what is wrong with it."""
+    if not text or text in MODES:
+        return text or "", ()
+    return MODES[0], (Fault("data.mode", f"is not {', '.join(MODES)}: taken as {MODES[0]}"),)
+
+
+def prefix_of(text: str | None) -> str:
+    """The prefix of labels. Raises Fault."""
     if text is None:
         return Config(uid="").prefix
-    if len(text) > MAX_PREFIX or not _DNS_SUBDOMAIN.fullmatch(text):
+    if len(text) > MAX_PREFIX or not DNS_SUBDOMAIN.fullmatch(text):
         raise Fault("data.label-prefix", f"is not a DNS subdomain of at most {MAX_PREFIX} characters")
     return text
 
@@ -78,29 +88,44 @@ def _fabrics(text: str | None) -> tuple[int, ...]:
         return ()
     field = "data.fabric-id-range"
     found = yamltext.parse(field, text)
-    if not isinstance(found, list) or len(found) > MAX_FABRICS or not all(_whole(one) for one in found):
+    if not isinstance(found, list) or len(found) > MAX_FABRICS or not all(whole(one) for one in found):
         raise Fault(field, f"is not a list of at most {MAX_FABRICS} whole numbers")
     return tuple(found)
 
 
-def _models(text: str | None) -> tuple[tuple[Model, ...], list[Fault]]:
-    """The entries that are as they should be, and a fault for each that is not."""
+class Entry(Protocol):
+    """What an entry is told apart by, whoever reads it."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+
+
+_Entry = TypeVar("_Entry", bound=Entry)
+
+
+def entries(text: str | None, read_one: Callable[[str, Any], _Entry]) -> tuple[tuple[_Entry, ...], list[Fault]]:
+    """The entries of device-info that are as they should be, and a fault for each that is not. `read_one` is given the name of
+    the place and the entry. Raises Fault for the whole."""
     if text is None:
         raise Fault(DEVICE_INFO, "is missing")
     found = yamltext.parse(DEVICE_INFO, text)
     if not isinstance(found, list):
         raise Fault(DEVICE_INFO, "is not a list")
-    models: list[Model] = []
+    good: list[_Entry] = []
     faults: list[Fault] = []
     for position, entry in enumerate(found):
         try:
-            model = _model(_label(position, entry), entry)
-            _refuse_second(_label(position, entry), model, models)
+            one = read_one(_label(position, entry), entry)
+            _refuse_second(_label(position, entry), one, good)
         except Fault as fault:
             faults.append(fault)
         else:
-            models.append(model)
-    return tuple(models), faults
+            good.append(one)
+    return tuple(good), faults
 
 
 def _label(position: int, entry: Any) -> str:
@@ -110,13 +135,17 @@ def _label(position: int, entry: Any) -> str:
     return f"{DEVICE_INFO}[{name}]" if readable else f"{DEVICE_INFO}[{position}]"
 
 
-def _model(place: str, entry: Any) -> Model:
+KEYS = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with")
+"""The keys of an entry that both programs read; other keys are nobody's business here."""
+
+
+def model(place: str, entry: Any) -> Model:
+    """An entry as the scaler reads it. Raises Fault."""
     if not isinstance(entry, yamltext.Mapping):
         raise Fault(place, "is not a mapping")
-    for key in _repeated(entry):
-        raise Fault(place, f"gives {key} twice")
+    refuse_repeated(place, entry, KEYS)
     index: Any = entry.get("index")
-    if not _whole(index) or not 0 <= index <= MAX_INDEX:
+    if not whole(index) or not 0 <= index <= MAX_INDEX:
         raise Fault(f"{place}.index", f"is not a whole number from 0 to {MAX_INDEX}")
     return Model(
         index=index,
@@ -125,31 +154,33 @@ def _model(place: str, entry: Any) -> Model:
             place, entry, "k8s-device-name", _DNS_LABEL, f"a DNS label of at most {MAX_DEVICE}", MAX_DEVICE
         ),
         driver=_matching(
-            place, entry, "driver-name", _DNS_SUBDOMAIN, f"a DNS subdomain of at most {MAX_DRIVER}", MAX_DRIVER
+            place, entry, "driver-name", DNS_SUBDOMAIN, f"a DNS subdomain of at most {MAX_DRIVER}", MAX_DRIVER
         ),
         attributes=_attributes(f"{place}.dra-attributes", entry.get("dra-attributes")),
         conflicts=_conflicts(f"{place}.cannot-coexist-with", entry.get("cannot-coexist-with")),
     )
 
 
-def _repeated(entry: yamltext.Mapping) -> Iterator[str]:
-    """The known keys that stand twice in an entry (unknown ones are nobody's business)."""
-    known = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with")
-    return (key for key in known if key in entry.repeated)
+def refuse_repeated(place: str, mapping: yamltext.Mapping, known: Sequence[str]) -> None:
+    """A known key that stands twice in a mapping is a fault of the whole of it."""
+    for key in known:
+        if key in mapping.repeated:
+            raise Fault(place, f"gives {key} twice")
 
 
-def _refuse_second(place: str, model: Model, models: list[Model]) -> None:
+def _refuse_second(place: str, new: Entry, before: Sequence[Entry]) -> None:
     """Of two entries with the same identity the first stands."""
     for key, value, others in (
-        ("index", model.index, {one.index for one in models}),
-        ("cdi-model-name", model.model, {one.model for one in models}),
-        ("k8s-device-name", model.device, {one.device for one in models}),
+        ("index", new.index, {one.index for one in before}),
+        ("cdi-model-name", new.model, {one.model for one in before}),
+        ("k8s-device-name", new.device, {one.device for one in before}),
     ):
         if value in others:
             raise Fault(f"{place}.{key}", "an entry before it has the same")
 
 
-def _whole(value: Any) -> bool:
+def whole(value: Any) -> bool:
+    """Whether it is a number of 64 bits without a fraction."""
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
@@ -186,7 +217,7 @@ def _attributes(place: str, found: Any) -> dict[str, str]:
 
 def _qualified(name: str) -> bool:
     prefix, slash, rest = name.rpartition("/")
-    if slash and (len(prefix) > 253 or not _DNS_SUBDOMAIN.fullmatch(prefix)):
+    if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
         return False
     return bool(_NAME_PART.fullmatch(rest))
 
@@ -196,6 +227,6 @@ def _conflicts(place: str, found: Any) -> tuple[int, ...]:
         raise Fault(place, "is missing (an empty list says: coexists with all)")
     if not isinstance(found, list) or len(found) > MAX_CONFLICTS:
         raise Fault(place, f"is not a list of at most {MAX_CONFLICTS} indexes")
-    if not all(_whole(one) and 0 <= one <= MAX_INDEX for one in found):
+    if not all(whole(one) and 0 <= one <= MAX_INDEX for one in found):
         raise Fault(place, f"an index is not a whole number from 0 to {MAX_INDEX}")
     return tuple(found)

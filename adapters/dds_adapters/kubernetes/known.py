@@ -6,18 +6,17 @@ What is here must always be what was passed on, so that nothing gets lost when p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from sys import intern
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from dds_adapters.kubernetes.arrivals import ADDED, DELETED, MODIFIED
 from dds_adapters.kubernetes.identity import Identity, identity
-from dds_adapters.kubernetes.translate import RESOURCES
+from dds_adapters.kubernetes.translate import RESOURCES, Resource
 from dds_core.model import Pod
-from dds_core.picture import Picture
 
 Put = Callable[[str, str, bytes], None]
 """Takes an object's uid, what happened to it (ADDED, MODIFIED or DELETED) and its JSON."""
@@ -134,13 +133,19 @@ def _remains(uid: str, known: Seen) -> bytes:
     return msgspec.json.encode({"metadata": {"name": known.name, "namespace": known.namespace, "uid": uid}})
 
 
-def seeds(picture: Picture) -> dict[str, list[Identity]]:
+class Rows(Protocol):
+    """A picture, as far as its objects are concerned: `table(kind).rows` are they, by uid."""
+
+    def table(self, kind: Any) -> Any: ...
+
+
+def seeds(picture: Rows, resources: Mapping[str, Resource] = RESOURCES) -> dict[str, list[Identity]]:
     """By resource the objects that a picture has, for those who listen anew: what their first list does not have is gone.
 
     Of pods only those without a node, since only these are listed (`watched.PENDING`): no list could say that the others are
     there. One that got its node while nobody listened is asked for, like any that leaves that scope."""
     found: dict[str, list[Identity]] = {}
-    for resource, known in RESOURCES.items():
+    for resource, known in resources.items():
         rows = picture.table(known.kind).rows.values()
         found[resource] = [
             Identity(one.uid, getattr(one, "namespace", ""), getattr(one, "name", ""))

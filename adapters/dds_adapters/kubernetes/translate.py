@@ -7,7 +7,7 @@ nothing else. This module must never look into a Secret and never raise for an o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
@@ -17,6 +17,7 @@ from dds_adapters.kubernetes import config, decode
 from dds_adapters.kubernetes.reading import Fault, well_formed
 from dds_core.errors import DdsError, InputError
 from dds_core.events import OBSERVED, SCALER, Event, Rejected, difference
+from dds_core.events.objects import Seen
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -24,7 +25,6 @@ from dds_core.model import (
     DeviceClass,
     FabricResource,
     Node,
-    Observed,
     Pod,
     Slice,
     TaintRule,
@@ -35,8 +35,8 @@ from dds_core.text import same_words, scrub
 class View(Protocol):
     """What the translation asks of the picture."""
 
-    def object(self, kind: type[Observed], uid: str) -> Observed | None:
-        """The object as last seen; None when it is not there."""
+    def object(self, kind: Any, uid: str) -> Any:
+        """The object of this kind of the core as last seen; None when it is not there."""
 
     def told(self, uid: str, field: str, reason: str) -> bool:
         """Whether a `Rejected` with these three was a fact already."""
@@ -49,10 +49,10 @@ class View(Protocol):
 class NamedView(View, Protocol):
     """A view that also finds objects by name, and so notices one that was made anew while nobody watched."""
 
-    def uid_of(self, kind: type[Observed], namespace: str, name: str) -> str | None:
+    def uid_of(self, kind: Any, namespace: str, name: str) -> str | None:
         """The uid of the object of this name; None when there is none.
 
-        `namespace` is "" for what has none; both are "" for the Config, of which there is only one.
+        `namespace` is "" for what has none; both are "" for the ConfigMap, of which there is only one.
         """
 
 
@@ -73,45 +73,47 @@ class WatchFailed(DdsError):
         super().__init__(f"the watch ended: {code} {reason}: {message}", where=resource, fix="list and watch again")
 
 
+Decode = Callable[[bytes], Seen]
+"""One object of the core from its JSON. Raises Fault."""
+Configured = Callable[[bytes, Any], tuple[Seen, tuple[Fault, ...]]]
+"""The ConfigMap from its JSON and what was in force; with what is wrong with parts of it. Raises Fault for the whole."""
+
+
 class Resource(NamedTuple):
-    """What a plural name stands for: the kind in the API and the kind in the core."""
+    """What a plural name stands for: the kind in the API, the kind in the core, and how it is read. `configured` in the place of
+    `decode` is for the one ConfigMap that is ours."""
 
     name: str
-    kind: type[Observed]
+    kind: type[Seen]
+    decode: Decode | None = None
+    configured: Configured | None = None
 
 
 RESOURCES: dict[str, Resource] = {
-    "resourceclaims": Resource("ResourceClaim", Claim),
-    "resourceslices": Resource("ResourceSlice", Slice),
-    "deviceclasses": Resource("DeviceClass", DeviceClass),
-    "devicetaintrules": Resource("DeviceTaintRule", TaintRule),
-    "nodes": Resource("Node", Node),
-    "pods": Resource("Pod", Pod),
-    "configmaps": Resource("ConfigMap", Config),
-    "composabilityrequests": Resource("ComposabilityRequest", AttachRequest),
-    "composableresources": Resource("ComposableResource", FabricResource),
+    "resourceclaims": Resource("ResourceClaim", Claim, decode.claim),
+    "resourceslices": Resource("ResourceSlice", Slice, decode.resource_slice),
+    "deviceclasses": Resource("DeviceClass", DeviceClass, decode.device_class),
+    "devicetaintrules": Resource("DeviceTaintRule", TaintRule, decode.taint_rule),
+    "nodes": Resource("Node", Node, decode.node),
+    "pods": Resource("Pod", Pod, decode.pod),
+    "configmaps": Resource("ConfigMap", Config, configured=config.read_config),
+    "composabilityrequests": Resource("ComposabilityRequest", AttachRequest, decode.attach_request),
+    "composableresources": Resource("ComposableResource", FabricResource, decode.fabric_resource),
 }
-"""Every resource that is translated, by its plural name."""
-
-_DECODE: dict[type[Observed], Callable[[bytes], Observed]] = {
-    Claim: decode.claim,
-    Slice: decode.resource_slice,
-    DeviceClass: decode.device_class,
-    TaintRule: decode.taint_rule,
-    Node: decode.node,
-    Pod: decode.pod,
-    AttachRequest: decode.attach_request,
-    FabricResource: decode.fabric_resource,
-}
+"""Every resource that is translated for the scaler, by its plural name."""
 
 
 class Translator:
-    """Translates for one view. `config_namespace` is where the ConfigMap composable-dra-dds lives."""
+    """Translates for one view. `config_namespace` is where the ConfigMap composable-dra-dds lives; `resources` says what each
+    resource becomes."""
 
-    def __init__(self, view: View, config_namespace: str = config.NAMESPACE) -> None:
+    def __init__(
+        self, view: View, config_namespace: str = config.NAMESPACE, resources: Mapping[str, Resource] = RESOURCES
+    ) -> None:
         self._view = view
         self._named = view if isinstance(view, NamedView) else None
         self._config_namespace = config_namespace
+        self._resources = resources
 
     def translate(self, resource: str, type: str, raw: bytes) -> tuple[Event, ...]:
         """The facts in one watch event; `raw` is the JSON of its object. They must be folded before the next call.
@@ -119,10 +121,10 @@ class Translator:
         A pod that leaves a watch with a field selector arrives as DELETED though it lives: who watches so has to ask
         for it and pass on the answer. Raises UnknownResource, UnknownWatchType, and WatchFailed for type ERROR.
         """
-        known = RESOURCES.get(resource)
+        known = self._resources.get(resource)
         if known is None:
             raise UnknownResource(
-                f"{resource!r} is not a resource that is translated", fix=f"known: {', '.join(RESOURCES)}"
+                f"{resource!r} is not a resource that is translated", fix=f"known: {', '.join(self._resources)}"
             )
         if type in ("ADDED", "MODIFIED"):
             return self._seen(known, raw)
@@ -136,9 +138,9 @@ class Translator:
 
     def _seen(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
         try:
-            if resource.kind is Config:
+            if resource.decode is None:
                 return self._seen_config(resource, raw)
-            new = _DECODE[resource.kind](raw)
+            new = resource.decode(raw)
         except Fault as fault:
             return self._rejected(resource, _identity(raw), (fault,))
         old = self._view.object(resource.kind, new.uid)
@@ -152,12 +154,13 @@ class Translator:
         who = _identity(raw)
         if who.name and (who.namespace, who.name) != (self._config_namespace, config.NAME):
             return ()
-        old = self._view.object(Config, who.uid)
-        new, faults = config.read_config(raw, old if isinstance(old, Config) else None)
+        assert resource.configured is not None  # a resource has the one or the other
+        old = self._view.object(resource.kind, who.uid)
+        new, faults = resource.configured(raw, old)
         facts = list(self._replaced(resource, new)) if old is None else []
         return (*facts, *_changed(old, new), *self._rejected(resource, who, faults))
 
-    def _replaced(self, resource: Resource, new: Observed) -> Iterator[Event]:
+    def _replaced(self, resource: Resource, new: Seen) -> Iterator[Event]:
         """The end of an object whose name a new one has taken, when its deletion was missed."""
         if self._named is not None:
             uid = self._named.uid_of(resource.kind, getattr(new, "namespace", ""), getattr(new, "name", ""))
@@ -179,17 +182,17 @@ class Translator:
         return tuple(Rejected(resource.name, uid, who.name, field, reason, who.namespace) for field, reason in new)
 
 
-def _changed(old: Observed | None, new: Observed) -> tuple[Event, ...]:
+def _changed(old: Seen | None, new: Seen) -> tuple[Event, ...]:
     fact = difference(old, new)
     return () if fact is None else (fact,)
 
 
-def _gone(kind: type[Observed], uid: str) -> Event:
+def _gone(kind: type[Seen], uid: str) -> Event:
     fact: Any = OBSERVED[kind][1]
     return fact(uid)  # type: ignore[no-any-return]
 
 
-def _same_error(old: Observed | None, new: Observed) -> Observed:
+def _same_error(old: Seen | None, new: Seen) -> Seen:
     """The new object with the old error text where both say the same: a retry is not news."""
     if not isinstance(new, AttachRequest | FabricResource) or not isinstance(old, AttachRequest | FabricResource):
         return new

@@ -33,6 +33,12 @@ refer to comes first."""
 OPTIONAL = frozenset({"devicetaintrules"})
 """Resources without which everything else goes on."""
 
+PUBLISHER = ("configmaps", "nodes", "resourceslices", "composableresources", "resourceclaims")
+"""What the publisher follows of them, in the same sense of order: who holds a device is asked last."""
+
+PUBLISHER_OPTIONAL = frozenset({"composableresources"})
+"""A cluster without the operator has nothing that says what is attached; its nodes' own slices do."""
+
 PENDING = Scope(fields="spec.nodeName=")
 """Pods that have no node: the only ones that the scaler has to hear of, and few among a hundred thousand."""
 
@@ -63,6 +69,12 @@ def watched(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
         "pods": Watched("pods", VERSIONS["pods"], PENDING, refers_to_claims),
     }
     return tuple(special.get(name) or Watched(name, versions) for name, versions in VERSIONS.items())
+
+
+def watched_by_publisher(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
+    """All that the publisher follows: of nodes, slices and claims every one."""
+    ours = scope_of_config(config_namespace)
+    return tuple(Watched(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):

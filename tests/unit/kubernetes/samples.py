@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from msgspec import structs
 
 from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, read_recording
+from dds_adapters.kubernetes.translate import Resource
 from dds_core.events import KIND_OF, Event, Rejected, SliceObserved, merged
-from dds_core.model import Observed, Slice
+from dds_core.events.objects import Seen
+from dds_core.model import Slice
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 BY_NAME = {path.name.removesuffix(".jsonl.gz"): path for path in RECORDINGS}
@@ -22,10 +24,10 @@ class DictView:
     """The least that a translation needs: folds facts about objects into a dictionary."""
 
     def __init__(self) -> None:
-        self.objects: dict[tuple[type[Observed], str], Observed] = {}
+        self.objects: dict[tuple[type[Seen], str], Seen] = {}
         self.rejections: list[tuple[str, str, str]] = []
 
-    def object(self, kind: type[Observed], uid: str) -> Observed | None:
+    def object(self, kind: Any, uid: str) -> Any:
         return self.objects.get((kind, uid))
 
     def told(self, uid: str, field: str, reason: str) -> bool:
@@ -54,7 +56,7 @@ class DictView:
 class NamingView(DictView):
     """The same, and finds objects by name."""
 
-    def uid_of(self, kind: type[Observed], namespace: str, name: str) -> str | None:
+    def uid_of(self, kind: Any, namespace: str, name: str) -> str | None:
         for (of, uid), one in self.objects.items():
             if of is kind and (getattr(one, "namespace", ""), getattr(one, "name", "")) == (namespace, name):
                 return uid
@@ -64,9 +66,10 @@ class NamingView(DictView):
 class Watched:
     """A translator and its view; what it says is folded at once."""
 
-    def __init__(self, view: DictView | None = None) -> None:
+    def __init__(self, view: DictView | None = None, resources: Mapping[str, Resource] = RESOURCES) -> None:
         self.view = view if view is not None else DictView()
-        self.translator = Translator(self.view)
+        self.translator = Translator(self.view, resources=resources)
+        self._resources = resources
 
     def sees(self, resource: str, obj: Any, type: str = "MODIFIED") -> tuple[Event, ...]:
         raw = obj if isinstance(obj, bytes) else json.dumps(obj).encode()
@@ -76,7 +79,7 @@ class Watched:
         return events
 
     def the(self, resource: str, uid: str = "u-1") -> Any:
-        return self.view.object(RESOURCES[resource].kind, uid)
+        return self.view.object(self._resources[resource].kind, uid)
 
 
 def recorded(name: str, resource: str) -> Iterator[RecordedEvent]:
