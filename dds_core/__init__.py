@@ -7,7 +7,8 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 
 from dds_core import errors, events, model
 from dds_core.agenda import Agenda, Deadline, deadlines
-from dds_core.engine import Engine, Step, new_event
+from dds_core.component import SCALER, Component, component_named, component_of
+from dds_core.engine import Engine, EngineOf, Step, new_event
 from dds_core.events import difference
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.fold import apply
@@ -55,11 +56,14 @@ __all__ = [
     "DEVICE_TABLE",
     "FINGERPRINT",
     "PROJECTION",
+    "SCALER",
     "Agenda",
+    "Component",
     "Deadline",
     "Difference",
     "Edge",
     "Engine",
+    "EngineOf",
     "Envelope",
     "EventLog",
     "EventSource",
@@ -76,6 +80,8 @@ __all__ = [
     "apply",
     "claim_machine",
     "claim_target",
+    "component_named",
+    "component_of",
     "deadlines",
     "decide",
     "device_target",

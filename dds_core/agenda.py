@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from dds_core.deadline import Deadline
 from dds_core.fold import HOUR
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.picture import Picture
@@ -22,15 +22,6 @@ from dds_core.rules.detach import fence_due, idle_due
 from dds_core.rules.failures import budget_due
 from dds_core.rules.handover import reservation_due
 from dds_core.tables import Dirty
-
-
-class Deadline(NamedTuple):
-    """An instant that the picture waits for: `kind` says why, `of` for which claim, device, cell, or the fleet."""
-
-    due: int
-    kind: str
-    of: str
-
 
 _CLAIM_KINDS = ("budget", "reservation")
 _DEVICE_KINDS = ("idle", "fence", "grace")
@@ -168,3 +159,6 @@ class Agenda:
                 return first
             heapq.heappop(self._heap)
         return None
+
+
+__all__ = ["Agenda", "Deadline", "deadlines"]

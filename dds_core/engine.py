@@ -7,14 +7,13 @@ are due before. It does no I/O: who calls it appends the group and carries decis
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
-from dds_core.agenda import Agenda
+from dds_core.component import SCALER, Component, P
 from dds_core.events import SCHEMA_VERSION, DeadlinePassed, Decision, Event, Transition, encode
-from dds_core.fold import apply
 from dds_core.log.envelope import Group, NewEvent
 from dds_core.picture import Picture
-from dds_core.rules import Caused, settle
+from dds_core.rules import Caused
 
 
 class Step(NamedTuple):
@@ -56,12 +55,13 @@ def new_event(event: Event, at: int, cause: int | None) -> NewEvent:
     )
 
 
-class Engine:
-    """Folds and decides. `picture` may come from a log; by default nothing is known yet."""
+class EngineOf(Generic[P]):
+    """Folds and decides for a component. `picture` may come from a log; by default nothing is known yet."""
 
-    def __init__(self, picture: Picture | None = None) -> None:
-        self.picture = picture if picture is not None else Picture()
-        self.agenda = Agenda(self.picture)
+    def __init__(self, component: Component[P], picture: P | None = None) -> None:
+        self.component = component
+        self.picture: P = picture if picture is not None else component.picture()
+        self.agenda = component.agenda(self.picture)
 
     def feed(self, fact: Event, at: int) -> Step:
         """Take in a fact that happened at `at` (microseconds; never before the last one: time does not run back here).
@@ -71,8 +71,8 @@ class Engine:
         picture is then to be rebuilt from there.
         """
         at = max(at, self.picture.now)
-        apply(self.picture, fact, at)
-        work = settle(self.picture, at)
+        self.component.apply(self.picture, fact, at)
+        work = self.component.settle(self.picture, at)
         self.agenda.refresh(work.touched)
         return Step(at, fact, work.emitted)
 
@@ -90,3 +90,10 @@ class Engine:
             while (deadline := self.due(at)) is not None:
                 yield self.feed(deadline, deadline.due)
             yield self.feed(fact, at)
+
+
+class Engine(EngineOf[Picture]):
+    """The engine of the scaler."""
+
+    def __init__(self, picture: Picture | None = None) -> None:
+        super().__init__(SCALER, picture)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "faeebef0bc726b318d53bb98ef3ff6aa8d3f5c56fff208f4fd3f18a2b00f83c8"
+FINGERPRINT = "be0f709e2baefd80b0d7840d6264905a201352b242f104482b9e5df77e928acd"
 
 RULES = (
     "agenda.py",
+    "deadline.py",
     "fold/__init__.py",
     "fold/common.py",
     "fold/intents.py",
@@ -37,4 +38,10 @@ RULES = (
     "table.py",
     "tables.py",
 )
-"""The sources that the fingerprint covers, below `dds_core/`."""
+"""The sources that the fingerprint of the scaler covers, below `dds_core/`."""
+
+PUBLISHER_FINGERPRINT = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+"""The same for the publisher."""
+
+PUBLISHER_RULES: tuple[str, ...] = ()
+"""The sources that it covers."""
