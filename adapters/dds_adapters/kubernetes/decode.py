@@ -79,8 +79,8 @@ def resource_slice(raw: bytes) -> Slice:
     """A ResourceSlice. Raises Fault."""
     found = read(raw_.slice_, raw, "ResourceSlice", DRA)
     spec = found.spec
-    selector = _requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
-    node = spec.node_name or _single_node(spec.node_selector)
+    selector = requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
+    node = spec.node_name or single_node(spec.node_selector)
     devices: dict[str, Device] = {}
     for i, one in enumerate(spec.devices or ()):
         if not one.name or one.name in devices:
@@ -140,7 +140,7 @@ def node(raw: bytes) -> Node:
         uid=meta.uid,
         name=meta.name,
         labels=meta.labels or {},
-        taints=_taints(spec.taints),
+        taints=taints(spec.taints),
         unschedulable=spec.unschedulable,
         deleting=meta.deletion_timestamp is not None,
     )
@@ -271,7 +271,7 @@ def _request(index: int, found: raw_.RawRequest) -> ClaimRequest:
 
 
 def _allocation(found: raw_.RawAllocation) -> Allocation:
-    node = _single_node(found.node_selector)
+    node = single_node(found.node_selector)
     results = found.devices.results if found.devices is not None else None
     return Allocation(
         results=tuple([_result(one) for one in results or ()]),
@@ -304,7 +304,7 @@ def _canonical(selector: raw_.NodeSelector) -> str:
     return _canonical_json.encode(selector).decode()
 
 
-def _single_node(selector: raw_.NodeSelector | None) -> str:
+def single_node(selector: raw_.NodeSelector | None) -> str:
     """The node that the selector names by its one `metadata.name In [node]`; "" when it leaves a choice."""
     if selector is None or selector.node_selector_terms is None or len(selector.node_selector_terms) != 1:
         return ""
@@ -317,7 +317,8 @@ def _single_node(selector: raw_.NodeSelector | None) -> str:
     return only.values[0]
 
 
-def _requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, ...]:
+def requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, ...]:
+    """The expressions of a selector that has one term. Raises Fault for any other."""
     terms = selector.node_selector_terms or ()
     if len(terms) != 1:
         raise Fault(f"{place}.nodeSelectorTerms", "must be exactly one term")
@@ -335,8 +336,8 @@ def _device(place: str, found: raw_.DeviceBody) -> Device:
         binding=found.binding_conditions or (),
         failure=found.binding_failure_conditions or (),
         shared=bool(found.allow_multiple_allocations),
-        taints=_taints(found.taints),
-        node=found.node_name or _single_node(found.node_selector),
+        taints=taints(found.taints),
+        node=found.node_name or single_node(found.node_selector),
     )
 
 
@@ -356,5 +357,6 @@ def _taint(found: raw_.RawTaint) -> Taint:
     return Taint(found.key, found.value, found.effect)
 
 
-def _taints(found: tuple[raw_.RawTaint, ...] | None) -> tuple[Taint, ...]:
+def taints(found: tuple[raw_.RawTaint, ...] | None) -> tuple[Taint, ...]:
+    """Taints of a node or a device."""
     return tuple([_taint(one) for one in found]) if found else ()
