@@ -1,0 +1,96 @@
+"""A call and its answer, as an API of the manager sees them: no socket, no framing.
+
+An API refuses by raising `Refused`; the manager makes the error body of it. Secrets stay out of every `repr`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+JSON = {"Content-Type": "application/json"}
+Done = Callable[["Reply"], None]
+Later = Callable[[Done], None]
+"""An answer that takes the fabric time: begins when it is called, and tells the reply once."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. `path` is decoded; `headers` have lower-case names; of a query key that comes twice the last counts."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def of(cls, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Call:
+        """From a request's target, such as `/machines?tenant_uuid=T`, still encoded."""
+        parts = urlsplit(target)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        lowered = {name.lower(): value for name, value in (headers or {}).items()}
+        return cls(method, unquote(parts.path), query, lowered, body)
+
+    def json(self) -> Any:
+        """The body. Raises Refused for what is no JSON."""
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            raise Refused(400, "E010400", "the body is no JSON") from None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What comes back after `delay` seconds. `lost`: nothing comes; "away": the manager cannot be reached and did nothing,
+    "cut": the connection ends where the answer should be, whatever was done."""
+
+    status: int
+    body: bytes = field(default=b"", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    lost: Literal["", "away", "cut"] = ""
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+AWAY = Reply(0, lost="away")
+CUT = Reply(0, lost="cut")
+
+
+class Refused(Exception):
+    """An API says no: a status, and what its error body tells."""
+
+    def __init__(self, status: int, code: str, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+def told(status: int, data: Any) -> Reply:
+    """A reply with a JSON body."""
+    return Reply(status, json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode(), JSON)
+
+
+def error(refused: Refused) -> Reply:
+    """The error body of the Fsas APIs: {status, detail: {code, message, data}}."""
+    detail = {"code": refused.code, "message": refused.message, "data": refused.data}
+    return told(refused.status, {"status": refused.status, "detail": detail})
+
+
+def at(found: Any, *path: str | int) -> Any:
+    """What stands at a path of a body. Raises Refused, naming the path, where it is not there."""
+    for place, part in enumerate(path):
+        there = isinstance(found, dict if isinstance(part, str) else list)
+        if not there or (part not in found if isinstance(part, str) else part >= len(found)):
+            shown = ".".join(map(str, path[: place + 1]))
+            raise Refused(400, "E010400", f"the body has no {shown}")
+        found = found[part]
+    return found

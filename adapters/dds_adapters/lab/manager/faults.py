@@ -1,0 +1,69 @@
+"""What can go wrong between a client and the manager: which calls it befalls, and how often.
+
+A fault is told in advance (by a scenario or a test) and taken when a call comes. It never touches the fabric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Literal
+
+Kind = Literal["away", "busy", "cut", "empty", "error", "expired", "huge", "odd", "other_fabric", "slow"]
+Odd = Literal["types", "missing", "html", "truncated", "null", "list"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What befalls calls; no `calls` means all of them.
+
+    `away`: the manager cannot be reached. `busy`: 503 with Retry-After of `seconds`. `cut`: the call is carried out and the
+    connection ends without an answer. `empty`: an answer without a body. `error`: refused with `code`. `expired`: every
+    token expires just before the call. `huge`: the answer lists, or counts, 10,000 devices. `odd`: the answer is not of its
+    form, as `odd` says; with `field` it is that field that is missing or of another type. `other_fabric`: the answer is that
+    of another fabric. `slow`: it takes `seconds` longer.
+
+    `times` 0 means until lifted; `chance` is how likely each call is to be hit.
+    """
+
+    kind: Kind
+    calls: frozenset[str] = frozenset()
+    times: int = 0
+    chance: float = 1.0
+    seconds: float = 1.0
+    code: int = 500
+    odd: Odd = "types"
+    field: str = ""
+
+
+class Faults:
+    """The faults that wait for a call."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._left: list[tuple[Fault, int]] = []
+
+    def add(self, fault: Fault) -> None:
+        self._left.append((fault, fault.times))
+
+    def lift(self, fault: Fault) -> None:
+        """End a fault early; one that is not there is none."""
+        self._left = [(one, left) for one, left in self._left if one != fault]
+
+    def waiting(self) -> tuple[Fault, ...]:
+        return tuple(fault for fault, _ in self._left)
+
+    def take(self, call: str) -> tuple[Fault, ...]:
+        """All faults that befall this call; one that has befallen `times` calls is gone."""
+        struck, kept = [], []
+        for fault, left in self._left:
+            hit = (not fault.calls or call in fault.calls) and self._drawn(fault)
+            if hit:
+                struck.append(fault)
+            if not hit or left != 1:
+                kept.append((fault, left - 1 if hit and left else left))
+        self._left = kept
+        return tuple(struck)
+
+    def _drawn(self, fault: Fault) -> bool:
+        return fault.chance >= 1.0 or self._random.random() < fault.chance

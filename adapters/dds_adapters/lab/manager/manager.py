@@ -1,0 +1,161 @@
+"""The simulated manager: finds out which call it is, checks the token, lets the API answer, and makes go wrong what is to.
+
+Pure: no socket and no clock of its own; what takes the fabric time is answered later. It must never let a secret into what
+it remembers of a call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Protocol
+
+from dds_adapters.lab.actors.fabric import Fabric
+from dds_adapters.lab.manager import odd
+from dds_adapters.lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, error
+from dds_adapters.lab.manager.faults import Fault, Faults
+from dds_adapters.lab.manager.fm import FabricManager
+from dds_adapters.lab.manager.im import Logins, form_of
+from dds_adapters.lab.manager.inventory import Inventory
+from dds_adapters.lab.manager.routes import Route, find
+from dds_adapters.lab.manager.settings import ManagerSettings
+from dds_adapters.lab.time import Time
+
+REMEMBERED = 10_000
+HIDDEN = "…"
+_SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+_SECRET_FIELDS = ("password", "client_secret", "refresh_token")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A call that came: its name ("" for none that is known), what was sent without its secrets, and the status that went
+    back (0: none). `form` has the fields of a login."""
+
+    at: int
+    name: str
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    form: Mapping[str, str]
+    status: int
+
+
+class _Api(Protocol):
+    @property
+    def routes(self) -> tuple[Route, ...]: ...
+
+    def example(self, name: str) -> Any: ...
+
+
+class Manager:
+    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came."""
+
+    def __init__(self, time: Time, fabric: Fabric, settings: ManagerSettings | None = None) -> None:
+        self.settings = settings if settings is not None else ManagerSettings()
+        self.fabric = fabric
+        self.time = time
+        self.faults = Faults(time.random("manager/faults"))
+        self.seen: deque[Seen] = deque(maxlen=REMEMBERED)
+        self.counts: Counter[str] = Counter()
+        self._random: Random = time.random("manager")
+        self._logins = Logins(time, self.settings)
+        self._apis = self._made()
+        self._routes = [*self._logins.routes, *(one for api in self._apis for one in api.routes)]
+
+    def _made(self) -> tuple[_Api, ...]:
+        inventory = Inventory(self.fabric, self.settings)
+        return (FabricManager(inventory),)
+
+    def ask(self, call: Call, done: Done) -> None:
+        """Answer a call: `done` gets the reply once, within this call or when the fabric is done."""
+        try:
+            found, parts = find(self._routes, call)
+        except Refused as refused:
+            self._tell(call, "", (), error(refused), done)
+            return
+        self.counts[found.name] += 1
+        faults = self.faults.take(found.name)
+        refusal = self._refusal(call, found, faults)
+        if refusal is not None:
+            self._tell(call, found.name, faults, refusal, done)
+            return
+        try:
+            answer = found.answer(call, parts)
+        except Refused as refused:
+            answer = error(refused)
+        if isinstance(answer, Reply):
+            self._tell(call, found.name, faults, answer, done)
+        else:
+            answer(lambda reply: self._tell(call, found.name, faults, reply, done))
+
+    def answer(self, call: Call) -> Reply:
+        """The reply to a call that takes the fabric no time. Raises TypeError for another one, which is under way then."""
+        replies: list[Reply] = []
+        self.ask(call, replies.append)
+        if not replies:
+            raise TypeError("this call is answered when the fabric is done: use ask")
+        return replies[0]
+
+    def forget_tokens(self) -> None:
+        """Every token expires at once, as when the identity service restarts."""
+        self._logins.forget()
+
+    def _refusal(self, call: Call, found: Route, faults: tuple[Fault, ...]) -> Reply | None:
+        """Why the call is not carried out, None when it is."""
+        for fault in faults:
+            if fault.kind == "away":
+                return AWAY
+            if fault.kind == "error":
+                return error(Refused(fault.code, f"E99{fault.code}", "a fault was asked for"))
+            if fault.kind == "busy":
+                busy = error(Refused(503, "E99503", "the manager is busy"))
+                return replace(busy, headers={**JSON, "Retry-After": str(max(1, round(fault.seconds)))})
+            if fault.kind == "expired":
+                self.forget_tokens()
+        if found.free:
+            return None
+        try:
+            self._logins.check(call)
+        except Refused as refused:
+            return error(refused)
+        return None
+
+    def _tell(self, call: Call, name: str, faults: tuple[Fault, ...], reply: Reply, done: Done) -> None:
+        """Make wrong what is to be wrong about a reply, remember the call, and reply."""
+        delay = self.settings.answer.draw(self._random)
+        for fault in faults:
+            if fault.kind == "slow":
+                delay += fault.seconds
+            elif fault.kind == "cut" and not reply.lost:
+                reply = CUT
+            elif 200 <= reply.status < 300:
+                reply = self._spoilt(reply, name, fault)
+        self._remember(call, name, reply.status)
+        done(replace(reply, delay=delay))
+
+    def _spoilt(self, reply: Reply, name: str, fault: Fault) -> Reply:
+        if fault.kind == "empty":
+            return Reply(reply.status, b"", JSON)
+        if fault.kind == "odd":
+            return odd.odd(reply, fault.odd, fault.field, self._random)
+        if fault.kind == "other_fabric" and reply.body:
+            return odd.other_fabric(reply)
+        if fault.kind == "huge" and reply.body:
+            return odd.huge(reply, name, self._example(name))
+        return reply
+
+    def _example(self, name: str) -> Any:
+        api = next((one for one in self._apis if any(route.name == name for route in one.routes)), None)
+        return api.example(name) if api is not None else None
+
+    def _remember(self, call: Call, name: str, status: int) -> None:
+        headers = {key: HIDDEN if key in _SECRET_HEADERS else value for key, value in call.headers.items()}
+        form = form_of(call) if name == "token" else {}
+        shown = {key: HIDDEN if key in _SECRET_FIELDS else value for key, value in form.items()}
+        body = b"" if name == "token" else call.body
+        self.seen.append(Seen(self.time.now(), name, call.method, call.path, call.query, headers, body, shown, status))
