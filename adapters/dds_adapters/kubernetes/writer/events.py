@@ -51,7 +51,8 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class TellPeople:
-    """One event. `at` is an instant in microseconds, `instance` which of us says it."""
+    """One event. `at` is an instant in microseconds, `instance` which of us says it. `part` tells events apart that are about one
+    object, for one reason, at one instant."""
 
     regarding: Regarding
     reason: str
@@ -61,10 +62,12 @@ class TellPeople:
     at: int
     instance: str
     related: Regarding | None = None
+    part: str = ""
 
     @property
     def name(self) -> str:
-        digest = hashlib.sha256(f"{self.regarding.uid}\0{self.reason}\0{self.at}".encode()).hexdigest()[:16]
+        part = f"\0{self.part}" if self.part else ""
+        digest = hashlib.sha256(f"{self.regarding.uid}\0{self.reason}\0{self.at}{part}".encode()).hexdigest()[:16]
         return f"{self.regarding.name[:NAME_LENGTH].rstrip('.-')}.{digest}"
 
     @property

@@ -132,7 +132,7 @@ class Server:
             return None
         if answer.code >= 300:
             _refuse(ref, answer)
-        return _live(ref, answer.body)
+        return live_of(ref, answer.body)
 
     def get(self, ref: Ref) -> Live:
         """The very object; a write to one that is gone, or whose name another has by now, is obsolete."""
@@ -146,7 +146,7 @@ class Server:
     def listed(self, ref: Ref) -> Live | None:
         """The same as `find`, with no other permission than to list: for what is followed and seldom written."""
         found = self.list(ref.resource, {"fieldSelector": f"metadata.name={ref.name}"})
-        return _live(ref, found[0]) if found else None
+        return live_of(ref, found[0]) if found else None
 
     def list(self, resource: str, selected: Mapping[str, str]) -> list[bytes]:
         """All objects that the selectors (as in a query) leave, as JSON."""
@@ -170,8 +170,8 @@ class Server:
             if not token:
                 return found
 
-    def create(self, ref: Ref, body: Mapping[str, Any]) -> None:
-        """A new object. Raises Changed when the name is taken."""
+    def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
+        """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""
         path = path_of(ref.resource, self.version_of(ref.resource), ref.namespace)
         query = {"fieldManager": MANAGER}
         answer = self._ask(ref, "POST", path, query=query, body=msgspec.json.encode(body))
@@ -179,6 +179,16 @@ class Server:
             raise Ended(_declined(answer))
         if answer.code >= 300:
             _refuse(ref, answer)
+        return answer.body
+
+    def put(self, live: Live, body: Mapping[str, Any]) -> bytes:
+        """Another whole object in its place, and its JSON as it is kept; of `body` only the identity is seen to."""
+        meta = {**body.get("metadata", {}), "name": live.ref.name, **live.identity}
+        encoded = msgspec.json.encode({**body, "metadata": meta})
+        answer = self._ask(live.ref, "PUT", self._path(live.ref), {"fieldManager": MANAGER}, encoded)
+        if answer.code >= 300:
+            _refuse(live.ref, answer)
+        return answer.body
 
     def merge(self, live: Live, changes: Mapping[str, Any], subresource: str = "") -> None:
         """A merge patch of the object as it was read; metadata of `changes` is kept."""
@@ -205,9 +215,10 @@ class Server:
         }
         self._patch(live, APPLY, body, subresource)
 
-    def delete(self, live: Live) -> None:
-        """Delete the very object; one that is gone meanwhile is as good."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": live.uid}}
+    def delete(self, live: Live, *, unchanged: bool = False) -> None:
+        """Delete the very object, or with `unchanged` only as it was read; one that is gone meanwhile is as good."""
+        means = live.identity if unchanged else {"uid": live.uid}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": means}
         answer = self._ask(live.ref, "DELETE", self._path(live.ref), body=msgspec.json.encode(body))
         if answer.code >= 300 and answer.code != 404:
             _refuse(live.ref, answer)
@@ -255,7 +266,8 @@ def settle(once: Callable[[Server], Result], api: Asking, versions: Versions) ->
     return Later(why)
 
 
-def _live(ref: Ref, raw: bytes) -> Live:
+def live_of(ref: Ref, raw: bytes) -> Live:
+    """An object as an answer has it."""
     try:
         meta = _object.decode(raw).metadata
     except ValueError:
