@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.lab.face import Face
@@ -16,6 +16,7 @@ from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.serving import Address, serve
 from dds_adapters.live.process import Process
+from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
@@ -156,7 +157,7 @@ class Troubles:
 
     def committed(self, steps: object, picture: Picture) -> None: ...
 
-    def began(self, process: Process) -> None: ...
+    def began(self, process: Process[Any]) -> None: ...
 
     def leads(self, leading: bool) -> None: ...
 
@@ -180,7 +181,8 @@ class OurProcess:
     ) -> None:
         self.troubles = Troubles()
         settings = settings or LiveSettings(identity="test", health=None, metrics=None)
-        self.process = Process(settings, cluster, open_log, policy, code="test", observer=self.troubles)
+        part = ScalerPart("test", settings.config_namespace)
+        self.process = Process(settings, cluster, open_log, policy, part, observer=self.troubles)
         self.ended: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="ours", daemon=True)
 
@@ -212,7 +214,7 @@ def our_process(
     open_log: Callable[[str], EventLog],
     policy: Callable[[], Policy] = lambda: QUICK,
     settings: LiveSettings | None = None,
-    prepare: Callable[[Process], None] = lambda process: None,
+    prepare: Callable[[Process[Picture]], None] = lambda process: None,
 ) -> Iterator[OurProcess]:
     """Our scaler for as long as the block lasts; `prepare` is given it before it begins."""
     ours = OurProcess(cluster, open_log, policy, settings)

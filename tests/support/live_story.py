@@ -57,7 +57,7 @@ class Story:
         policy: Policy = PATIENT,
         measure: Measure = LENIENT,
         settings: LiveSettings | None = None,
-        prepare: Callable[[Process], None] = lambda process: None,
+        prepare: Callable[[Process[Any]], None] = lambda process: None,
     ) -> None:
         """`prepare` is given our process before it begins."""
         self.scenario = scenario
@@ -98,7 +98,7 @@ class Story:
                     meanwhile(lab, ours)
                 eventually(lambda: len(outcomes.ran) >= pods, within, 0.1)
                 eventually(lambda: not lab.call(lambda lab: _attached(lab)), within, 0.1)
-                eventually(lambda: ours.process.scaler is not None and not ours.process.scaler.behind)
+                eventually(lambda: ours.process.decider is not None and not ours.process.decider.behind)
             self.ran = set(outcomes.ran)
             self.findings = judge.findings
             self.attaches = lab.call(lambda lab: lab.ledger.count("attach", "done"))

@@ -65,14 +65,14 @@ class Elector:
         self._under_way: Ask | None = None
         self._loss_told = False
         self._trouble = ""
-        self._threads = [
+        self.threads = [
             Thread(target=self._guarded, args=(loop,), name=f"lease-{kind}", daemon=True)
             for kind, loop in (("requests", self._contend), ("clock", self._watch_clock))
         ]
 
     def start(self) -> None:
         """Begin to contend."""
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
     def lead(self, timeout: float | None = None) -> bool:

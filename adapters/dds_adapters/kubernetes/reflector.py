@@ -121,7 +121,7 @@ class Reflector:
         self._stopping = threading.Event()
         self._wished = threading.Event()
         """A list is to be made of which nothing was asked yet."""
-        self._thread = threading.Thread(target=self.run, name=f"reflector-{self.resource}", daemon=True)
+        self.thread = threading.Thread(target=self.run, name=f"reflector-{self.resource}", daemon=True)
 
     @property
     def _said(self) -> str:
@@ -138,7 +138,7 @@ class Reflector:
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
-        self._thread.start()
+        self.thread.start()
 
     def relist(self) -> None:
         """List again as soon as may be, though a watch is open. From any thread. A SYNCED follows whose `since` is later than
@@ -150,9 +150,9 @@ class Reflector:
         """End; nothing is passed on afterwards. False when the thread still hangs in a request then: it ends with that, and the
         process need not wait for it."""
         self.end()
-        if self._thread.ident is not None:
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
+        if self.thread.ident is not None:
+            self.thread.join(seconds)
+        return not self.thread.is_alive()
 
     def end(self) -> None:
         """Let it end, without waiting."""

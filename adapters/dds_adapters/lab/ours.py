@@ -34,6 +34,7 @@ from dds_adapters.live.scaler import Scaler, Watcher
 from dds_core.errors import DdsError, Fenced, LogUnavailable
 from dds_core.events import Capabilities, Event
 from dds_core.log import EventLog
+from dds_core.picture import Picture
 from dds_core.policy import Policy
 
 WORKERS = 8
@@ -69,7 +70,7 @@ class OurScaler:
         groups: tuple[str, ...] = (MASTERS,),
         times: OurTimes = OurTimes(),
         skew: float = 0.0,
-        watchers: Sequence[Watcher] = (),
+        watchers: Sequence[Watcher[Picture]] = (),
         code: str = "lab",
     ) -> None:
         self.requests = Direct(lab.server, user, groups)

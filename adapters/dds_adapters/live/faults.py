@@ -5,11 +5,11 @@ from __future__ import annotations
 from dds_adapters.kubernetes.arrivals import Arrival
 from dds_adapters.kubernetes.identity import identity
 from dds_core.errors import DdsError
-from dds_core.events import DeadlinePassed, Event
+from dds_core.events import DeadlinePassed
 from dds_core.text import scrub
 
 
-def fault_with(one: Arrival | Event, error: Exception) -> DdsError:
+def fault_with(one: object, error: Exception) -> DdsError:
     """An arrival or a fact that could not be taken in."""
     match one:
         case Arrival():

@@ -12,15 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.metadata import version
+from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
+from dds_adapters.live.decider import Committed
 from dds_adapters.live.health import Health, alive, answering, log_there, turning, unless_standby, views
 from dds_adapters.live.metrics import Metrics, Sources
 from dds_adapters.live.narrator import Narrator
 from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import Committed
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.web.messages import Route
 from dds_adapters.web.pages import exposition, probes
@@ -62,7 +63,7 @@ class Operation:
 
     # -- what the process tells ----------------------------------------------------------------------------------
 
-    def began(self, process: Process) -> None:
+    def began(self, process: Process[Any]) -> None:
         """Serve, from now on. Raises InputError when an address cannot be had."""
         self._metrics = Metrics(
             self.registry, version=version("dds-core"), fingerprint=FINGERPRINT, sources=_sources(process)
@@ -117,15 +118,15 @@ class Operation:
 
     # -- what is served ------------------------------------------------------------------------------------------
 
-    def _health(self, process: Process) -> Health:
+    def _health(self, process: Process[Picture]) -> Health:
         def leading() -> bool:
             return process.leading  # also while the log does not open: that is no standby
 
         wanted = [name for name in VERSIONS if name not in OPTIONAL]
         seen = views(
             wanted,
-            lambda: process.scaler.synced_resources if process.scaler is not None else (),
-            lambda: process.scaler.lost if process.scaler is not None else (),
+            lambda: process.decider.synced_resources if process.decider is not None else (),
+            lambda: process.decider.lost if process.decider is not None else (),
         )
         return Health(
             {
@@ -139,7 +140,7 @@ class Operation:
             },
         )
 
-    def _metrics_server(self, process: Process) -> Server:
+    def _metrics_server(self, process: Process[Picture]) -> Server:
         settings, route = self._settings, exposition(self.registry)
         assert settings.metrics is not None
         tls: Callable[[], ssl.SSLContext] | None = None
@@ -169,12 +170,12 @@ def _same(context: ssl.SSLContext) -> ssl.SSLContext:
     return context
 
 
-def _sources(process: Process) -> Sources:
+def _sources(process: Process[Picture]) -> Sources:
     def behind() -> int:
-        return process.scaler.behind if process.scaler is not None else 0
+        return process.decider.behind if process.decider is not None else 0
 
     def lag() -> float:
-        oldest = process.scaler.oldest_pending if process.scaler is not None else None
+        oldest = process.decider.oldest_pending if process.decider is not None else None
         return 0.0 if oldest is None else max(0.0, (process.clock.now() - oldest) / 1_000_000)
 
     def outbox() -> Mapping[str, int]:
@@ -187,7 +188,7 @@ def _sources(process: Process) -> Sources:
         attempts=lambda: process.writer.counts,
         behind=behind,
         lag=lag,
-        away=lambda: process.scaler is not None and process.scaler.away,
+        away=lambda: process.decider is not None and process.decider.away,
         lease=process.settings.lease_name,
-        leader=lambda: process.leading and process.scaler is not None,
+        leader=lambda: process.leading and process.decider is not None,
     )

@@ -1,4 +1,5 @@
-"""A live scaler: threads that listen, one that decides and logs, threads that write, and the order in which they begin and end.
+"""A live process: threads that listen, one that decides and logs, threads that write, and the order in which they begin and end.
+What it runs, a scaler or a publisher, is its `Part`.
 
 The thread that calls `run` is the one that decides. Nothing is written without the lease (where there is one), while the log is
 away, or after the end has begun; nothing here decides what is written.
@@ -13,27 +14,21 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from random import SystemRandom
-from typing import Protocol
+from typing import Any, Generic, Protocol
 
 from dds_adapters.kubernetes.arrivals import STALE, Arrival, Arrivals
 from dds_adapters.kubernetes.backoff import Backoff
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.known import seeds
 from dds_adapters.kubernetes.lease import Elector, LeaseLost
 from dds_adapters.kubernetes.reflector import Reflector, stop_all
-from dds_adapters.kubernetes.watched import watched
-from dds_adapters.kubernetes.writer.plan import stamps
 from dds_adapters.kubernetes.writer.writer import Writer
 from dds_adapters.live.clock import SECOND, LiveClock
+from dds_adapters.live.decider import Arriving, Decider, Effective, P, P_contra, Watcher
 from dds_adapters.live.identity import identify
-from dds_adapters.live.lacks import lacks
-from dds_adapters.live.scaler import Scaler, Watcher
+from dds_adapters.live.part import Part, Surroundings
 from dds_adapters.live.settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
-from dds_core.events import Capabilities
 from dds_core.log import EventLog
-from dds_core.picture import Picture
-from dds_core.policy import Policy
 
 GLANCE = 1.0
 """Seconds between looks at what nobody announces: the policy's file, the lease."""
@@ -45,17 +40,15 @@ STANDSTILL = 10.0
 """Seconds beyond its time that a wait lasts when nothing of this process ran."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
 """What a graceful stop gives to writes under way, and to the release of the lease; together under the 30 s of a pod."""
-_OURS = ("reflector-", "writer-", "lease-")
-"""How the names of threads begin that run for as long as the process."""
 LAST_SECONDS = 20.0
 """A process that lost its lease and still hangs in a call to its log after so long is ended."""
 
 
-class Observer(Watcher, Protocol):
-    """Is told what a running scaler does: metrics, health and log lines, in one. Each call is made on the thread that decides,
+class Observer(Watcher[P_contra], Protocol[P_contra]):
+    """Is told what a running process does: metrics, health and log lines, in one. Each call is made on the thread that decides,
     but `trouble`, which comes from any."""
 
-    def began(self, process: Process) -> None:
+    def began(self, process: Process[Any]) -> None:
         """Everything is made, nothing has begun."""
 
     def leads(self, leading: bool) -> None:
@@ -64,27 +57,27 @@ class Observer(Watcher, Protocol):
     def alive(self) -> None:
         """The loop came round, whatever it waits for."""
 
-    def turned(self, picture: Picture) -> None:
+    def turned(self, picture: P_contra, /) -> None:
         """Once around: something came, or a second went by."""
 
     def trouble(self, part: str, error: DdsError) -> None:
         """Something went wrong with a part, and is tried again."""
 
 
-class Process:
-    """One scaler for one cluster. `run` it in the main thread; `stop` it from any, a signal's too.
+class Process(Generic[P]):
+    """One scaler, or one publisher, for one cluster. `run` it in one thread; `stop` it from any, a signal's too.
 
-    Its parts are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `scaler`, `clock`."""
+    Its pieces are there to be looked at (metrics do): `arrivals`, `writer`, `reflectors`, `elector`, `decider`, `clock`."""
 
     def __init__(
         self,
         settings: LiveSettings,
         cluster: Cluster,
         open_log: Callable[[str], EventLog],
-        policy: Callable[[], Policy],
+        policy: Callable[[], Effective],
+        part: Part[P],
         *,
-        code: str,
-        observer: Observer,
+        observer: Observer[P],
         archive: Callable[[EventLog], None] | None = None,
     ) -> None:
         """`open_log` is given the UID of the namespace kube-system. `policy` is asked again each second and raises PolicyError;
@@ -96,21 +89,20 @@ class Process:
         self.arrivals = Arrivals(self.clock.now)
         self.reflectors: dict[str, Reflector] = {}
         self.elector: Elector | None = None
-        self.scaler: Scaler | None = None
+        self.decider: Decider[P] | None = None
         self._open_log = open_log
         self._read_policy = policy
         self._policy = policy()
         self._policy_fault = ""
-        self._code = code
+        self._part = part
         self._observer = observer
         self._archive = archive
         self._archiving: threading.Thread | None = None
         self._last: threading.Timer | None = None
         self._stopping = threading.Event()
-        self._stamped = self._hanging = False
+        self._stamped = self._hanging = self._started = False
         self._looked = -math.inf
         self._lacks: frozenset[str] = frozenset()
-        self._threads: list[threading.Thread] = []
         self.writer = Writer(
             cluster,
             self.version,
@@ -138,7 +130,11 @@ class Process:
 
     def threads(self) -> dict[str, bool]:
         """Which of the threads that should run do, by name."""
-        return {thread.name: thread.is_alive() for thread in self._threads}
+        if not self._started:
+            return {}
+        ours = [*self.writer.threads, *(each.thread for each in self.reflectors.values())]
+        ours += self.elector.threads if self.elector is not None else ()
+        return {**{thread.name: thread.is_alive() for thread in ours}, **self._part.threads()}
 
     def stop(self) -> None:
         """End in order, soon."""
@@ -156,15 +152,15 @@ class Process:
             ends.callback(self._ended)
             if self.settings.leader_elect and not self._elected(ends):
                 return
-            scaler = self._opened(uid)
-            if scaler is None:
+            decider = self._opened(uid)
+            if decider is None:
                 return
             self._observer.leads(True)
-            self._listen(scaler)
-            ends.callback(self._close, scaler)
+            self._listen(decider)
+            ends.callback(self._close, decider)
             self.writer.start()
-            self._threads = [each for each in threading.enumerate() if each.name.startswith(_OURS)]
-            self._decide(scaler)
+            self._started = True
+            self._decide(decider)
 
     def _identify(self) -> str:
         """Which cluster it is, by the UID of its namespace kube-system; and what its clock shows."""
@@ -213,61 +209,54 @@ class Process:
         if self._last is not None:
             self._last.cancel()
 
-    def _opened(self, uid: str) -> Scaler | None:
-        """The scaler on its log; None when the end came before the log did."""
+    def _opened(self, uid: str) -> Decider[P] | None:
+        """Who decides, on its log; None when the end came before the log did."""
         backoff = Backoff(SystemRandom(), longest=5.0)
+        around = Surroundings(self.cluster, self.arrivals, self.version, self._observer, self._observer.trouble)
         while not self.stopping:
             try:
-                scaler = Scaler(
-                    self._open_log(uid),
-                    self._policy,
-                    code=self._code,
-                    capabilities=self._capabilities,
-                    config_namespace=self.settings.config_namespace,
-                    outlet=self.arrivals,
-                    watchers=(self._observer,),
-                    told=lambda error: self._observer.trouble("decisions", error),
-                )
-                scaler.open(self.clock.now())
+                decider = self._part.decider(self._open_log(uid), self._policy, around)
+                decider.open(self.clock.now())
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()
                 self._stopping.wait(backoff.failed(0.0))
                 self._check()
             else:
-                self.scaler = scaler
-                ahead = self.clock.not_before(scaler.picture.now)
+                self.decider = decider
+                ahead = self.clock.not_before(decider.picture.now)
                 if ahead > SECOND:
                     what = (
                         f"the log's newest fact is {ahead / SECOND:.0f} s ahead of the clock, which goes on from there"
                     )
                     self._observer.trouble("clock", DdsError(what, fix="correct the clocks of hosts and API server"))
-                return scaler
+                return decider
         return None
 
-    def _listen(self, scaler: Scaler) -> None:
-        known = seeds(scaler.picture)
-        for one in watched(self.settings.config_namespace):
+    def _listen(self, decider: Decider[P]) -> None:
+        known = self._part.seeds(decider.picture)
+        for one in self._part.watched():
             reflector = Reflector(
                 one, self.cluster, self.arrivals, self._observer.trouble, known=known.get(one.resource, ())
             )
             self.reflectors[one.resource] = reflector
         for reflector in self.reflectors.values():
             reflector.start()
+        self._part.begin(decider)
 
-    def _close(self, scaler: Scaler) -> None:
+    def _close(self, decider: Decider[P]) -> None:
         """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
         self._stopping.set()
-        hanging = stop_all(self.reflectors.values())
+        hanging = [*stop_all(self.reflectors.values()), *self._part.end()]
         self._hanging = not self.writer.stop(WRITES_SECONDS)
         if self._hanging:
             self._observer.trouble(
                 "writer", DdsError("a write still hangs", fix="its outcome is observed at the next start")
             )
-        for resource in hanging:
-            self._observer.trouble(resource, DdsError("a request still hangs", fix="it ends with the process"))
+        for name in hanging:
+            self._observer.trouble(name, DdsError("a request still hangs", fix="it ends with the process"))
         try:
-            scaler.turn((), self.writer.outcomes(), self.clock.now())
+            decider.turn((), self.writer.outcomes(), self.clock.now())
         except DdsError as error:
             self._observer.trouble("log", error)
         if self._archiving is not None:
@@ -275,15 +264,15 @@ class Process:
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def _decide(self, scaler: Scaler) -> None:
+    def _decide(self, decider: Decider[P]) -> None:
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
-            arrivals = self._taken(scaler) if not scaler.away else []
+            arrivals = self._taken(decider) if not decider.away else []
             self._check()  # behind all that may have taken long
             # Where more waits than is taken at a time, no later deadline passes before it.
             now = self.clock.now() if len(arrivals) < BATCH else arrivals[-1].at
             try:
-                tasks = scaler.turn(arrivals, self.writer.outcomes(), now)
+                tasks = decider.turn(arrivals, self.writer.outcomes(), now)
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()
@@ -291,55 +280,55 @@ class Process:
                 continue
             if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
-            self.writer.limit(scaler.picture.mode)
-            self._stamp(scaler)
+            self.writer.limit(decider.picture.mode)
+            self._stamp(decider)
             self.writer.put(tasks)
-            while scaler.wanted_lists:
-                self.reflectors[scaler.wanted_lists.pop()].relist()
-            self._look_at_policy(scaler)
-            self._look_at_cluster(scaler)
-            self._checkpoint(scaler, idle=not arrivals)
-            self._observer.turned(scaler.picture)
+            while decider.wanted_lists:
+                self.reflectors[decider.wanted_lists.pop()].relist()
+            self._part.turned(decider)
+            self._look_at_policy(decider)
+            self._look_at_cluster(decider)
+            self._checkpoint(decider, idle=not arrivals)
+            self._observer.turned(decider.picture)
 
-    def _taken(self, scaler: Scaler) -> list[Arrival]:
+    def _taken(self, decider: Decider[P]) -> list[Arriving]:
         """What came. When this process stood still, whatever would keep a deadline from passing may wait in a socket: nothing
         passes before all was listed anew."""
-        patience, at, began = self._patience(scaler), self.clock.now(), time.monotonic()
-        arrivals = self.arrivals.take(patience, BATCH)
+        patience, at, began = self._patience(decider), self.clock.now(), time.monotonic()
+        arrivals: list[Arriving] = [*self.arrivals.take(patience, BATCH)]
         stood = time.monotonic() - began - patience
-        if stood < STANDSTILL:
-            return arrivals
-        self._observer.trouble("loop", DdsError(f"stood still for {stood:.0f} s", fix="give this process its CPU time"))
-        for reflector in self.reflectors.values():
-            reflector.relist()
-        return [*(Arrival(resource, STALE, b"", at, round(stood)) for resource in self.reflectors), *arrivals]
+        if stood >= STANDSTILL:
+            self._observer.trouble(
+                "loop", DdsError(f"stood still for {stood:.0f} s", fix="give this process its CPU time")
+            )
+            for reflector in self.reflectors.values():
+                reflector.relist()
+            arrivals[:0] = [Arrival(resource, STALE, b"", at, round(stood)) for resource in self.reflectors]
+        beside = self._part.arrived() if len(arrivals) < BATCH else ()  # else they came behind what still waits
+        return sorted([*arrivals, *beside], key=lambda one: one.at) if beside else arrivals
 
     def _check(self) -> None:
         if self.elector is not None:
             self.elector.check()
 
-    def _patience(self, scaler: Scaler) -> float:
-        due = scaler.due()
+    def _patience(self, decider: Decider[P]) -> float:
+        due = decider.due()
         wait = math.inf if due is None else (due - self.clock.now()) / SECOND
         return min(GLANCE, max(0.0, wait))
 
     def _permit(self) -> float:
         """Seconds for which a write may run that begins now."""
-        if self.stopping or self.scaler is None or self.scaler.away:
+        if self.stopping or self.decider is None or self.decider.away:
             return 0.0
         return math.inf if self.elector is None else self.elector.remaining()
 
-    def _stamp(self, scaler: Scaler) -> None:
-        """Once all is known, and before anything else is sent to them, requests of ours are marked as this epoch's: what a former
-        leader still sends fails."""
-        if not self._stamped and scaler.synced and scaler.picture.live:
+    def _stamp(self, decider: Decider[P]) -> None:
+        """Once all is known, and before anything else is sent: what the one who leads now has to mark first."""
+        if not self._stamped and decider.synced and decider.picture.live:
             self._stamped = True
-            self.writer.put(stamps(scaler.picture))
+            self.writer.put(self._part.first(decider.picture))
 
-    def _capabilities(self) -> Capabilities:
-        return Capabilities(taint_rules=self.version("devicetaintrules").rpartition("/")[2])
-
-    def _look_at_policy(self, scaler: Scaler) -> None:
+    def _look_at_policy(self, decider: Decider[P]) -> None:
         try:
             policy = self._read_policy()
         except PolicyError as error:
@@ -350,38 +339,38 @@ class Process:
         self._policy_fault = ""
         if policy != self._policy:
             self._policy = policy
-            scaler.change_policy(policy)
+            decider.change_policy(policy)
             self.arrivals.wake()
 
-    def _look_at_cluster(self, scaler: Scaler) -> None:
+    def _look_at_cluster(self, decider: Decider[P]) -> None:
         """Tell, once, what it lacks."""
         now = time.monotonic()
-        if not scaler.synced or now - self._looked < LOOK:
+        if not decider.synced or now - self._looked < LOOK:
             return
         self._looked = now
-        found = {str(one): one for one in lacks(scaler.picture, self.cluster.where, self.settings.config_namespace)}
+        found = {str(one): one for one in self._part.lacks(decider.picture, self.cluster.where)}
         for line in found.keys() - self._lacks:
             self._observer.trouble("cluster", found[line])
         self._lacks = frozenset(found)
 
-    def _checkpoint(self, scaler: Scaler, *, idle: bool) -> None:
+    def _checkpoint(self, decider: Decider[P], *, idle: bool) -> None:
         every = self.settings.checkpoint_events
-        since = scaler.position - scaler.checkpoint_at
-        if not every or since < every or not scaler.synced or (not idle and since < 2 * every):
+        since = decider.position - decider.checkpoint_at
+        if not every or since < every or not decider.synced or (not idle and since < 2 * every):
             return
         try:
-            scaler.checkpoint(self.clock.now())
+            decider.checkpoint(self.clock.now())
         except LogUnavailable as error:
             self._observer.trouble("log", error)
             return
         if self._archive is not None and (self._archiving is None or not self._archiving.is_alive()):
-            self._archiving = threading.Thread(target=self._archived, args=(self._archive, scaler), name="archive")
+            self._archiving = threading.Thread(target=self._archived, args=(self._archive, decider), name="archive")
             self._archiving.daemon = True
             self._archiving.start()
 
-    def _archived(self, archive: Callable[[EventLog], None], scaler: Scaler) -> None:
+    def _archived(self, archive: Callable[[EventLog], None], decider: Decider[P]) -> None:
         try:
-            archive(scaler.log)
+            archive(decider.log)
         except DdsError as error:
             self._observer.trouble("archive", error)
 

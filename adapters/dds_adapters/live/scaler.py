@@ -1,397 +1,158 @@
-"""The owner of the engine and of the log's pen: what arrives becomes facts, facts become groups, groups are appended, and only
-then are decisions handed on.
+"""The scaler as one that decides: what it follows, the lists of claims that its fences wish for, the pods that it has to ask for,
+and what its decisions become.
 
-One thread calls it. It has no clock and no threads, and sends nothing to anybody: instants are given (microseconds), arrivals are
-given, tasks are given back. Memory that is ahead of the log is never acted on: what could not be appended is kept and appended
-first, whole and unchanged, before anything else is taken in.
+What all that decide have in common is in `decider`; which decisions there are is the core's business.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dds_adapters.kubernetes import config
-from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.arrivals import Arrival
+from dds_adapters.kubernetes.identity import Identity
+from dds_adapters.kubernetes.known import seeds
 from dds_adapters.kubernetes.translate import Translator
-from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
+from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS, Watched, watched
 from dds_adapters.kubernetes.writer.announce import announce
-from dds_adapters.kubernetes.writer.plan import plan
+from dds_adapters.kubernetes.writer.plan import plan, stamps
 from dds_adapters.kubernetes.writer.pods import Outlet
 from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live.faults import fault_of, fault_with
+from dds_adapters.live.decider import Arriving, Decider, Effective, Told
+from dds_adapters.live.decider import Committed as Committed
+from dds_adapters.live.decider import Watcher as Watcher
+from dds_adapters.live.lacks import lacks
+from dds_adapters.live.part import Surroundings
 from dds_adapters.live.pods import PodQuestions
-from dds_core.engine import Engine, Step
-from dds_core.errors import DdsError, LogUnavailable
-from dds_core.events import (
-    Capabilities,
-    Checkpoint,
-    ClaimsListed,
-    ClaimsListWanted,
-    Decision,
-    Event,
-    PolicyChanged,
-    Stale,
-    Started,
-    Synced,
-    WriteRefused,
-)
-from dds_core.fingerprint import FINGERPRINT
-from dds_core.log import Envelope, EventLog, Group
+from dds_core.component import SCALER
+from dds_core.engine import Step
+from dds_core.errors import DdsError
+from dds_core.events import Capabilities, ClaimsListed, ClaimsListWanted, Decision, Event
+from dds_core.log import EventLog
 from dds_core.picture import Picture
-from dds_core.policy import Policy
-from dds_core.replay import fold_log
-from dds_core.snapshot import PROJECTION, dump
 
-CHUNK = 500
-"""Groups that are appended at a time."""
 CLAIMS = "resourceclaims"
 
 
-class Committed(NamedTuple):
-    """One group that is in the log: the step, and its rows in the same order, the fact first."""
+class Scaler(Decider[Picture]):
+    """The dynamic device scaler on its log."""
 
-    step: Step
-    envelopes: Sequence[Envelope]
-
-
-class Watcher(Protocol):
-    """Is told of every commit, on the thread that decides: metrics, log lines."""
-
-    def committed(self, steps: Sequence[Committed], picture: Picture) -> None: ...
-
-
-Told = Callable[[DdsError], None]
-"""Is told what went wrong with one thing while everything else goes on."""
-
-
-class Scaler:
-    """`open` it once, then call `turn` whenever something came or a deadline is due.
-
-    `away` is True while the log cannot be written: then nothing new is taken in, and no write may be begun. `lost` are
-    resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are resources to be
-    listed anew; who does so takes them out.
-    """
+    resources = frozenset(VERSIONS)
+    optional = OPTIONAL
 
     def __init__(
         self,
         log: EventLog,
-        policy: Policy,
+        policy: Effective,
         *,
         code: str,
         capabilities: Callable[[], Capabilities] = Capabilities,
         config_namespace: str = config.NAMESPACE,
         outlet: Outlet | None = None,
-        watchers: Sequence[Watcher] = (),
+        watchers: Sequence[Watcher[Picture]] = (),
         told: Told = lambda error: None,
     ) -> None:
         """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have
         to be asked for; without one none is."""
-        self.epoch = 0
-        self.position = 0
-        self.away = False
-        self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
-        self.synced_resources: frozenset[str] = frozenset()
-        self.wanted_lists: set[str] = set()
-        self.checkpoint_at = 0
-        self.log = log
-        self._policy = policy
-        self._code = code
         self._capabilities = capabilities
         self._config_namespace = config_namespace
-        self._watchers = watchers
-        self._told = told
         self._questions = PodQuestions(outlet)
-        self._seen_capabilities: Capabilities | None = None
-        self._use(Picture())
-        self._pending: deque[tuple[Step, Group]] = deque()
-        self._arrivals, self._facts = deque[Arrival](), deque[Event]()
-        self._tasks: list[Task] = []
-        self._stale: set[str] = set()
         self._wishes: dict[str, int] = {}
-        self._ordinal, self._spoilt = 0, False
+        super().__init__(SCALER, log, policy, code=code, watchers=watchers, told=told)
 
-    # -- what others may see -------------------------------------------------------------------------------------
+    def translator(self, picture: Picture) -> Translator:
+        return Translator(picture, self._config_namespace)
 
-    @property
-    def picture(self) -> Picture:
-        """What is known; only for the thread that calls `turn`."""
-        return self._engine.picture
+    def capabilities(self) -> Capabilities:
+        return self._capabilities()
 
-    @property
-    def synced(self) -> bool:
-        """Whether the whole cluster was seen, so that decisions are taken."""
-        return self.picture.synced
+    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        if isinstance(decision, ClaimsListWanted):
+            self._wish(decision, at)
+            return ()
+        return plan(decision, event_id, at, self.picture)
 
-    @property
-    def behind(self) -> int:
-        """Groups that are folded and not appended yet."""
-        return len(self._pending)
+    def announce(self, step: Step) -> Iterator[Task]:
+        picture = self.picture
+        if picture.live:
+            for event in (step.fact, *(event for event, _ in step.caused)):
+                yield from announce(event, step.at, picture)
+        if picture.synced:
+            yield from self._questions.after(step, picture)
 
-    @property
-    def oldest_pending(self) -> int | None:
-        """The instant of the first of them."""
-        return self._pending[0][0].at if self._pending else None
+    def before(self, fact: Event) -> None:
+        self._questions.before(fact, self.picture)
 
-    def due(self) -> int | None:
-        """The instant of the next deadline, None when there is none."""
-        first = self._engine.agenda.next()
-        return first.due if first is not None else None
+    def seen_whole(self) -> list[Task]:
+        return self._questions.at_start(self.picture)
 
-    # -- life ----------------------------------------------------------------------------------------------------
+    # -- fences that wish for a list of all claims ---------------------------------------------------------------
 
-    def open(self, now: int) -> None:
-        """Fold the log from its newest checkpoint, take the next epoch, and append who decides and under which policy.
+    def _wish(self, wanted: ClaimsListWanted, at: int) -> None:
+        if self.picture.live:
+            self._wishes[wanted.resource] = at
+            self.wanted_lists.add(CLAIMS)
 
-        Raises LogUnavailable, and the errors of a log that cannot be read."""
-        self._use(self._folded())
-        self.epoch = self.log.take_epoch(now)
-        head = self.log.head()
-        if head.position != self.position:  # who had the pen before has still used it
-            self._use(self._folded())
-        self._ordinal = 0
-        first = self.picture.epoch == 0
-        self._feed(
-            Started(
-                code=self._code,
-                fingerprint=FINGERPRINT,
-                projection=PROJECTION,
-                epoch=self.epoch,
-                mode=self._policy.mode,
-            ),
-            now,
-        )
-        if first or self.picture.policy != self._policy:
-            self._feed(PolicyChanged(policy=self._policy.model_dump(mode="json")), now)
-        self.checkpoint_at = head.checkpoint
-        self._append(now)
-
-    def change_policy(self, policy: Policy) -> None:
-        """Another policy takes effect, as a fact, with the next turn."""
-        if policy != self._policy:
-            self._policy = policy
-            self._facts.append(PolicyChanged(policy=policy.model_dump(mode="json")))
-
-    def turn(self, arrivals: Sequence[Arrival], facts: Sequence[Event], now: int) -> list[Task]:
-        """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
-
-        Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
-        appends. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
-        object is told, and the object is left out.
-        """
-        was_away = self.away
-        self._arrivals.extend(arrivals)
-        self._facts.extend(facts)
-        self._append(now)
-        if self._spoilt:
-            self._rebuild()
-        if not was_away:  # else what has arrived since comes first: it may be what a deadline waits for
-            self._take_in(self._arrivals, now)
-            self._take_in(self._facts, now)
-            self._deadlines(now)
-            self._append(now)
-        tasks, self._tasks = self._tasks, []
-        return tasks
-
-    def _take_in(self, left: deque[Arrival] | deque[Event], now: int) -> None:
-        while left:
-            one = left[0]
-            self._guarded(one, one.at if isinstance(one, Arrival) else now)
-            left.popleft()
-            if len(self._pending) >= CHUNK:
-                self._append(now)
-
-    def checkpoint(self, now: int) -> None:
-        """Write the whole picture into the log, so that a start needs no event before it."""
-        self._append(now)
-        fact = Checkpoint(projection=PROJECTION, picture=dump(self.picture))
-        self._put(Step(max(now, self.picture.now), fact, []))
-        self._append(now)
-        self.checkpoint_at = self.position
-
-    # -- facts ---------------------------------------------------------------------------------------------------
-
-    def _guarded(self, one: Arrival | Event, at: int) -> None:
-        """One arrival or fact; when it cannot be taken in, it alone is left out."""
-        try:
-            if isinstance(one, Arrival):
-                self._arrived(one)
-            else:
-                self._happened(one, at)
-        except LogUnavailable:
-            raise
-        except Exception as error:
-            self._leave_out(fault_with(one, error), at)
-
-    def _arrived(self, arrival: Arrival) -> None:
-        if arrival.type == SYNCED:
-            self._resource_synced(arrival)
-        elif arrival.type == STALE:
-            self._resource_stale(arrival.resource, arrival.age, arrival.at)
-        elif arrival.type == LOST:
-            self._resource_lost(arrival)
-        else:
-            for fact in self._translator.translate(arrival.resource, arrival.type, arrival.raw):
-                self._happened(fact, arrival.at)
-
-    def _resource_synced(self, arrival: Arrival) -> None:
-        resource, at = arrival.resource, arrival.at
-        self.synced_resources |= {resource}
-        self.lost -= {resource}
-        was_stale = resource in self._stale
-        self._stale.discard(resource)
-        self._whole(at, again=was_stale and not self._stale)
-        if resource == CLAIMS and self._wishes:
-            self._claims_listed(arrival)
-
-    def _resource_lost(self, arrival: Arrival) -> None:
-        if arrival.resource in OPTIONAL:
-            self.synced_resources |= {arrival.resource}
-            self._whole(arrival.at)
-            return
-        self.lost |= {arrival.resource}
-        if arrival.resource in self.synced_resources:
-            self.synced_resources -= {arrival.resource}
-            self._resource_stale(arrival.resource, 0, arrival.at)
-
-    def _resource_stale(self, resource: str, age: int, at: int) -> None:
-        if resource in self._stale or resource in OPTIONAL:
-            return
-        self._stale.add(resource)
-        if self.picture.synced:
-            self._happened(Stale(resource=resource, age=age), at)
-
-    def _whole(self, at: int, again: bool = False) -> None:
-        """Once every resource was listed, or is there again, decisions may be taken."""
-        if not VERSIONS.keys() <= self.synced_resources:
-            return
-        known = self._capabilities()
-        if self._seen_capabilities != known:
-            self._seen_capabilities = known
-            self._happened(known, at)
-        if again or not (self.picture.synced or self._stale):
-            self._happened(Synced(), at)
-            self._tasks.extend(self._questions.at_start(self.picture))
-
-    def _claims_listed(self, arrival: Arrival) -> None:
+    def listed(self, arrival: Arrival) -> None:
         """A list that was begun after a fence had settled confirms it."""
+        if arrival.resource != CLAIMS:
+            return
         for resource, wished in sorted(self._wishes.items()):
             if arrival.since >= wished:
                 del self._wishes[resource]
-                self._happened(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
+                self.happened(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
         if self._wishes:
             self.wanted_lists.add(CLAIMS)
 
-    def _deadlines(self, until: int) -> None:
-        """Feed what is due before a fact of the instant `until`, or with it."""
-        until = max(until, self.picture.now)
-        while (deadline := self._engine.due(until)) is not None:
-            try:
-                self._feed(deadline, max(deadline.due, self.picture.now))
-            except Exception as error:
-                self._leave_out(fault_with(deadline, error), until)
-                self.picture.passed.put((deadline.kind, deadline.of), deadline.due)  # else it came back at once
-                self._engine.agenda.rebuild()
 
-    def _happened(self, fact: Event, at: int) -> None:
-        """Feed a fact, after all that is due by then."""
-        self._deadlines(at)
-        self._questions.before(fact, self.picture)
-        self._feed(fact, at)
+class ScalerPart:
+    """The scaler as what a process runs."""
 
-    def _feed(self, fact: Event, at: int) -> None:
-        self._put(self._engine.feed(fact, at))
+    def __init__(self, code: str, config_namespace: str = config.NAMESPACE) -> None:
+        """`code` says which version of the program runs."""
+        self._code = code
+        self._config_namespace = config_namespace
 
-    def _put(self, step: Step) -> None:
-        self._pending.append((step, step.group(self._ordinal)))
-        self._ordinal += 1
+    def decider(self, log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
+        def capabilities() -> Capabilities:
+            """As the reflector found it."""
+            return Capabilities(taint_rules=around.version("devicetaintrules").rpartition("/")[2])
 
-    # -- the log -------------------------------------------------------------------------------------------------
+        return Scaler(
+            log,
+            policy,
+            code=self._code,
+            capabilities=capabilities,
+            config_namespace=self._config_namespace,
+            outlet=around.arrivals,
+            watchers=(around.watcher,),
+            told=lambda error: around.trouble("decisions", error),
+        )
 
-    def _append(self, now: int) -> None:
-        """Append what is folded; what was committed is told and its decisions become tasks."""
-        while self._pending:
-            batch = [self._pending[i] for i in range(min(CHUNK, len(self._pending)))]
-            try:
-                rows = self.log.append([group for _, group in batch], epoch=self.epoch, recorded_at=now)
-            except LogUnavailable:
-                self.away = True
-                raise
-            self.away = False
-            for _ in batch:
-                self._pending.popleft()
-            self._committed(batch, rows)
+    def watched(self) -> Sequence[Watched]:
+        return watched(self._config_namespace)
 
-    def _committed(self, batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) -> None:
-        committed, start = [], 0
-        for step, group in batch:
-            committed.append(Committed(step, rows[start : start + len(group.events)]))
-            start += len(group.events)
-        if rows:
-            self.position = rows[-1].position
-        for one in committed:
-            self._carry_out(one)
-        for watcher in self._watchers:
-            try:
-                watcher.committed(committed, self.picture)
-            except Exception as error:  # who only looks on must not stop what it looks at
-                self._told(fault_of(type(watcher).__name__, error))
+    def seeds(self, picture: Picture) -> Mapping[str, Iterable[Identity]]:
+        return seeds(picture)
 
-    def _carry_out(self, one: Committed) -> None:
-        """Tasks for the decisions of a group, in its order; what people are told comes behind."""
-        picture, at = self.picture, one.step.at
-        for decision, row in _decisions(one):
-            if isinstance(decision, ClaimsListWanted):
-                if picture.live:
-                    self._wishes[decision.resource] = at
-                    self.wanted_lists.add(CLAIMS)
-            else:
-                self._planned(decision, row.event_id, at)
-        try:
-            if picture.live:
-                for event in (one.step.fact, *(event for event, _ in one.step.caused)):
-                    self._tasks.extend(announce(event, at, picture))
-            if picture.synced:
-                self._tasks.extend(self._questions.after(one.step, picture))
-        except Exception as error:
-            self._told(fault_of(type(one.step.fact).__name__, error))
+    def begin(self, decider: Decider[Picture]) -> None:
+        """Nothing else is listened to."""
 
-    def _planned(self, decision: Decision, event_id: str, at: int) -> None:
-        """The tasks of a decision. One that cannot even be drawn up is void, as if it had been refused."""
-        try:
-            self._tasks.extend(plan(decision, event_id, at, self.picture))
-        except Exception as error:
-            action = type(decision).__name__
-            self._told(fault_of(f"{action} {decision.subject}", error))
-            self._facts.append(
-                WriteRefused(event_id, action, decision.subject, 0, "InternalError", type(error).__name__)
-            )
+    def arrived(self) -> Sequence[Arriving]:
+        return ()
 
-    def _leave_out(self, fault: DdsError, at: int) -> None:
-        """What could not be taken in has left its traces in memory: the log is the truth."""
-        self._told(fault)
-        self._spoilt = True
-        self._append(at)
-        self._rebuild()
+    def first(self, picture: Picture) -> Sequence[Task]:
+        """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
+        return stamps(picture)
 
-    def _rebuild(self) -> None:
-        self.away = True
-        self._use(self._folded())
-        self.away = self._spoilt = False
+    def turned(self, decider: Decider[Picture]) -> None:
+        """Nobody else has to know."""
 
-    def _folded(self) -> Picture:
-        head = self.log.head()
-        self.position = head.position
-        return fold_log(self.log.read_lean(after=max(0, head.checkpoint - 1)))
+    def lacks(self, picture: Picture, where: str) -> list[DdsError]:
+        return lacks(picture, where, self._config_namespace)
 
-    def _use(self, picture: Picture) -> None:
-        self._engine = Engine(picture)
-        self._translator = Translator(picture, self._config_namespace)
-        self._seen_capabilities = None
+    def end(self) -> Sequence[str]:
+        return ()
 
-
-def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
-    for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
-        if isinstance(event, Decision):
-            yield event, row
+    def threads(self) -> Mapping[str, bool]:
+        return {}

@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.live.operation import Operation
 from dds_adapters.live.process import Process
+from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
 from dds_core.errors import FileError
 from dds_core.log import EventLog
@@ -43,7 +45,7 @@ def serve(
         cluster,
         open_log,
         policy,
-        code=version("dds-core"),
+        ScalerPart(version("dds-core"), settings.config_namespace),
         observer=operation,
         archive=None if folder is None else lambda log: archive_into(folder, log),
     )
@@ -87,7 +89,7 @@ def archive_into(folder: Path, log: EventLog) -> None:
 
 
 @contextmanager
-def _ended_by_signals(process: Process, logger: logging.Logger) -> Iterator[None]:
+def _ended_by_signals(process: Process[Any], logger: logging.Logger) -> Iterator[None]:
     """The first signal ends the process in order, the second at once."""
     seen: list[int] = []
 

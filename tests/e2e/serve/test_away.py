@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_a_host_whose_clock_is_wrong(minutes: int, tmp_path: Path) -> None:
     """It goes by the API server's: no deadline comes early or late, and facts do not lie in the future or past."""
     began = time.time_ns() // 1000
 
-    def wrong(process: Process) -> None:
+    def wrong(process: Process[Any]) -> None:
         process.clock = LiveClock(wall=lambda: time.time_ns() // 1000 + minutes * 60 * SECOND)
         process.arrivals._now = process.clock.now
 

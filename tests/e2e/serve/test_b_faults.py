@@ -112,7 +112,8 @@ def idle_minutes(pods: int) -> tuple[Counter[str], int, int]:
         run.lab.run(300)
         rows = Counter(row.type for row in run.log.read(after=before))
         rows.update({f"{method} {path}": 1 for method, path in made})
-        waiting = len(run.ours.scaler._engine.agenda._due)
+        agenda: Any = run.ours.scaler._engine.agenda
+        waiting = len(agenda._due)
         known = len(run.ours.scaler.picture.claims.rows) + len(run.ours.scaler.picture.lives.rows)
         return rows, waiting, known
 

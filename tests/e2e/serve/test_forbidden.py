@@ -79,7 +79,7 @@ def test_what_may_not_be_followed_is_told_and_the_rest_goes_on(
     resource: str, lab: LiveLab, processes: dict[str, OurProcess]
 ) -> None:
     ours = processes[resource]
-    scaler = eventually(lambda: ours.process.scaler)
+    scaler = eventually(lambda: ours.process.decider)
     assert scaler is not None
     told = eventually(lambda: [line for line in ours.troubles.lines if "403" in line])
     assert all(
@@ -103,4 +103,4 @@ def test_once_it_is_given_all_is_seen(lab: LiveLab, processes: dict[str, OurProc
 
     lab.call(give)
     for ours in processes.values():
-        eventually(lambda ours=ours: ours.process.scaler.synced and not ours.process.scaler.lost, 60)  # type: ignore[misc]
+        eventually(lambda ours=ours: ours.process.decider.synced and not ours.process.decider.lost, 60)  # type: ignore[misc]

@@ -65,7 +65,7 @@ def played(
             else:
                 with our_process(it.lab.cluster(), opening(database), lambda: it.policy) as within:
                     it.to_the_end()
-                    eventually(lambda: within.process.scaler is not None and not within.process.scaler.behind)
+                    eventually(lambda: within.process.decider is not None and not within.process.decider.behind)
         it.held(database.log("lab/scaler"))
 
 

@@ -21,6 +21,7 @@ from dds_adapters.lab.library import find
 from dds_adapters.live import logs
 from dds_adapters.live.operation import Operation
 from dds_adapters.live.process import Process
+from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import Listen, LiveSettings
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group, MemoryLog
@@ -66,7 +67,7 @@ class Watched:
         self.operation = Operation(settings, logs.start("info", "json", self.lines))
         self._cluster = lab.cluster()
         self.process = Process(
-            settings, self._cluster, self.kept.open, lambda: QUICK, code="test", observer=self.operation
+            settings, self._cluster, self.kept.open, lambda: QUICK, ScalerPart("test"), observer=self.operation
         )
         self._thread = threading.Thread(target=self.process.run, name="ours", daemon=True)
 

@@ -11,7 +11,9 @@ from dds_adapters.kubernetes.arrivals import ADDED, Arrival
 from dds_adapters.kubernetes.lease import LeaseLost
 from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live import process as module
+from dds_adapters.live import scaler
 from dds_adapters.live.process import Process
+from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
 from dds_core.events import PolicyChanged
 from dds_core.policy import Policy
@@ -62,7 +64,8 @@ def made(run: Run) -> Any:
     """A process on the log of the run. Parts of it are replaced, which its types do not allow."""
     cluster: Any = Cluster()
     settings = LiveSettings(identity="one", health=None, metrics=None)
-    return Process(settings, cluster, lambda uid: run.log, lambda: ATTACH, code="t", observer=Troubles())
+    part = ScalerPart("t")
+    return Process(settings, cluster, lambda uid: run.log, lambda: ATTACH, part, observer=Troubles())
 
 
 class Loop:
@@ -72,7 +75,7 @@ class Loop:
         self.run = Run(ATTACH)
         self.run.sync()
         self.process = made(self.run)
-        self.process.scaler = self.run.scaler
+        self.process.decider = self.run.scaler
         self.process.writer = self.writer = Writer()
         self.process.clock.now = lambda: self.run.now
         self._given = list(given)
@@ -97,9 +100,9 @@ def test_nothing_may_be_written_while_the_log_is_away_or_at_the_end_or_before_al
     loop.run.scaler.away = True
     assert process._permit() == 0.0
     loop.run.scaler.away = False
-    process.scaler = None
+    process.decider = None
     assert process._permit() == 0.0
-    process.scaler = loop.run.scaler
+    process.decider = loop.run.scaler
     process.stop()
     assert process._permit() == 0.0
 
@@ -157,7 +160,7 @@ def test_requests_of_ours_are_stamped_once_and_before_anything_else_is_sent_to_t
     """Not before all is known, and not in observe."""
     loop = Loop(list, list)
     stamp = Task(None, ("composabilityrequests/a",), lasting=True)  # type: ignore[arg-type]
-    monkeypatch.setattr(module, "stamps", lambda picture: (stamp,))
+    monkeypatch.setattr(scaler, "stamps", lambda picture: (stamp,))
     put: list[list[Task]] = []
     monkeypatch.setattr(loop.writer, "put", lambda tasks: put.append(list(tasks)))
     loop.decide()
@@ -166,7 +169,7 @@ def test_requests_of_ours_are_stamped_once_and_before_anything_else_is_sent_to_t
     for policy, seen in ((OBSERVE, True), (ATTACH, False)):
         loop = Loop(list)
         run = loop.run = Run(policy)
-        loop.process.scaler = run.scaler
+        loop.process.decider = run.scaler
         if seen:
             run.sync()
         put.clear()

@@ -12,7 +12,7 @@ from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCE
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live import scaler as module
 from dds_adapters.live.scaler import Committed, Scaler
-from dds_core.engine import Engine
+from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
 from dds_core.log import Envelope, Group, MemoryLog
@@ -179,7 +179,7 @@ def test_another_writer_ends_it() -> None:
 def test_an_object_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run()
     run.sync()
-    feed = Engine.feed
+    feed = EngineOf.feed
 
     def fails_for_one(engine: Any, fact: Any, at: int) -> Any:
         step = feed(engine, fact, at)
@@ -187,7 +187,7 @@ def test_an_object_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch
             raise RuntimeError("a fault of ours")
         return step
 
-    monkeypatch.setattr(Engine, "feed", fails_for_one)
+    monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     run.turn(*(run.see("nodes", ADDED, **node(name)) for name in ("one", "bad", "two")))
     assert set(run.scaler.picture.node_named) == {"one", "two"}, "memory is the log's again"
     assert [error.where for error in run.told] == ["nodes bad"]

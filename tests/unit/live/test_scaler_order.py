@@ -11,7 +11,7 @@ import pytest
 from dds_adapters.kubernetes.arrivals import ADDED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watched import VERSIONS
 from dds_adapters.live.scaler import Committed, Scaler
-from dds_core.engine import Engine, Step
+from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
 from dds_core.events import Capabilities, ClaimsListWanted, DeadlinePassed, Synced, WriteDone
 from dds_core.policy import Mode, Policy
@@ -143,14 +143,14 @@ def test_a_list_that_was_begun_before_the_wish_does_not_fulfil_it() -> None:
 def test_a_deadline_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(EVERY_TEN)
     run.sync()
-    feed = Engine.feed
+    feed = EngineOf.feed
 
     def fails_for_one(engine: Any, fact: Any, at: int) -> Any:
         if isinstance(fact, DeadlinePassed) and fact.due <= START + 12 * SECOND:
             raise RuntimeError("a fault of ours")
         return feed(engine, fact, at)
 
-    monkeypatch.setattr(Engine, "feed", fails_for_one)
+    monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     run.now += 12 * SECOND
     run.turn(run.see("nodes", ADDED, **node("n0")))
     assert set(run.scaler.picture.node_named) == {"n0"}
@@ -167,7 +167,7 @@ def test_while_the_log_cannot_be_read_anew_nothing_may_be_written(monkeypatch: p
     """What could not be taken in left its traces in memory; until they are gone, the log counts as away."""
     run = Run()
     run.sync()
-    feed = Engine.feed
+    feed = EngineOf.feed
     lost = [True]
 
     def fails_for_one(engine: Any, fact: Any, at: int) -> Any:
@@ -181,7 +181,7 @@ def test_while_the_log_cannot_be_read_anew_nothing_may_be_written(monkeypatch: p
             raise LogUnreachable("is away")
         return super(Shaky, self).read_lean(*args, **more)
 
-    monkeypatch.setattr(Engine, "feed", fails_for_one)
+    monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     monkeypatch.setattr(Shaky, "read_lean", read_lean)
     with pytest.raises(LogUnreachable):
         run.turn(run.see("nodes", ADDED, **node("bad")), run.see("nodes", ADDED, **node("n0")))
@@ -198,7 +198,7 @@ def test_what_arrives_is_not_lost_with_a_deadline_before_it_while_the_log_is_awa
 ) -> None:
     run = Run(EVERY_TEN)
     run.sync()
-    feed, read_lean = Engine.feed, Shaky.read_lean
+    feed, read_lean = EngineOf.feed, Shaky.read_lean
 
     def fails_for_one(engine: Any, fact: Any, at: int) -> Any:
         if isinstance(fact, DeadlinePassed) and fact.due <= START + 12 * SECOND:
@@ -208,7 +208,7 @@ def test_what_arrives_is_not_lost_with_a_deadline_before_it_while_the_log_is_awa
     def away(self: Shaky, *args: Any, **more: Any) -> Any:
         raise LogUnreachable("is away")
 
-    monkeypatch.setattr(Engine, "feed", fails_for_one)
+    monkeypatch.setattr(EngineOf, "feed", fails_for_one)
     monkeypatch.setattr(Shaky, "read_lean", away)
     run.now += 12 * SECOND
     with pytest.raises(LogUnreachable):

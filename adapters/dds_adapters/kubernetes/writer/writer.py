@@ -56,11 +56,11 @@ class Writer:
         self._changed = Condition()
         self._facts: list[Event] = []
         self._stopping = False
-        self._threads = [Thread(target=self._run, name=f"writer-{n}", daemon=True) for n in range(threads)]
+        self.threads = [Thread(target=self._run, name=f"writer-{n}", daemon=True) for n in range(threads)]
 
     def start(self) -> None:
         """Begin."""
-        for thread in self._threads:
+        for thread in self.threads:
             thread.start()
 
     def stop(self, timeout: float) -> bool:
@@ -69,10 +69,10 @@ class Writer:
             self._stopping = True
             self._changed.notify_all()
         until = time.monotonic() + timeout
-        for thread in self._threads:
+        for thread in self.threads:
             if thread.ident is not None:
                 thread.join(max(0.0, until - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(thread.is_alive() for thread in self.threads)
 
     # -- what the engine's thread calls ----------------------------------------------------------------------------------
 
