@@ -96,7 +96,7 @@ class PoolPublished(OfPool, frozen=True, kw_only=True):
     """A pool is to be so: these slices, with these devices, at this generation, each device described by `model`.
 
     `taint` is the key of a NoSchedule taint on every device, "" for none. `drop` are slices of the pool (name → uid) that have to
-    go first. `why` is for people.
+    go first. With `adopt` slices of these names that carry nobody's mark are taken over in place. `why` is for people.
     """
 
     fabric: str
@@ -106,6 +106,7 @@ class PoolPublished(OfPool, frozen=True, kw_only=True):
     slices: tuple[SliceLayout, ...]
     taint: str = ""
     drop: dict[str, str] = {}
+    adopt: bool = False
     why: str = ""
 
 

@@ -139,7 +139,7 @@ class FreeDevice(Record, frozen=True):
 class Stock(Record, frozen=True):
     """What a fabric has free of a model: how many, and which, where its API says which (None: it only counts).
 
-    `whole`: what is attached to machines is counted too, because the one who says it cannot know what is (an inventory in a file).
+    `whole`: what is attached to machines is counted too, because who says it cannot know what is (an inventory in a file).
     """
 
     fabric: str

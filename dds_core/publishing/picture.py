@@ -1,0 +1,365 @@
+"""The publisher's picture: everything that its rules know, folded from its log, with the questions that several of them ask.
+
+One owner holds it and changes it only through `dds_core.publishing.fold.apply`. `dirty` names what the fold of the current group
+touched, so that the rules look at nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from dds_core.events import Capabilities, pool_stream
+from dds_core.model import Claim, DeviceKey, FabricResource, Observed
+from dds_core.publishing.describe import pool_name
+from dds_core.publishing.model import (
+    MANAGED_BY,
+    Host,
+    Machine,
+    PoolConfig,
+    PoolModel,
+    PoolSlice,
+    PublisherObserved,
+    Stock,
+)
+from dds_core.publishing.policy import PublishPolicy
+from dds_core.publishing.rows import Absent, PoolKey, PoolRow
+from dds_core.rows import Refusal
+from dds_core.table import Index, Journal, Table
+
+StockKey = tuple[str, str]
+"""(fabric, cdi-model-name)."""
+Seen = Observed | PublisherObserved
+
+_NOTHING = PoolConfig(uid="")
+GOING = ("Detaching", "Deleting")
+"""States of a ComposableResource whose device is on its way back."""
+
+
+class Dirty:
+    """What has to be looked at again: pools, nodes by name, or everything."""
+
+    __slots__ = ("everything", "hosts", "pools")
+
+    def __init__(self) -> None:
+        self.pools: set[PoolKey] = set()
+        self.hosts: set[str] = set()
+        self.everything = False
+
+    def __bool__(self) -> bool:
+        return bool(self.pools or self.hosts or self.everything)
+
+    def take(self) -> Dirty:
+        """A copy of what is dirty; this one is clean afterwards."""
+        taken = Dirty()
+        taken.add(self)
+        self.clear()
+        return taken
+
+    def add(self, other: Dirty) -> None:
+        self.pools |= other.pools
+        self.hosts |= other.hosts
+        self.everything = self.everything or other.everything
+
+    def clear(self) -> None:
+        self.pools, self.hosts, self.everything = set(), set(), False
+
+
+class PoolPicture:
+    """Tables, indexes, and questions. All changes go through the tables' `put` and `drop`."""
+
+    def __init__(self) -> None:
+        journal = self.journal = Journal()
+        self.configs: Table[str, PoolConfig] = Table(journal)
+        self.hosts: Table[str, Host] = Table(journal)
+        self.slices: Table[str, PoolSlice] = Table(journal)
+        self.claims: Table[str, Claim] = Table(journal)
+        self.resources: Table[str, FabricResource] = Table(journal)
+        self._tables: dict[type[Seen], Table[str, Any]] = {
+            PoolConfig: self.configs,
+            Host: self.hosts,
+            PoolSlice: self.slices,
+            Claim: self.claims,
+            FabricResource: self.resources,
+        }
+        self.machines_by_uuid: Table[str, Machine] = Table(journal)
+        self.stocks: Table[StockKey, Stock] = Table(journal)
+        self.failures: Table[str, str] = Table(journal)
+        self.absent: Table[str, Absent] = Table(journal)
+        self.pools: Table[PoolKey, PoolRow] = Table(journal)
+        self.labelled: Table[tuple[str, str], str] = Table(journal)
+        self.refusals: Table[tuple[str, str], Refusal] = Table(journal)
+        self.shown: Table[tuple[str, str], bytes] = Table(journal)
+        self.passed: Table[tuple[str, str], int] = Table(journal)
+        self.reissue: Table[tuple[str, str], bool] = Table(journal)
+        self.rejections: Table[tuple[str, str, str], bool] = Table(journal)
+
+        self.now = 0
+        self.policy = PublishPolicy()
+        self.capabilities = Capabilities()
+        self.listed_at = 0
+        self.synced = False
+        self.synced_at = 0
+        self.level_at = 0
+        self.stale: set[str] = set()
+        self.epoch = 0
+        self.restarted = False
+        self.dirty = Dirty()
+        self._index()
+
+    # -- indexes -------------------------------------------------------------------------------------------------
+
+    def _index(self) -> None:
+        self.named: dict[tuple[type[Seen], str, str], str] = {}
+        self.slices_of: Index[PoolKey, str] = Index()
+        self.local_slices: Index[str, str] = Index()
+        self.holders: Index[DeviceKey, str] = Index()
+        self.held_in: Index[PoolKey, DeviceKey] = Index()
+        self.keys_of: Index[str, DeviceKey] = Index()
+        self.resources_on: Index[str, str] = Index()
+        self.hosts_of: Index[str, str] = Index()
+        self.machines_in: Index[str, str] = Index()
+        self.pools_in: Index[str, PoolKey] = Index()
+        for kind, table in self._tables.items():
+            table.watch(partial(self._named, kind))
+        self.slices.watch(self._slice_changed)
+        self.claims.watch(self._claim_changed)
+        self.resources.watch(self._resource_changed)
+        self.hosts.watch(self._host_changed)
+        self.machines_by_uuid.watch(self._machine_changed)
+        self.pools.watch(self._pool_changed)
+
+    def _named(self, kind: type[Seen], uid: str, old: Any, new: Any) -> None:
+        for row, there in ((old, False), (new, True)):
+            if row is not None:
+                key = (kind, getattr(row, "namespace", ""), getattr(row, "name", ""))
+                if there:
+                    self.named[key] = uid
+                elif self.named.get(key) == uid:
+                    del self.named[key]
+
+    def _slice_changed(self, uid: str, old: PoolSlice | None, new: PoolSlice | None) -> None:
+        for row, change in ((old, "discard"), (new, "add")):
+            if row is None:
+                continue
+            if row.node:
+                getattr(self.local_slices, change)(row.node, uid)
+                for name, uuid in row.uuids.items():
+                    getattr(self.keys_of, change)(uuid, (row.driver, row.pool, name))
+            else:
+                getattr(self.slices_of, change)((row.driver, row.pool), uid)
+
+    def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
+        for key in results_of(old):
+            self.holders.discard(key, uid)
+            if not self.holders[key]:
+                self.held_in.discard(key[:2], key)
+        for key in results_of(new):
+            self.holders.add(key, uid)
+            self.held_in.add(key[:2], key)
+
+    def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
+        if old is not None:
+            self.resources_on.discard(old.node, uid)
+        if new is not None:
+            self.resources_on.add(new.node, uid)
+
+    def _host_changed(self, uid: str, old: Host | None, new: Host | None) -> None:
+        if old is not None:
+            self.hosts_of.discard(old.machine, uid)
+        if new is not None:
+            self.hosts_of.add(new.machine, uid)
+
+    def _machine_changed(self, uuid: str, old: Machine | None, new: Machine | None) -> None:
+        if old is not None:
+            self.machines_in.discard(old.fabric, uuid)
+        if new is not None:
+            self.machines_in.add(new.fabric, uuid)
+
+    def _pool_changed(self, key: PoolKey, old: PoolRow | None, new: PoolRow | None) -> None:
+        if old is not None:
+            self.pools_in.discard(old.fabric, key)
+        if new is not None:
+            self.pools_in.add(new.fabric, key)
+
+    # -- what the translation asks ---------------------------------------------------------------------------------
+
+    def table(self, kind: type[Seen]) -> Table[str, Any]:
+        """The table of an object kind."""
+        return self._tables[kind]
+
+    def object(self, kind: type[Any], uid: str) -> Any:
+        """The object as last observed, None when not known."""
+        return self._tables[kind].get(uid)
+
+    def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
+        """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
+        if kind is PoolConfig:
+            return next(iter(self.configs), None)
+        return self.named.get((kind, namespace, name))
+
+    def told(self, uid: str, field: str, reason: str) -> bool:
+        """Whether this rejection is already a fact."""
+        return (uid, field, reason) in self.rejections
+
+    def rejected(self, uid: str) -> bool:
+        """Whether anything of the object was rejected."""
+        return any(key[0] == uid for key in self.rejections)
+
+    def machine(self, uuid: str) -> Machine | None:
+        """A machine as the fabric last told."""
+        return self.machines_by_uuid.get(uuid)
+
+    def machines(self) -> Sequence[str]:
+        """The UUIDs of all machines."""
+        return tuple(self.machines_by_uuid)
+
+    def stock(self, fabric: str, model: str) -> Stock | None:
+        """What a fabric last had free of a model."""
+        return self.stocks.get((fabric, model))
+
+    def failing(self, of: str) -> bool:
+        """Whether this question has failed and was not answered since."""
+        return of in self.failures
+
+    @property
+    def listed(self) -> bool:
+        """Whether machines were listed since this process began."""
+        return self.listed_at > 0
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> PoolConfig | None:
+        """The ConfigMap, None while there is none."""
+        return next(iter(self.configs.rows.values()), None)
+
+    @property
+    def prefix(self) -> str:
+        return (self.config or _NOTHING).prefix
+
+    @property
+    def models(self) -> tuple[PoolModel, ...]:
+        """The models that are configured."""
+        return (self.config or _NOTHING).models
+
+    @property
+    def mode(self) -> str:
+        """The mode in effect: the ConfigMap can only lower the policy's."""
+        return "observe" if (self.config or _NOTHING).mode == "observe" else self.policy.mode
+
+    @property
+    def live(self) -> bool:
+        """Whether decisions are carried out."""
+        return self.mode != "observe"
+
+    def host(self, name: str) -> Host | None:
+        uid = self.named.get((Host, "", name))
+        return self.hosts.get(uid) if uid is not None else None
+
+    def fabric_of(self, node: str) -> str:
+        """The fabric that reaches a node: as the fabric says, else as its label does."""
+        host = self.host(node)
+        if host is None:
+            return ""
+        machine = self.machine(host.machine)
+        return machine.fabric if machine is not None else host.labels.get(f"{self.prefix}/fabric", "")
+
+    def hosts_in(self, fabric: str) -> list[Host]:
+        """The nodes that a fabric reaches."""
+        found = [self.hosts.rows[uid] for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid] if uuid]
+        return sorted(found, key=lambda one: one.name)
+
+    def fabrics(self) -> set[str]:
+        """The ids of all fabrics that machines are in."""
+        return {fabric for fabric in self.machines_in.sets if fabric}
+
+    def model_of_pool(self, key: PoolKey) -> PoolModel | None:
+        """The configured model whose pool in some fabric has this key."""
+        driver, pool = key
+        head, found, _ = pool.rpartition("-fabric")
+        if not found:
+            return None
+        return next((one for one in self.models if (one.driver, one.device) == (driver, head)), None)
+
+    def slices_in(self, key: PoolKey) -> list[PoolSlice]:
+        """The slices of a pool, everybody's, in the order of their names."""
+        return sorted((self.slices.rows[uid] for uid in self.slices_of[key]), key=lambda one: one.name)
+
+    def own_slices(self, key: PoolKey) -> list[PoolSlice]:
+        """Those that are ours: by our mark, or taken over by policy."""
+        return [one for one in self.slices_in(key) if self.is_ours(one)]
+
+    def is_ours(self, one: PoolSlice) -> bool:
+        """Whether a slice of a pool may be changed by us."""
+        return one.owner == MANAGED_BY or (self.policy.adopt == "reference" and not one.owner)
+
+    def held(self, key: PoolKey) -> dict[str, str]:
+        """The devices of a pool that claims hold, each with the node that the first of its claims is on ("" for none)."""
+        found: dict[str, str] = {}
+        for device in self.held_in[key]:
+            first = self.claims.rows[min(self.holders[device])]
+            found[device[2]] = first.allocation.node if first.allocation is not None else ""
+        return found
+
+    def used(self, uuid: str) -> bool:
+        """Whether a claim has the attached device of this UUID."""
+        return bool(uuid) and any(self.holders[key] for key in self.keys_of[uuid])
+
+    def local_names(self, driver: str) -> Iterator[str]:
+        """The names under which a vendor's driver lists devices on nodes."""
+        for uids in self.local_slices.sets.values():
+            for uid in uids:
+                one = self.slices.rows[uid]
+                if one.driver == driver:
+                    yield from one.devices
+
+    def pool_of(self, model: PoolModel, fabric: str) -> PoolKey:
+        return (model.driver, pool_name(model.device, fabric))
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Changes made inside leave no trace."""
+        kept = Dirty()
+        kept.add(self.dirty)
+        self.journal.start()
+        try:
+            yield
+        finally:
+            self.journal.undo()
+            self.dirty = kept
+
+    def touch_everything(self) -> None:
+        """A level pass looks at every pool that is or could be, and at every node."""
+        dirty = self.dirty
+        dirty.pools |= self.pools.rows.keys()
+        dirty.pools |= {self.pool_of(model, fabric) for model in self.models for fabric in self.fabrics()}
+        dirty.pools |= {key for key in self.slices_of.sets if self.own_slices(key)}
+        dirty.hosts |= {one.name for one in self.hosts.rows.values()}
+
+    def touch_fabric(self, fabric: str) -> None:
+        """Every pool of a fabric."""
+        if fabric:
+            self.dirty.pools |= self.pools_in[fabric] | {self.pool_of(model, fabric) for model in self.models}
+
+    def touch_node(self, node: str, driver: str = "") -> None:
+        """Every pool whose devices may be on a node; of one driver or of all."""
+        fabric = self.fabric_of(node)
+        if fabric:
+            wanted = (model for model in self.models if driver in ("", model.driver))
+            self.dirty.pools |= {self.pool_of(model, fabric) for model in wanted}
+
+
+def results_of(claim: Claim | None) -> list[DeviceKey]:
+    """What a claim has been given."""
+    allocation = claim.allocation if claim is not None else None
+    return [one.key for one in allocation.results if not one.admin] if allocation is not None else []
+
+
+def stream_of(key: PoolKey) -> str:
+    """The stream of a pool."""
+    return pool_stream(*key)

@@ -1,0 +1,112 @@
+"""Which devices a pool is to list: those that claims hold, and as many others as the fabric can still give. Arithmetic on the
+picture.
+
+A device is listed under a name that a claim can hold. Between the claim's allocation and the arrival of a device the fabric still
+counts that device as free; from its arrival until the claim has moved on to it the claim still holds the name. So of what is free
+only that much may be offered to others as is not promised: free - (held - arrived). While an attach is under way nobody can tell
+whether the fabric has counted it already; then the truth is one of two numbers, and what is listed stays as it is as long as it
+is between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from dds_core.model import FabricResource
+from dds_core.publishing.describe import name_of, name_of_id, number_of, stem_of
+from dds_core.publishing.model import PoolModel, Stock
+from dds_core.publishing.picture import GOING, PoolPicture
+from dds_core.publishing.rows import PoolKey
+
+
+class Offer(NamedTuple):
+    """How many devices may be listed beside those that are held."""
+
+    least: int
+    most: int
+
+    def nearest(self, number: int) -> int:
+        """`number`, or the bound that it is beyond."""
+        return min(max(number, self.least), self.most)
+
+
+def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, held: dict[str, str]) -> Offer:
+    """What of the stock is not promised. `held` is the pool's `PoolPicture.held`."""
+    waiting = Counter(held.values())
+    arrived = coming = attached = 0
+    nodes = {node for node in waiting if node}
+    if stock.whole:
+        nodes |= {host.name for host in picture.hosts_in(fabric)}
+    for node in nodes:
+        there, under_way = _devices_on(picture, node, model.model)
+        attached += len(there) + under_way
+        idle = sum(not picture.used(one.uuid) for one in there)
+        arrived += min(waiting[node], idle)
+        coming += min(waiting[node], idle + under_way)
+    free = healthy(stock)
+    if stock.whole:  # who never counts an arrival is not in doubt about it
+        free, arrived = free - attached, coming
+    least, most = free - (len(held) - arrived), free - (len(held) - coming)
+    cap = max(0, picture.policy.pool_devices)
+    return Offer(min(cap, max(0, least)), min(cap, max(0, most)))
+
+
+def _devices_on(picture: PoolPicture, node: str, model: str) -> tuple[list[FabricResource], int]:
+    """The devices of a model that came to a node through the operator, and how many are under way."""
+    there: list[FabricResource] = []
+    under_way = 0
+    for uid in picture.resources_on[node]:
+        one = picture.resources.rows[uid]
+        if one.model != model or one.state in GOING:
+            continue
+        if one.uuid or one.fabric_id:
+            there.append(one)
+        elif not one.deleting:
+            under_way += 1
+    return there, under_way
+
+
+def healthy(stock: Stock) -> int:
+    """How many of the stock may be given out."""
+    if stock.devices is None:
+        return stock.free
+    return sum(one.healthy for one in stock.devices)
+
+
+def names(
+    model: PoolModel, stock: Stock, allowed: Offer, held: dict[str, str], listed: tuple[str, ...], stem: str
+) -> set[str]:
+    """The names of a pool: all that are held, and others up to the offer. Who is listed stays before others come."""
+    mine = [name for name in listed if name not in held]
+    if stock.devices is None:
+        number = allowed.nearest(len(mine))
+        return {*held, *_counted(mine, number, held, stem)}
+    free = [name for one in stock.devices if one.healthy and (name := name_of_id(stem, one.id)) not in held]
+    staying = [name for name in mine if name in set(free)]
+    number = min(len(free), allowed.nearest(len(staying)))
+    others = [name for name in free if name not in set(staying)]
+    return {*held, *(staying + others)[:number]}
+
+
+def _counted(mine: list[str], number: int, held: dict[str, str], stem: str) -> list[str]:
+    """So many names: the lowest numbers of those listed, then the lowest that nobody has."""
+    known = sorted((found, name) for name in mine if (found := number_of(stem, name)) is not None)
+    staying = [name for _, name in known][:number]
+    taken = {*staying, *held}
+    fresh: list[str] = []
+    candidate = 0
+    while len(staying) + len(fresh) < number:
+        name = name_of(stem, candidate)
+        if name not in taken:
+            fresh.append(name)
+        candidate += 1
+    return staying + fresh
+
+
+def stem(picture: PoolPicture, key: PoolKey, model: PoolModel, listed: tuple[str, ...]) -> str:
+    """What the names of this pool begin with; a pool that has names keeps it."""
+    if listed:
+        pooled = stem_of(model.device, (name_of(model.device, 0),))
+        return pooled if any(name.startswith(f"{pooled}-") for name in listed) else model.device
+    return stem_of(model.device, picture.local_names(model.driver))
