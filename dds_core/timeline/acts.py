@@ -55,7 +55,7 @@ class Acts:
                 marked = before.marked if isinstance(before, FabricResource) else False
                 return after.marked != marked and not self._ours(after.uid, "mark", str(after.marked))
             case None if before is not None:
-                self._wanted.pop(before.name if isinstance(before, AttachRequest) else before.uid, None)
+                self._wanted.pop(before.name if isinstance(before, AttachRequest) else getattr(before, "uid", ""), None)
         return False
 
     def _ours(self, of: str, what: str, value: str) -> bool:

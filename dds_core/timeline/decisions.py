@@ -9,6 +9,7 @@ from dds_core import events as e
 from dds_core.events import Decision
 from dds_core.timeline.clock import time_of_day
 from dds_core.timeline.known import Known
+from dds_core.timeline.publisher import words
 
 
 def decision_words(decision: Decision, known: Known) -> str:
@@ -87,4 +88,5 @@ _PHRASES: dict[type[Decision], Callable[[Any, Known], str]] = {
     e.DetachOrdered: _lower,
     e.UsedStamped: lambda d, known: f"note on {d.name} when it was last used",
     e.Alerted: lambda d, known: f"call a person: {d.reason}: {d.text}",
+    **words.DECISIONS,
 }

@@ -19,13 +19,14 @@ from dds_core.model import (
     Config,
     FabricResource,
     Node,
-    Observed,
     Pod,
     Slice,
-    Taint,
     TaintRule,
 )
-from dds_core.timeline.known import Known, Pair
+from dds_core.timeline import phrases
+from dds_core.timeline.known import Known, Pair, Row
+from dds_core.timeline.phrases import MANY, taints
+from dds_core.timeline.publisher import words
 
 
 def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
@@ -41,10 +42,20 @@ def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
     return [own(fact, known)] if own is not None else []
 
 
-def _noun(row: Observed) -> str:
-    nouns = {"FabricResource": "resource", "AttachRequest": "request", "TaintRule": "taint rule", "Config": "ConfigMap"}
+def _noun(row: Row) -> str:
     name = type(row).__name__
-    return nouns.get(name, name.lower())
+    return _NOUNS.get(name, name.lower())
+
+
+_NOUNS = {
+    "FabricResource": "resource",
+    "AttachRequest": "request",
+    "TaintRule": "taint rule",
+    "Config": "ConfigMap",
+    "Host": "node",
+    "PoolSlice": "slice",
+    "PoolConfig": "ConfigMap",
+}
 
 
 # --- objects -----------------------------------------------------------------------------------------------------------
@@ -153,21 +164,14 @@ def _slice(before: Slice | None, row: Slice, known: Known) -> Iterator[str]:
         yield f"{where} no longer lists {_devices(row, lost, known)}"
     for name, device in row.devices.items():
         if name in old and device.taints != old[name].taints:
-            yield f"{where}: device {name} is tainted {_taints(device.taints)}"
-
-
-_MANY = 4
+            yield f"{where}: device {name} is tainted {taints(device.taints)}"
 
 
 def _devices(row: Slice, names: list[str], known: Known) -> str:
-    if len(names) > _MANY:
+    if len(names) > MANY:
         return f"{len(names)} devices ({names[0]} … {names[-1]})"
     uuids = (known.uuid_at.get((row.driver, row.pool, name), "") for name in names)
     return ", ".join(f"{name} ({uuid})" if uuid else name for name, uuid in zip(names, uuids, strict=True))
-
-
-def _taints(taints: tuple[Taint, ...]) -> str:
-    return ", ".join(f"{t.key}{'=' + t.value if t.value else ''}:{t.effect}" for t in taints) or "no more"
 
 
 def _node(before: Node | None, node: Node, known: Known) -> Iterator[str]:
@@ -177,11 +181,9 @@ def _node(before: Node | None, node: Node, known: Known) -> Iterator[str]:
     if node.unschedulable != old.unschedulable:
         yield f"node {node.name} is {'cordoned' if node.unschedulable else 'open for pods again'}"
     if node.taints != old.taints:
-        yield f"node {node.name} is tainted {_taints(node.taints)}"
-    for key in sorted(node.labels.keys() | old.labels.keys()) if before is not None else ():
-        if node.labels.get(key) != old.labels.get(key):
-            value = node.labels.get(key)
-            yield f"node {node.name}: label {key}" + (f"={value}" if value is not None else " was taken off")
+        yield f"node {node.name} is tainted {taints(node.taints)}"
+    if before is not None:
+        yield from phrases.labels(node.name, old.labels, node.labels)
     if node.deleting and not old.deleting:
         yield f"node {node.name} is being deleted"
 
@@ -193,10 +195,10 @@ def _config(before: Config | None, config: Config, known: Known) -> Iterator[str
 
 def _rule(before: TaintRule | None, rule: TaintRule, known: Known) -> Iterator[str]:
     what = "/".join(part or "*" for part in (rule.driver, rule.pool, rule.device))
-    yield f"taint rule {rule.name} puts {_taints((rule.taint,))} on {what}"
+    yield f"taint rule {rule.name} puts {taints((rule.taint,))} on {what}"
 
 
-_OBJECTS: dict[type[Observed], Callable[[Any, Any, Known], Iterator[str]]] = {
+_OBJECTS: dict[type[Row], Callable[[Any, Any, Known], Iterator[str]]] = {
     Claim: _claim,
     Pod: _pod,
     FabricResource: _resource,
@@ -205,6 +207,7 @@ _OBJECTS: dict[type[Observed], Callable[[Any, Any, Known], Iterator[str]]] = {
     Node: _node,
     Config: _config,
     TaintRule: _rule,
+    **words.OBJECTS,
 }
 
 
@@ -217,15 +220,27 @@ _DEADLINES = {
     "fence": "the fence around it has settled",
     "grace": "its attach error has stood long enough to be definite",
     "cooling": "the cool-down is over",
+    "read-back": "the failure waits no longer for the publisher to close the pool",
     "retry": "a refused write may be tried again",
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",
     "level": "a pass over the whole fleet is due",
+    "gone": "what the fabric has not named any more for long enough is taken for gone",
+    "readback": "what was published should be seen by now",
 }
 
 
 def _capabilities(fact: e.Capabilities, known: Known) -> str:
-    return f"the API serves {'taint rules ' + fact.taint_rules if fact.taint_rules else 'no taint rules'}"
+    lost = [name for name, kept in _KEPT.items() if not getattr(fact, kept)]
+    drops = f"; it drops {', '.join(lost)} of slices" if lost else ""
+    return f"the API serves {'taint rules ' + fact.taint_rules if fact.taint_rules else 'no taint rules'}{drops}"
+
+
+_KEPT = {
+    "binding conditions": "binding_conditions",
+    "taints": "device_taints",
+    "allowMultipleAllocations": "shared_devices",
+}
 
 
 def _deadline(fact: e.DeadlinePassed, known: Known) -> str:
@@ -255,4 +270,5 @@ _OWN: dict[type[Event], Callable[[Any, Known], str]] = {
     e.DeadlinePassed: _deadline,
     e.Rejected: _rejected,
     e.Checkpoint: lambda fact, known: "a checkpoint was written",
+    **words.FACTS,
 }

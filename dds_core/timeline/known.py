@@ -9,24 +9,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core.events import KIND_OF, Checkpoint, Event, PolicyChanged, SliceObserved, merged
+from dds_core.events import KIND_OF, Checkpoint, Event, PolicyChanged, Seen, SliceObserved, merged
 from dds_core.model import (
     Claim,
     Config,
     Device,
     DeviceKey,
     FabricResource,
-    Observed,
     Result,
     Slice,
 )
 from dds_core.picture import Picture
 from dds_core.policy import Policy, read_policy
 from dds_core.pools import model_of_pool, text_attribute
+from dds_core.publishing.model import Machine, Stock
 from dds_core.snapshot import load
+from dds_core.timeline.phrases import spoken
 
-Pair = tuple[Observed | None, Observed | None]
-"""An object before and after a fact; None: not there."""
+Row = Seen | Machine | Stock
+"""What a fact can be about: an object of the cluster, or what the fabric told."""
+Pair = tuple[Row | None, Row | None]
+"""It before and after a fact; None: not there."""
 
 UNCHANGED: Pair = (None, None)
 
@@ -36,7 +39,7 @@ class Known:
     far with the instant it began."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Observed] = {}
+        self.objects: dict[str, Seen] = {}
         self.gone: dict[str, str] = {}
         self.config = Config(uid="")
         self.policy = Policy()
@@ -60,13 +63,13 @@ class Known:
         if not hasattr(change, "changes"):
             self._forget(before, kind, change.uid)
             return before, None
-        after: Observed = merged(before if before is not None else kind(uid=change.uid), change.changes)
+        after: Seen = merged(before if before is not None else kind(uid=change.uid), change.changes)
         if isinstance(fact, SliceObserved) and isinstance(after, Slice):
             after = _with_devices(after, fact)
         self._keep(after)
         return before, after
 
-    def _keep(self, after: Observed) -> None:
+    def _keep(self, after: Seen) -> None:
         self.objects[after.uid] = after
         if isinstance(after, Config):
             self.config = after
@@ -82,7 +85,7 @@ class Known:
             if uuid:
                 self.uuid_at[(after.driver, after.pool, name)] = uuid
 
-    def _forget(self, before: Observed | None, kind: type[Observed], uid: str) -> None:
+    def _forget(self, before: Seen | None, kind: type[Seen], uid: str) -> None:
         if before is not None:
             self.gone[uid] = self.name_of(before)
             del self.objects[uid]
@@ -104,16 +107,16 @@ class Known:
     # --- names -------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def name_of(row: Observed) -> str:
+    def name_of(row: Row) -> str:
         """Namespace and name, or what there is."""
-        name = getattr(row, "name", "") or row.uid
+        name = getattr(row, "name", "") or getattr(row, "uid", "")
         namespace = getattr(row, "namespace", "")
         return f"{namespace}/{name}" if namespace else name
 
     def name(self, uid: str) -> str:
         """The name of an object, the uid when it was never seen."""
         row = self.objects.get(uid)
-        return self.name_of(row) if row is not None else self.gone.get(uid, uid)
+        return self.name_of(row) if row is not None else self.gone.get(uid) or spoken(uid)
 
     def called(self, uid: str) -> str:
         """The name of a life: a claim's, or for a resource the UUID of its device as soon as it is known."""

@@ -11,8 +11,8 @@ from typing import Protocol
 from dds_core import events as e
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import BOUND, RELEASED
-from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node, Observed, Pod, Slice
-from dds_core.timeline.known import Known, Pair
+from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node, Pod, Slice
+from dds_core.timeline.known import Known, Pair, Row
 from dds_core.timeline.subjects import Subject
 
 _OUTCOMES = (e.WriteDone, e.WriteObsolete, e.WriteRefused, e.Superseded)
@@ -60,7 +60,7 @@ class Everything:
         return True
 
 
-def _either(pair: Pair) -> Observed | None:
+def _either(pair: Pair) -> Row | None:
     return pair[1] if pair[1] is not None else pair[0]
 
 
@@ -121,7 +121,7 @@ class ClaimScope:
                 return True
         return False
 
-    def _surroundings(self, row: Observed | None) -> bool:
+    def _surroundings(self, row: Row | None) -> bool:
         match row:
             case FabricResource():
                 if row.node == self._node and row.model in self._models:
@@ -204,7 +204,7 @@ class DeviceScope:
         results = claim.allocation.results if claim.allocation is not None else ()
         return any(self._known.uuid_at.get(result.key) == self._uuid for result in results)
 
-    def _lists(self, row: Observed | None) -> list[str]:
+    def _lists(self, row: Row | None) -> list[str]:
         if not isinstance(row, Slice):
             return []
         return [n for n, device in row.devices.items() if self._known.uuid_of(row.driver, device) == self._uuid]

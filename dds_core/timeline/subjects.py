@@ -21,8 +21,8 @@ from dds_core.events import (
     SliceObserved,
 )
 from dds_core.log.envelope import LeanEvent
-from dds_core.model import Claim, FabricResource, Node, Observed
-from dds_core.timeline.known import Known
+from dds_core.model import Claim, FabricResource, Node
+from dds_core.timeline.known import Known, Row
 from dds_core.timeline.moments import Moment
 
 NAMING = frozenset(
@@ -99,7 +99,7 @@ class Directory:
             self._call(("device", uuid), uuid)
         return self
 
-    def _take(self, row: Observed | None) -> None:
+    def _take(self, row: Row | None) -> None:
         match row:
             case Claim():
                 self._add(("claim", f"{row.namespace}/{row.name}"), row.uid, row.name)

@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, Struct, UnsetType, structs
 
 from dds_core import events as e
 from dds_core import model
+from dds_core.publishing import model as publishing
 from tests.unit.docs.markdown import table
 
 _WORDS = {str: "text", int: "integer", bool: "yes or no", float: "number", type(None): "null", Any: "anything"}
@@ -33,8 +34,16 @@ INNER: tuple[type[Struct], ...] = (
     model.Model,
     model.Taint,
     model.Toleration,
+    publishing.PoolModel,
+    publishing.Attribute,
+    publishing.Capacity,
+    publishing.Range,
+    publishing.Machine,
+    publishing.Limit,
+    publishing.FreeDevice,
+    publishing.SliceLayout,
 )
-"""What objects are made of."""
+"""What objects, and what a fabric answers, are made of."""
 
 
 def object_facts() -> str:
@@ -42,7 +51,11 @@ def object_facts() -> str:
 
 
 def own_facts() -> str:
-    return _section(kind for kind in _kinds(e.Fact) if kind not in _OF_OBJECTS)
+    return _section(kind for kind in _kinds(e.Fact) if kind not in _OF_OBJECTS | _OF_FABRIC)
+
+
+def fabric_facts() -> str:
+    return _section(kind for kind in _kinds(e.Fact) if kind in _OF_FABRIC)
 
 
 def decisions() -> str:
@@ -62,6 +75,7 @@ def parts() -> str:
 
 
 _OF_OBJECTS = {one for pair in e.OBSERVED.values() for one in pair} | {e.Rejected}
+_OF_FABRIC = {e.MachineObserved, e.MachineGone, e.StockObserved, e.FabricFailed, e.FabricAnswered}
 
 
 def _kinds(base: type[e.Event]) -> list[type[e.Event]]:

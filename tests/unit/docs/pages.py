@@ -42,6 +42,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/events.md": {
         "facts about objects": events.object_facts,
         "facts about ourselves": events.own_facts,
+        "facts about the fabric": events.fabric_facts,
         "decisions": events.decisions,
         "transitions": events.transitions,
         "objects": events.objects,

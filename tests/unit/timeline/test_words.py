@@ -22,13 +22,13 @@ from dds_core.model import (
     FabricResource,
     Model,
     Node,
-    Observed,
     Pod,
     Result,
     Slice,
     Taint,
     TaintRule,
 )
+from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
 from dds_core.timeline.decisions import decision_words
 from dds_core.timeline.facts import fact_words
 from dds_core.timeline.known import Known
@@ -37,11 +37,11 @@ MODEL = Model(1, "A100 40G", "nvidia-a100-40", "gpu.nvidia.com")
 RESULT = Result("r0", "gpu.nvidia.com", "pool-fabric1", "gpu-0")
 
 
-def tell(*versions: Observed, known: Known | None = None) -> list[str]:
+def tell(*versions: e.Seen, known: Known | None = None) -> list[str]:
     """The sentences of the last of several versions of an object."""
     known = known if known is not None else Known()
     words: list[str] = []
-    before: Observed | None = None
+    before: e.Seen | None = None
     for after in versions:
         fact = e.difference(before, after)
         assert fact is not None
@@ -55,6 +55,9 @@ POD = Pod("p", "ns", "job", scheduler="default-scheduler")
 RESOURCE = FabricResource("r", "gpu-x", "req", model="A100", node="node0")
 NODE = Node("n", "node0", labels={"a": "1", "b": "2"})
 ATTACHED = AttachRequest("q", "req", model="A100", node="node0", size=1)
+HOST = Host("n", "node0", "uuid-0", {"a": "1"})
+POOL = PoolSlice("ps", "dds-0", "gpu.nvidia.com", "a100-fabric1", 2, devices=("a100-0",))
+POOL_MODEL = PoolModel(1, "A100 40G", "a100", "gpu.nvidia.com")
 SLICE = Slice("s", "s", "gpu.nvidia.com", "node0", node="node0", devices={"gpu-0": Device({"uuid": "GPU-1"})})
 
 
@@ -134,9 +137,40 @@ SLICE = Slice("s", "s", "gpu.nvidia.com", "node0", node="node0", devices={"gpu-0
             ["taint rule rule puts k:NoExecute on gpu.nvidia.com/*/*"],
         ),
         ((DeviceClass("dc", "a100"),), []),
+        ((HOST,), ["node node0 is there", "node node0 is machine uuid-0"]),
+        (
+            (HOST, replace(HOST, machine="", labels={"a": "2"})),
+            ["node node0 names no machine", "node node0: label a=2"],
+        ),
+        ((HOST, replace(HOST, labels={})), ["node node0: label a was taken off"]),
+        (
+            (POOL,),
+            [
+                "slice dds-0 of pool a100-fabric1 is there, generation 2",
+                "slice dds-0 of pool a100-fabric1 lists a100-0",
+            ],
+        ),
+        (
+            (POOL, replace(POOL, devices=("a100-1",), generation=3, ordinary=("a100-1",))),
+            [
+                "slice dds-0 of pool a100-fabric1 lists a100-1",
+                "slice dds-0 of pool a100-fabric1 no longer lists a100-0",
+                "slice dds-0 of pool a100-fabric1 is of generation 3",
+                "slice dds-0 of pool a100-fabric1 lists a100-1 without binding conditions",
+            ],
+        ),
+        (
+            (POOL, replace(POOL, taints=(Taint("cooling", "", "NoSchedule"),))),
+            ["slice dds-0 of pool a100-fabric1: devices are tainted cooling:NoSchedule"],
+        ),
+        (
+            (PoolSlice("x", "own", "d", "p", node="node0", devices=("gpu-0",), uuids={"gpu-0": "GPU-1"}),),
+            ["slice own of node0 is there", "slice own of node0 lists gpu-0 (GPU-1)"],
+        ),
+        ((PoolConfig("cm", models=(POOL_MODEL,), mode="observe"),), ["the ConfigMap knows A100 40G; mode observe"]),
     ],
 )
-def test_a_change_is_told_in_sentences(versions: tuple[Observed, ...], words: list[str]) -> None:
+def test_a_change_is_told_in_sentences(versions: tuple[e.Seen, ...], words: list[str]) -> None:
     assert tell(*versions) == words
 
 
@@ -157,6 +191,28 @@ def test_what_is_gone_is_told_by_its_name() -> None:
         (e.PolicyChanged({"mode": "attach"}), "the policy was set, mode attach"),
         (e.Capabilities("v1beta2"), "the API serves taint rules v1beta2"),
         (e.Capabilities(), "the API serves no taint rules"),
+        (
+            e.Capabilities(binding_conditions=False, shared_devices=False),
+            "the API serves no taint rules; it drops binding conditions, allowMultipleAllocations of slices",
+        ),
+        (
+            e.MachineObserved(Machine("u-0", "server-0", "1", {"A100": Limit(4, 1), "H100": Limit()})),
+            "machine u-0 (server-0) is in fabric 1, may have at most 4 and at least 1 of A100",
+        ),
+        (e.MachineObserved(Machine("u-0")), "machine u-0 is in no fabric"),
+        (e.MachineGone("u-0"), "the fabric does not name machine u-0 any more"),
+        (
+            e.StockObserved("1", "A100", 3, (FreeDevice("x"), FreeDevice("y", healthy=False))),
+            "fabric 1 has free 3 of A100, not healthy: y",
+        ),
+        (e.StockObserved("1", "A100", 3, whole=True), "fabric 1 has 3 of A100"),
+        (
+            e.FabricFailed("stock/1/A100", "503 from the manager"),
+            "the fabric gave no good answer about A100 in fabric 1: 503 from the manager",
+        ),
+        (e.FabricAnswered("machines"), "the fabric answers about the list of machines"),
+        (e.FabricAnswered("limits/u-0"), "the fabric answers about the limits of machine u-0"),
+        (e.WriteDone("id", "PoolPublished", "pool/d/p"), "PoolPublished of pool p was carried out"),
         (e.Synced(), "all resources were listed"),
         (e.Stale("pods", 90), "nothing was heard of pods for 90 s; deadlines wait"),
         (e.ClaimsListed("c", 1), "all claims were listed for the fence of ns/train"),
@@ -211,6 +267,25 @@ DECISIONS: list[tuple[Any, str]] = [
         "lower request req from 1 to 0, so that r goes",
     ),
     (e.UsedStamped("r", "detach", "gpu-x", 1), "note on gpu-x when it was last used"),
+    (
+        e.PoolPublished(
+            driver="d",
+            pool="p",
+            mode="attach",
+            fabric="1",
+            prefix="cohdi.io",
+            model=POOL_MODEL,
+            generation=3,
+            slices=(SliceLayout("s-0", ("a-0", "a-1")), SliceLayout("s-1", ("a-2",))),
+            taint="cohdi.io/cooling",
+            why="it cools down",
+        ),
+        "publish pool p with 3 devices in 2 slices at generation 3, tainted cohdi.io/cooling: it cools down",
+    ),
+    (
+        e.PoolWithdrawn(driver="d", pool="p", mode="attach", why="its fabric is gone"),
+        "withdraw pool p: its fabric is gone",
+    ),
     (e.Alerted("c", "Odd", "look", "attach"), "call a person: Odd: look"),
 ]
 
