@@ -4,8 +4,9 @@ Each deadline is (due, kind, of). It comes back as a `DeadlinePassed` fact, once
 `Agenda` keeps them in order and is told what changed, so that finding the next one costs nothing.
 
 Kinds: budget (a claim's attach takes too long), reservation (a promised device was not taken), idle (a device idled long
-enough), fence (a victim's fence has settled), grace (an attach error is definite), cooling (a cool-down ends), retry (a
-refused write may be tried again), detaches (the hourly cap has room again), prewarm, level (a pass over the whole fleet).
+enough), fence (a victim's fence has settled), grace (an attach error is definite), cooling (a cool-down ends), publisher
+(a failure waits for the publisher no more), retry (a refused write may be tried again), detaches (the hourly cap has room
+again), prewarm, level (a pass over the whole fleet).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rules.detach import fence_due, idle_due
-from dds_core.rules.failures import budget_due
+from dds_core.rules.failures import budget_due, cools_with_fabric, read_back_due
 from dds_core.rules.handover import reservation_due
 from dds_core.tables import Dirty
 
@@ -56,6 +57,10 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
 def of_node(picture: Picture, node: str) -> Iterator[Deadline]:
     for cell in picture.cooling_at[node]:
         yield Deadline(picture.cooling.rows[cell].until, "cooling", "/".join(cell))
+    for claim in picture.failed_at[node]:
+        failure = picture.failures.rows[claim]
+        if not failure.signalled and cools_with_fabric(picture, node, failure.model):
+            yield Deadline(read_back_due(picture, failure), "publisher", claim)
 
 
 def of_fleet(picture: Picture) -> Iterator[Deadline]:
@@ -93,18 +98,16 @@ class Agenda:
         self._picture = picture
         self._due: dict[tuple[str, str], int] = {}
         self._heap: list[Deadline] = []
-        self._cells: dict[str, set[str]] = {}
+        self._of_nodes: dict[str, set[tuple[str, str]]] = {}
         self._retries: set[str] = set()
         self.rebuild()
 
     def rebuild(self) -> None:
         self._due = {(one.kind, one.of): one.due for one in deadlines(self._picture)}
         self._heap = [Deadline(due, *key) for key, due in self._due.items()]
-        self._cells = {}
         self._retries = {of for kind, of in self._due if kind == "retry"}
-        for kind, of in self._due:
-            if kind == "cooling":
-                self._cells.setdefault(of.partition("/")[0], set()).add(of)
+        nodes = self._picture.cooling_at.sets
+        self._of_nodes = {node: {(one.kind, one.of) for one in of_node(self._picture, node)} for node in nodes}
         heapq.heapify(self._heap)
 
     def refresh(self, touched: Dirty) -> None:
@@ -119,11 +122,11 @@ class Agenda:
             self._replace(((kind, uid) for kind in _DEVICE_KINDS), of_device(picture, uid))
         for node in touched.nodes:
             now = list(of_node(picture, node))
-            known = self._cells.pop(node, None)
+            known = self._of_nodes.pop(node, ())
             if now:
-                self._cells[node] = {one.of for one in now}
+                self._of_nodes[node] = {(one.kind, one.of) for one in now}
             if known or now:
-                self._replace((("cooling", of) for of in known or ()), now)
+                self._replace(known, now)
         self._replace(((kind, "fleet") for kind in _FLEET_KINDS), of_fleet(picture))
         if picture.refusals or self._retries:
             now = list(_retries(picture))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "be0f709e2baefd80b0d7840d6264905a201352b242f104482b9e5df77e928acd"
+FINGERPRINT = "f54ed2aa8cdcbf029ec5dba863ce2a46183b95befc4b75afbc3e62a822a323c6"
 
 RULES = (
     "agenda.py",
@@ -18,6 +18,7 @@ RULES = (
     "indexes.py",
     "lifecycle.py",
     "matching/likely.py",
+    "own_indexes.py",
     "picture.py",
     "policy.py",
     "pools.py",

@@ -23,26 +23,17 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
+from dds_core.own_indexes import OwnIndexes
 from dds_core.policy import Mode, lower
 from dds_core.pools import Pool, PoolKey, gather, model_of_pool, text_attribute
-from dds_core.rows import (
-    Cell,
-    ClaimLife,
-    Cooling,
-    DeviceLife,
-    Failure,
-    Fence,
-    Order,
-    Reservation,
-)
+from dds_core.rows import Cell
 from dds_core.table import Hook, Index
-from dds_core.tables import Tables
 
 NO_CONFIG = Config(uid="")
 
 
-class Indexes(Tables):
-    """The tables with what is derived from them."""
+class Indexes(OwnIndexes):
+    """The tables with what is derived from them; here from what was observed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,19 +57,6 @@ class Indexes(Tables):
         self.resources_at: Index[str, str] = Index()
         self.resources_of_uuid: Index[str, str] = Index()
         self.resources_of_request: Index[str, str] = Index()
-        self.taken_as: Index[DeviceKey, str] = Index()
-        self.returning: Index[str, str] = Index()
-        self.reserved_for: Index[str, str] = Index()
-        self.reservations_for: Index[str, str] = Index()
-        self.reservations_at: Index[str, str] = Index()
-        self.ready_for: Index[str, str] = Index()
-        self.cooling_at: Index[str, Cell] = Index()
-        self.failed_at: Index[str, str] = Index()
-        self.under_way: set[str] = set()
-        self.units_ordered = 0
-        self.idle_of_model: Index[str, str] = Index()
-        self.idle_at: Index[str, str] = Index()
-        self.waiting_at: Index[str, str] = Index()
         self.limits: dict[Cell, tuple[int, int]] = {}
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
@@ -87,8 +65,6 @@ class Indexes(Tables):
         self.config = NO_CONFIG
         self.mode: Mode = "observe"
         self.live = False
-        self.our_rules: Index[DeviceKey, str] = Index()
-        self.fenced: Index[DeviceKey, str] = Index()
         self.alerts_of: Index[str, tuple[str, str]] = Index()
         self.rejections_of: Index[str, tuple[str, str, str]] = Index()
 
@@ -104,13 +80,6 @@ class Indexes(Tables):
         self.resources.watch(self._resource_changed)
         self.shown.watch(self._shown_changed)
         self.rejections.watch(self._rejection_changed)
-        self.lives.watch(self._life_changed)
-        self.devices.watch(self._device_changed)
-        self.reservations.watch(self._reservation_changed)
-        self.orders.watch(self._cell_changed)
-        self.failures.watch(self._failure_changed)
-        self.cooling.watch(self._cell_changed)
-        self.fences.watch(self._fence_changed)
 
     # --- what the hooks ask, and the rules too -----------------------------------------------------------------------
 
@@ -233,6 +202,7 @@ class Indexes(Tables):
             self.node_named[new.name] = uid
         for node in (old, new):
             if node is not None:
+                self._place(node.name)
                 for model in self.models:
                     self.limits.pop((node.name, model), None)
                 self.dirty.nodes.add(node.name)
@@ -264,9 +234,11 @@ class Indexes(Tables):
                 change(self.pools_of_model, model.model, key)
         self._index_devices(key, before, after)
         for claim in self.claims_in_pool[key]:
-            life = self.lives.get(claim)
+            life, failure = self.lives.get(claim), self.failures.get(claim)
             if life is not None and life.state in WAITING:
                 self._touch_claim(claim)
+            if failure is not None:
+                self.dirty.nodes.add(failure.node)  # it may wait until the pool is closed
 
     def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
         """Keep name and UUID of a node's own devices together; only those that changed are touched."""
@@ -316,6 +288,8 @@ class Indexes(Tables):
         self.pools_of_model.clear()
         for key in list(self.slices_of.sets):
             self._gather_pool(key)
+        for name in {*self.node_named, *self.fabric_of}:
+            self._place(name)
         self.dirty.everything = True
 
     def _request_changed(self, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> None:
@@ -346,73 +320,18 @@ class Indexes(Tables):
             self.dirty.nodes.add(resource.node)
         self.dirty.devices.add(uid)
 
-    def _life_changed(self, uid: str, old: ClaimLife | None, new: ClaimLife | None) -> None:
-        for life, gone in ((old, True), (new, False)):
-            if life is None:
-                continue
-            if life.node:
-                self.dirty.nodes.add(life.node)
-            if life.state in WAITING:
-                (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
-            for promise in life.promises:
-                (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
-            if life.state == "Detaching":
-                for resource in life.devices:
-                    (self.returning.discard if gone else self.returning.add)(resource, uid)
-        self.dirty.claims.add(uid)
-
-    def _device_changed(self, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> None:
-        if new is not None and new.state == "Attaching":
-            self.under_way.add(uid)
-        elif uid in self.under_way:
-            self.under_way.discard(uid)
-            self.dirty.freed += 1
-        self.dirty.devices.add(uid)
-        self.dirty.claims |= self.returning[uid]
-        if old is not None and old.key is not None:
-            self.taken_as.discard(old.key, uid)
-        if new is not None and new.key is not None:
-            self.taken_as.add(new.key, uid)
-        resource = self.resources.get(uid)
-        if resource is not None:
-            self.dirty.nodes.add(resource.node)
-        if old is not None and old.state == "Idle":
-            self.idle_of_model.discard(old.model, uid)
-            self.idle_at.discard(old.node, uid)
-        if new is not None and new.state == "Idle":
-            self.idle_of_model.add(new.model, uid)
-            self.idle_at.add(new.node, uid)
-
-    def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
-        for row, gone in ((old, True), (new, False)):
-            if row is not None:
-                for promise in row.promises:
-                    (self.reserved_for.discard if gone else self.reserved_for.add)(promise.identity, key)
-                (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
-                (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
-                self.dirty.nodes.add(row.node)
-                self.dirty.claims.add(row.claim)
-
-    def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:
-        if old is not None:
-            self.failed_at.discard(old.node, claim)
-        if new is not None:
-            self.failed_at.add(new.node, claim)
-            self.dirty.nodes.add(new.node)
-
-    def _fence_changed(self, resource: str, old: Fence | None, new: Fence | None) -> None:
-        self.dirty.devices.add(resource)
-        for fence, change in ((old, Index.discard), (new, Index.add)):
-            if fence is not None:
-                change(self.fenced, fence.key, resource)
-                self.dirty.rules |= self.our_rules[fence.key]
-
-    def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
-        if isinstance(old, Order):
-            self.units_ordered -= old.more
-            self.dirty.freed += old.more
-        if isinstance(new, Order):
-            self.units_ordered += new.more
-        if isinstance(new or old, Cooling):
-            (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
-        self.dirty.nodes.add(cell[0])
+    def _place(self, node: str) -> None:
+        """Keep the fabric that the node's label names, and the node among those that this fabric failed."""
+        found = self.nodes.get(self.node_named.get(node, ""))
+        fabric = found.labels.get(f"{self.config.prefix}/fabric", "") if found is not None else ""
+        if fabric == self.fabric_of.get(node, ""):
+            return
+        failed = [cell for cell in self.cooling_at[node] if self.cooling.rows[cell].of_fabric]
+        for cell in failed:
+            self._count_failed(cell, Index.discard)
+        if fabric:
+            self.fabric_of[node] = fabric
+        else:
+            del self.fabric_of[node]
+        for cell in failed:
+            self._count_failed(cell, Index.add)

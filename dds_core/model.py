@@ -25,6 +25,9 @@ OWNER_LABEL = "app.kubernetes.io/managed-by"
 OWNER = "dds"
 """How objects that we make are labelled."""
 
+PUBLISHER = "dds-publisher"
+"""The same label's value on the slices of our publisher."""
+
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that needs its devices no more."""
 
@@ -75,7 +78,8 @@ class Requirement(Record, frozen=True):
 
 
 class Slice(Record, frozen=True):
-    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach."""
+    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach. `owner` is
+    `PUBLISHER` on a slice that our publisher made, else ""."""
 
     uid: str
     name: str = ""
@@ -87,6 +91,7 @@ class Slice(Record, frozen=True):
     all_nodes: bool = False
     selector: tuple[Requirement, ...] = ()
     devices: dict[str, Device] = {}
+    owner: str = ""
 
 
 class Result(Record, frozen=True):

@@ -108,6 +108,14 @@ class Policy(_Strict):
     cool_down_seconds: PositiveSeconds = Field(
         default=120, description="A model on a node that failed a claim is kept from the scheduler for so long."
     )
+    pool_cool_down_nodes: Count = Field(
+        default=2,
+        description="When the fabric brought no device of a model to so many of its nodes, the pool cools down too; 0 = never.",
+    )
+    cool_down_read_back_seconds: Seconds = Field(
+        default=15,
+        description="A failure is told so long after it at the latest, even if its publisher has not closed the pool by then.",
+    )
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."
     )

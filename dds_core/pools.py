@@ -14,12 +14,16 @@ from dds_core.model import Config, Device, Model, Record, Requirement, Slice
 PoolKey = tuple[str, str]
 """(driver, pool)."""
 
+BLOCKING = ("NoSchedule", "NoExecute")
+"""The effects of a taint by which the scheduler leaves a device alone."""
+
 _FABRIC_SUFFIX = re.compile(r"-fabric\d+$")
 
 
 class Pool(Record, frozen=True):
-    """A pool as published, its devices in the order of their names. `usable` is false while it is incomplete or names a
-    device twice: then nothing new is taken from it, and what is missing counts as unknown, not as gone."""
+    """A pool as published, its devices in the order of their names, `free` of them without a taint that keeps them from the
+    scheduler. `usable` is false while it is incomplete or names a device twice: then nothing new is taken from it, and what is
+    missing counts as unknown, not as gone. `owner` is that of its slices."""
 
     generation: int
     usable: bool
@@ -27,6 +31,8 @@ class Pool(Record, frozen=True):
     node: str = ""
     selector: tuple[Requirement, ...] = ()
     all_nodes: bool = False
+    owner: str = ""
+    free: int = 0
 
 
 def gather(slices: Iterable[Slice]) -> Pool | None:
@@ -44,7 +50,13 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
     first = current[0]
     devices = dict(sorted(devices.items()))
     usable = len(current) >= first.slices and total == len(devices)
-    return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes)
+    free = sum(not is_tainted(device) for device in devices.values())
+    return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes, first.owner, free)
+
+
+def is_tainted(device: Device) -> bool:
+    """Whether a taint of the device's slice keeps the scheduler from it."""
+    return any(taint.effect in BLOCKING for taint in device.taints)
 
 
 def reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:

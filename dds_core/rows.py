@@ -92,8 +92,15 @@ class Failure(Record, frozen=True):
 
 
 class Cooling(Record, frozen=True):
+    """A model that is kept from the scheduler on a node until an instant, after a failure for this reason."""
+
     until: int
     reason: str
+
+    @property
+    def of_fabric(self) -> bool:
+        """The fabric did not bring a device. Every other reason is the node's own and says nothing about the fabric."""
+        return self.reason in ("AttachFailed", "AttachTimeout")
 
 
 class Fence(Record, frozen=True):

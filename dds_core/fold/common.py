@@ -26,7 +26,7 @@ def forget_claim(picture: Picture, uid: str) -> None:
     picture.lives.drop(uid)
     for name in _FORGET_WITH_CLAIM:
         picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation"):
+    for kind in ("budget", "reservation", "publisher"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
 

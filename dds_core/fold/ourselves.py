@@ -83,6 +83,10 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
                 _touch_target(picture, target)
         case "detaches" | "prewarm":
             picture.dirty.everything = True
+        case "publisher":
+            failure = picture.failures.get(event.of)
+            if failure is not None:
+                picture.dirty.nodes.add(failure.node)
         case "reservation":
             picture.dirty.claims.add(event.of)
             picture.dirty.nodes |= {picture.reservations.rows[key].node for key in picture.reservations_for[event.of]}

@@ -16,11 +16,9 @@ from dds_core.fold import DEPARTED
 from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
 from dds_core.model import OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricResource, Model, Result
 from dds_core.picture import Picture
-from dds_core.pools import model_of_device
+from dds_core.pools import BLOCKING, is_tainted, model_of_device
 from dds_core.quantity import amount
 from dds_core.rules.devices import BEING_ATTACHED
-
-_BLOCKING = ("NoSchedule", "NoExecute")
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
@@ -256,7 +254,7 @@ def _held_by_old_name(picture: Picture, found: Found) -> bool:
 def _available(picture: Picture, found: Found, coming: bool) -> bool:
     """Online and open to the scheduler. A device that no resource names yet is only fixed when none is still to say which
     device it got."""
-    if any(taint.effect in _BLOCKING for taint in found.device.taints) or _ruled_out(picture, found):
+    if is_tainted(found.device) or _ruled_out(picture, found):
         return False
     resource = found.resource
     if resource is None:
@@ -271,7 +269,7 @@ def _ruled_out(picture: Picture, found: Found) -> bool:
     """A DeviceTaintRule of somebody else keeps the scheduler from the device; ours comes off when the mark does."""
     for rule in picture.rules.rows.values():
         matches = all(not a or a == b for a, b in zip((rule.driver, rule.pool, rule.device), found.key, strict=True))
-        if matches and rule.taint.effect in _BLOCKING and rule.labels.get(OWNER_LABEL) != OWNER:
+        if matches and rule.taint.effect in BLOCKING and rule.labels.get(OWNER_LABEL) != OWNER:
             return True
     return False
 

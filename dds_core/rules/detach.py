@@ -342,14 +342,17 @@ def check_departures(work: Work, uid: str) -> None:
 
 
 def rebalance(work: Work, node: str, covers: list[Cover]) -> None:
-    """When a claim waits and the pool shows nothing, mark the device of its model that has idled longest elsewhere."""
+    """When a claim waits and the pool shows nothing, mark the device of its model that has idled longest elsewhere. A fabric
+    that fails could not bring it."""
     picture = work.picture
     if not picture.policy.rebalance or picture.mode == "attach":
         return
     for covered in covers:
         for name in dict.fromkeys(covered.missing):
             model = picture.model(name)
-            if model is not None and published_free(picture, node, model) == 0:  # None: the pool is not known whole
+            if model is None or picture.fails(picture.fabric_of.get(node, ""), name):
+                continue
+            if published_free(picture, node, model) == 0:  # None: the pool is not known whole
                 _free_elsewhere(work, node, name, covered.missing.count(name))
 
 

@@ -1,14 +1,16 @@
 """Claims that will not get their device: noticed early, told with the fabric's words, and only after the cool-down was
-read back, so that the scheduler does not choose the same again."""
+read back, so that the scheduler does not choose the same again. What cools down is a model on a node, and in the whole fabric
+when it failed on several of its nodes."""
 
 from __future__ import annotations
 
 from dds_core.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal, decode
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FAILED_CONDITION, RESCHEDULE, Claim
+from dds_core.model import FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
-from dds_core.rows import ClaimLife
+from dds_core.pools import BLOCKING
+from dds_core.rows import ClaimLife, Failure
 from dds_core.rules.coverage import cover
 from dds_core.rules.handover import reschedule_entry
 from dds_core.rules.moves import move
@@ -93,7 +95,7 @@ def tell_failures(work: Work, node: str) -> None:
         failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
         if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
             continue
-        if not withdrawn(picture, failure.node, failure.model):
+        if not _stands(work, failure):
             continue
         signal = failure_signal(picture, claim, failure.reason, failure.message)
         if signal is not None:
@@ -142,6 +144,44 @@ def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> 
         if names:
             return Entry(result.driver, result.pool, result.device, names[0], reason, message, result.share)
     return None
+
+
+def _stands(work: Work, failure: Failure) -> bool:
+    """Whether the cool-down was read back. A publisher that is away cannot hold the failure up for long."""
+    picture = work.picture
+    if not withdrawn(picture, failure.node, failure.model):
+        return False
+    if not cools_with_fabric(picture, failure.node, failure.model) or _closed(picture, failure):
+        return True
+    return work.has_come(read_back_due(picture, failure))
+
+
+def read_back_due(picture: Picture, failure: Failure) -> int:
+    """The instant from which the failure waits for the publisher no more."""
+    return failure.since + picture.policy.cool_down_read_back_seconds * MICROSECONDS
+
+
+def cools_with_fabric(picture: Picture, node: str, model: str) -> bool:
+    """Whether the model cools down on the node because the fabric fails, and not for the node's own sake."""
+    fabric = picture.fabric_of.get(node, "")
+    return picture.fails(fabric, model) and node in picture.fabric_failed[fabric, model]
+
+
+def _closed(picture: Picture, failure: Failure) -> bool:
+    """Whether no device of the fabric's pool can be chosen any more: each is tainted for the cool-down, or a claim has it. Only
+    our publisher knows what the label asks for, so the pool of another is not waited for."""
+    named = picture.model(failure.model)
+    if named is None:
+        return True
+    key = (named.driver, f"{named.device}-fabric{picture.fabric_of[failure.node]}")
+    pool = picture.pools.get(key)
+    if pool is None or pool.owner != PUBLISHER:
+        return True
+    taint = f"{picture.config.prefix}/cooling"
+    return pool.usable and all(
+        (*key, name) in picture.holders.sets or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        for name, device in pool.devices.items()
+    )
 
 
 def end_cool_downs(work: Work, node: str) -> None:

@@ -1,5 +1,5 @@
-"""The pool labels of a node: whether the scheduler may choose a model from the pool there. Written on change only, and on
-nodes of a fabric only."""
+"""The pool labels of a node: whether the scheduler may choose a model from the pool there, and whether its fabric's publisher
+is asked to close the pool for a while. Written on change only, and on nodes of a fabric only."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dds_core.lifecycle import IDLE
 from dds_core.model import Model, Node
 from dds_core.picture import Picture
 from dds_core.rules.coverage import Cover
+from dds_core.rules.failures import cools_with_fabric
 from dds_core.rules.orders import cell_of, conflicting_model, limits_of
 from dds_core.rules.work import Work
 
 READY = "-ready"
+COOLING = "-cooling"
+"""Asks the publisher to keep the scheduler from the model's pool in the node's fabric, for as long as any node has it."""
 
 
 def label(work: Work, name: str, covers: list[Cover]) -> None:
@@ -26,6 +29,11 @@ def label(work: Work, name: str, covers: list[Cover]) -> None:
         why_not = reason_against(picture, node, model, at_most, covers)
         _compare(
             picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
+        )
+        cools = cools_with_fabric(picture, name, model.model)
+        why = f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
+        _compare(
+            picture, node, f"{config.prefix}/{model.device}{COOLING}", "true" if cools else "", changes, reasons, why
         )
     _remove_stale(picture, node, changes, reasons)
     if changes:
@@ -83,6 +91,8 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
     for key, value in sorted(node.labels.items()):  # a mapping's order is not kept in the log
         stem, _, name = key.rpartition("/")
         if stem != config.prefix or value != "true" or name in known or name == "fabric":
+            continue
+        if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
             continue
         ready = name.endswith(READY) and name.removesuffix(READY) in known
         if ready and (picture.policy.hand_over == "prefer" or _handing_over(picture, node.name)):

@@ -250,9 +250,10 @@ def held_back(picture: Picture, freed: int) -> bool:
 
 
 def published_free(picture: Picture, node: str, model: Model) -> int | None:
-    """Devices of the model that the pools within the node's reach show; None while no such pool is known whole."""
+    """Devices of the model that the pools within the node's reach show, without those that a taint keeps from the scheduler;
+    None while no such pool is known whole."""
     whole = [pool for _, pool in _pools_for(picture, node, model)]
-    return sum(len(pool.devices) for pool in whole) if whole else None
+    return sum(pool.free for pool in whole) if whole else None
 
 
 def _pools_for(picture: Picture, node: str, model: Model) -> list[tuple[PoolKey, Pool]]:

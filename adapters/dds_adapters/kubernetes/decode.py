@@ -14,6 +14,7 @@ import msgspec
 from dds_adapters.kubernetes import objects as raw_
 from dds_adapters.kubernetes.reading import Fault, instant, read
 from dds_core.model import (
+    PUBLISHER,
     Allocation,
     AttachRequest,
     Claim,
@@ -97,6 +98,7 @@ def resource_slice(raw: bytes) -> Slice:
         all_nodes=bool(spec.all_nodes),
         selector=() if node else selector,
         devices=devices,
+        owner=PUBLISHER if (found.metadata.labels or {}).get(MANAGED_BY) == PUBLISHER else "",
     )
 
 

@@ -13,6 +13,7 @@ from tests.unit.docs.markdown import table
 _COUNTED = {
     "detaches_per_hour": "devices an hour",
     "orders_in_flight": "attaches",
+    "pool_cool_down_nodes": "nodes",
     "max": "devices",
     "min": "devices",
 }

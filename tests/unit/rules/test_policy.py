@@ -18,6 +18,8 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "hand_over_margin_seconds": SECONDS,
     "error_grace_seconds": SECONDS,
     "cool_down_seconds": POSITIVE,
+    "pool_cool_down_nodes": COUNT,
+    "cool_down_read_back_seconds": SECONDS,
     "fence_settle_seconds": POSITIVE,
     "detaches_per_hour": COUNT,
     "orders_in_flight": (1, 10_000),
