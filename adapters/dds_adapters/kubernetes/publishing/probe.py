@@ -1,0 +1,77 @@
+"""What the API server keeps of a slice: asked by the creation of one that is never kept (dryRun=All).
+
+A server whose gate is off drops the field without a word, so that only the answer to a write tells. Nothing here may ever make an
+object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
+from dds_adapters.kubernetes.decode import MANAGED_BY as LABEL
+from dds_adapters.kubernetes.publishing.pools import FIRST_VERSION, SLICES
+from dds_adapters.kubernetes.writer.live_object import MANAGER
+from dds_core.errors import DdsError
+from dds_core.events import Capabilities
+from dds_core.publishing.describe import device_of
+from dds_core.publishing.model import MANAGED_BY, Capacity, PoolModel
+
+PROBE = "dds-publisher-probe"
+"""Name of the slice and of its pool, which never come to be."""
+_DEVICE = PoolModel(0, PROBE, "probe", "", capacity={"memory": Capacity("1Gi", "1Mi")}, shared=True)
+_FIX = "see that the publisher may create resourceslices, and that no admission webhook refuses a dry run"
+
+
+class ProbeFailed(DdsError):
+    """The API server does not say what it keeps: nothing is known, and it has to be asked again."""
+
+
+def probe(api: Asking, version: str, driver: str, taint_rules: str = "") -> Capabilities:
+    """What a server that serves ResourceSlices in this API version keeps of them. `taint_rules` is passed on.
+
+    Raises ProbeFailed, and Unreachable when it does not answer.
+    """
+    if version == FIRST_VERSION:  # all that releases serve from before there was any of it
+        return Capabilities(taint_rules, binding_conditions=False, device_taints=False, shared_devices=False)
+    answer = api.ask("POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(_slice(version, driver)))
+    device = _kept(answer)
+    capacity = (device.get("capacity") or {}).get("memory") or {}
+    return Capabilities(
+        taint_rules,
+        binding_conditions=bool(device.get("bindingConditions") and device.get("bindsToNode")),
+        device_taints=bool(device.get("taints")),
+        shared_devices=bool(device.get("allowMultipleAllocations") and capacity.get("requestPolicy")),
+    )
+
+
+_QUERY = {"dryRun": "All", "fieldManager": MANAGER}
+
+
+def _slice(version: str, driver: str) -> dict[str, Any]:
+    return {
+        "apiVersion": version,
+        "kind": "ResourceSlice",
+        "metadata": {"name": PROBE, "labels": {LABEL: MANAGED_BY}},
+        "spec": {
+            "driver": driver,
+            "pool": {"name": PROBE, "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": PROBE, "operator": "In", "values": ["true"]}]}]
+            },
+            "devices": [device_of(_DEVICE, "probe", PROBE)],
+        },
+    }
+
+
+def _kept(answer: Answer) -> dict[str, Any]:
+    """The one device of the slice as it would be kept."""
+    if answer.code >= 300:
+        raise ProbeFailed(f"the answer to a dry run is {answer.code}", where=SLICES, fix=_FIX)
+    try:
+        device = msgspec.json.decode(answer.body)["spec"]["devices"][0]
+    except (ValueError, KeyError, IndexError, TypeError):
+        raise ProbeFailed("the answer to a dry run is not the slice that was sent", where=SLICES, fix=_FIX) from None
+    return device if isinstance(device, dict) else {}
