@@ -35,6 +35,9 @@ from dds_core.log import (
 )
 from dds_core.picture import Picture
 from dds_core.policy import Policy, from_reference, read_policy
+from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.picture import PoolPicture
+from dds_core.publishing.policy import PublishPolicy, read_publish_policy
 from dds_core.replay import (
     Difference,
     LoggedGroup,
@@ -56,6 +59,7 @@ __all__ = [
     "DEVICE_TABLE",
     "FINGERPRINT",
     "PROJECTION",
+    "PUBLISHER",
     "SCALER",
     "Agenda",
     "Component",
@@ -74,6 +78,8 @@ __all__ = [
     "NewEvent",
     "Picture",
     "Policy",
+    "PoolPicture",
+    "PublishPolicy",
     "Redecided",
     "Step",
     "VerifyReport",
@@ -99,6 +105,7 @@ __all__ = [
     "new_event",
     "re_decide",
     "read_policy",
+    "read_publish_policy",
     "verify",
     "verify_chain",
 ]

@@ -105,8 +105,11 @@ SCALER: Component[Picture] = Component(
 
 def component_named(name: str) -> Component[Any]:
     """The component of that name. Raises InputError for one that this version does not have."""
-    if name == SCALER.name:
-        return SCALER
+    from dds_core.publishing.component import PUBLISHER  # it is made with the class above
+
+    for one in (SCALER, PUBLISHER):
+        if one.name == name:
+            return one
     raise InputError(f"there is no component {name!r}", fix="it is scaler or publisher")
 
 

@@ -12,29 +12,34 @@ import sys
 from pathlib import Path
 
 import dds_core
-from dds_core.fingerprint import RULES
+from dds_core.fingerprint import PUBLISHER_RULES, RULES
 
 CORE = Path(dds_core.__file__).parent
-DECIDING = ("rules", "agenda", "fold")
+COVERED = {"scaler": RULES, "publisher": PUBLISHER_RULES}
+"""By component, the sources that its fingerprint says it covers."""
+DECIDING = {
+    "scaler": ("rules", "agenda", "fold"),
+    "publisher": ("publishing/rules", "publishing/agenda", "publishing/fold"),
+}
 """Where deciding and folding begin; whatever they import decides too."""
 
 NOT_RULES = ("__init__.py", "errors.py", "model.py", "events/")
 """What they import and is no rule: the public names, the errors' words, and the forms, which have versions of their own."""
 
 
-def computed() -> str:
-    """The fingerprint that the sources have now."""
+def computed(component: str) -> str:
+    """The fingerprint that the sources of a component have now."""
     digest = hashlib.sha256()
-    for name in RULES:
+    for name in COVERED[component]:
         digest.update(name.encode() + b"\0")
         digest.update((CORE / name).read_text(encoding="utf-8").encode() + b"\0")
     return digest.hexdigest()
 
 
-def sources() -> set[str]:
-    """The sources of the core that deciding loads, found by their imports (also those inside functions)."""
+def sources(component: str) -> set[str]:
+    """The sources of the core that deciding loads there, found by their imports (also those inside functions)."""
     found: set[str] = set()
-    queue = [_source([module]) for module in DECIDING]
+    queue = [_source([module]) for module in DECIDING[component]]
     while queue:
         name = queue.pop()
         if name not in found and not name.startswith(NOT_RULES):
@@ -63,4 +68,5 @@ def _source(parts: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{computed()}\n")
+    for one in COVERED:
+        sys.stdout.write(f"{one} {computed(one)}\n")
