@@ -39,7 +39,7 @@ class FabricManager:
     def _machine(self, call: Call, parts: dict[str, str]) -> Reply:
         self._inventory.tenant(call.query.get("tenant_uuid"))
         machine = self._inventory.machine(parts["machine"])
-        plugged = self._inventory.fabric.plugged(machine.node)
+        plugged = self._inventory.devices(machine)
         return told(200, {"data": {"machines": [self._detailed(machine, plugged)]}})
 
     def _available(self, call: Call, parts: dict[str, str]) -> Reply:
@@ -85,13 +85,13 @@ class FabricManager:
         if (words := _words(answers)) is not None:
             return words
         serials = {one.device.serial for one in answers if one.device is not None}
-        came = [one for one in self._inventory.fabric.plugged(machine.node) if one.device.serial in serials]
+        came = [one for one in self._inventory.devices(machine) if one.device.serial in serials]
         return told(200, {"data": {"machines": [self._detailed(machine, came)]}})
 
     def _detach(self, call: Call, parts: dict[str, str]) -> Later:
         machine, spec = self._ordered(call, parts)
         resource = at(spec, "res_uuid")
-        there = {one.device.resource: one.device.model for one in self._inventory.fabric.plugged(machine.node)}
+        there = {one.device.resource: one.device.model for one in self._inventory.devices(machine)}
         if resource not in there or at(spec, "res_type") != self._inventory.type_of(there[resource]):
             raise Refused(404, "E020404", f"the machine {machine.uuid} has no such resource")
 
@@ -118,7 +118,7 @@ class FabricManager:
     # -- forms
 
     def _listed(self, machine: Machine) -> dict[str, Any]:
-        plugged = self._inventory.fabric.plugged(machine.node)
+        plugged = self._inventory.devices(machine)
         return {
             **self._named(machine),
             "mach_owner": self._inventory.settings.tenant,

@@ -24,6 +24,7 @@ class Inventory:
     def __init__(self, fabric: Fabric, settings: ManagerSettings) -> None:
         self.fabric = fabric
         self.settings = settings
+        self._numbers: dict[str, int] = {}  # machine's UUID → mach_id, in the order in which they were shown
 
     def tenant(self, named: object) -> None:
         """Raises Refused (404) for another tenant than the one that there is."""
@@ -37,6 +38,10 @@ class Inventory:
             raise Refused(404, "E010404", f"there is no machine {uuid}")
         return found
 
+    def devices(self, machine: Machine) -> tuple[Attached, ...]:
+        """What is attached to a machine; what is built into it is no manager's."""
+        return tuple(one for one in self.fabric.plugged(machine.node) if not one.fixed)
+
     def free(self, machine: Machine, model: str, type: str) -> int:
         """How many devices of the model the tenant could attach now in the machine's fabric."""
         if type != self.type_of(model):
@@ -46,11 +51,7 @@ class Inventory:
 
     def used(self, model: str) -> int:
         """Devices of the model that are attached or on their way in, anywhere; not those that are built in."""
-        there = sum(
-            not one.fixed and one.device.model == model
-            for machine in self.fabric.machines()
-            for one in self.fabric.plugged(machine.node)
-        )
+        there = sum(one.device.model == model for machine in self.fabric.machines() for one in self.devices(machine))
         return there + sum(self.fabric.running(*pool) for pool in self.fabric.pools() if pool[1] == model)
 
     def fits_quota(self, model: str, more: int) -> None:
@@ -70,7 +71,7 @@ class Inventory:
         """The models that the machine may have, or has."""
         pooled = [model for fabric, model in self.fabric.pools() if fabric == machine.fabric]
         bound = [one.model for one in self.settings.limits if not one.nodes or machine.node in one.nodes]
-        there = [one.device.model for one in self.fabric.plugged(machine.node)]
+        there = [one.device.model for one in self.devices(machine)]
         return tuple(dict.fromkeys((*pooled, *bound, *there)))
 
     def type_of(self, model: str) -> str:
@@ -79,7 +80,7 @@ class Inventory:
 
     def number(self, machine: Machine) -> int:
         """A machine's mach_id."""
-        return self.fabric.machines().index(machine) + 1
+        return self._numbers.setdefault(machine.uuid, len(self._numbers) + 1)
 
     def op_status(self, device: Device) -> str:
         """A device's res_op_status."""
@@ -97,7 +98,12 @@ def fabric_id(fabric: str) -> int | str | None:
 
 def fabric_uuid(fabric: str) -> str:
     """A fabric's UUID, "" for none."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"fabric/{fabric}")) if fabric else ""
+    return made_up("fabric", fabric) if fabric else ""
+
+
+def made_up(*words: str) -> str:
+    """The UUID of something that has none in the lab; always the same for the same words."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join(words)))
 
 
 def condition(model: str) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from random import Random
 from typing import Any, Protocol
 
 from dds_adapters.lab.actors.fabric import Fabric
-from dds_adapters.lab.manager import odd
+from dds_adapters.lab.manager import nec, odd
 from dds_adapters.lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, error
+from dds_adapters.lab.manager.cm import ClusterManager
 from dds_adapters.lab.manager.faults import Fault, Faults
 from dds_adapters.lab.manager.fm import FabricManager
 from dds_adapters.lab.manager.im import Logins, form_of
@@ -65,18 +66,23 @@ class Manager:
         self._random: Random = time.random("manager")
         self._logins = Logins(time, self.settings)
         self._apis = self._made()
-        self._routes = [*self._logins.routes, *(one for api in self._apis for one in api.routes)]
+        logins = () if self.settings.api == "nec" else self._logins.routes
+        self._routes = [*logins, *(one for api in self._apis for one in api.routes)]
+        self._error = nec.refusal if self.settings.api == "nec" else error
 
     def _made(self) -> tuple[_Api, ...]:
         inventory = Inventory(self.fabric, self.settings)
-        return (FabricManager(inventory),)
+        if self.settings.api == "nec":
+            return (nec.Cdim(inventory, self.time),)
+        fabric_manager = FabricManager(inventory)
+        return (fabric_manager, ClusterManager(inventory)) if self.settings.api == "cm" else (fabric_manager,)
 
     def ask(self, call: Call, done: Done) -> None:
         """Answer a call: `done` gets the reply once, within this call or when the fabric is done."""
         try:
             found, parts = find(self._routes, call)
         except Refused as refused:
-            self._tell(call, "", (), error(refused), done)
+            self._tell(call, "", (), self._error(refused), done)
             return
         self.counts[found.name] += 1
         faults = self.faults.take(found.name)
@@ -87,7 +93,7 @@ class Manager:
         try:
             answer = found.answer(call, parts)
         except Refused as refused:
-            answer = error(refused)
+            answer = self._error(refused)
         if isinstance(answer, Reply):
             self._tell(call, found.name, faults, answer, done)
         else:
@@ -111,9 +117,9 @@ class Manager:
             if fault.kind == "away":
                 return AWAY
             if fault.kind == "error":
-                return error(Refused(fault.code, f"E99{fault.code}", "a fault was asked for"))
+                return self._error(Refused(fault.code, f"E99{fault.code}", "a fault was asked for"))
             if fault.kind == "busy":
-                busy = error(Refused(503, "E99503", "the manager is busy"))
+                busy = self._error(Refused(503, "E99503", "the manager is busy"))
                 return replace(busy, headers={**JSON, "Retry-After": str(max(1, round(fault.seconds)))})
             if fault.kind == "expired":
                 self.forget_tokens()
@@ -122,7 +128,7 @@ class Manager:
         try:
             self._logins.check(call)
         except Refused as refused:
-            return error(refused)
+            return self._error(refused)
         return None
 
     def _tell(self, call: Call, name: str, faults: tuple[Fault, ...], reply: Reply, done: Done) -> None:

@@ -44,9 +44,10 @@ class NodeGroup:
 class ManagerSettings:
     """`api`: fm has the token and FM calls, cm those of CM too, nec those of CDIM alone.
 
-    `token_life` is in seconds. `types` gives a model's res_type where it is not gpu; `quotas` how many devices of a model
-    the tenant may have attached in all; `groups` the node groups, one of all machines by default. `answer` is how long any
-    answer takes. `scheme` stands before the machine's UUID in CDIM's node ids, which equal providerIDs.
+    `token_life` is in seconds. By model: `types` gives the res_type where it is not gpu, `products` the productname where it
+    is another word, `quotas` how many devices the tenant may have attached in all. `groups` are the node groups, one of all
+    machines by default. `answer` is how long any answer takes. `scheme` stands before the machine's UUID in CDIM's node ids,
+    which equal providerIDs.
     """
 
     api: Api = "fm"
@@ -56,6 +57,7 @@ class ManagerSettings:
     token_life: float = 300.0
     answer: Latency = NONE
     types: Mapping[str, str] = field(default_factory=dict)
+    products: Mapping[str, str] = field(default_factory=dict)
     quotas: Mapping[str, int] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     groups: tuple[NodeGroup, ...] = ()
