@@ -1,0 +1,361 @@
+"""A process of ours as a part of a lab on virtual time: what scaler and publisher have in common there, without threads or
+sockets.
+
+The parts that decide, log, queue and write are the real ones. Only what waits for the world is replaced: mirrors for reflectors,
+one timer for the threads. It must never know more than a client of the API could.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
+
+import msgspec
+
+from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrivals
+from dds_adapters.kubernetes.cluster import path_of
+from dds_adapters.kubernetes.identity import Identity, identity
+from dds_adapters.kubernetes.known import Known
+from dds_adapters.kubernetes.watched import VERSIONS, Watched
+from dds_adapters.kubernetes.writer.carrying import Guard, carry_out
+from dds_adapters.kubernetes.writer.outbox import Outbox
+from dds_adapters.kubernetes.writer.tasks import NotLeading, Task
+from dds_adapters.lab.api.requests import MASTERS
+from dds_adapters.lab.api.status import ApiError
+from dds_adapters.lab.client import Client, Mirror
+from dds_adapters.lab.direct import Direct
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.latency import Latency, LogNormal
+from dds_adapters.lab.time import MICROSECONDS, Time, Timer
+from dds_adapters.live.decider import Arriving, Decider, Effective, P
+from dds_core.errors import DdsError, Fenced, LogUnavailable
+from dds_core.events import Event
+
+WORKERS = 8
+RETRY_SECONDS = 1.0
+ABSENT_SECONDS = 8.0
+_WATCH, _WRITE = LogNormal(0.004, 0.4, 0.05), LogNormal(0.006, 0.4, 0.1)
+
+
+@dataclass(frozen=True)
+class OurTimes:
+    """Seconds that things take which take no virtual time by themselves."""
+
+    watch: Latency = _WATCH
+    write: Latency = _WRITE
+    turn: float = 0.003
+
+
+USUAL = OurTimes()
+
+
+class OurProcess(ABC, Generic[P]):
+    """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another one on the same log goes on.
+
+    `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
+    `crashed` holds what ended it, None while it runs.
+    """
+
+    def __init__(
+        self, lab: Lab, user: str, groups: tuple[str, ...] = (MASTERS,), times: OurTimes = USUAL, skew: float = 0.0
+    ) -> None:
+        self.requests = Direct(lab.server, user, groups)
+        self.outbox = Outbox(lab.time.random(f"{user}/outbox"))
+        self.faults: list[DdsError] = []
+        self.crashed: BaseException | None = None
+        self._time: Time = lab.time
+        self._client = Client(lab.server, lab.time, user, groups)
+        self._times = times
+        self._random = lab.time.random(f"{user}/times")
+        self._skew = round(skew * MICROSECONDS)
+        self.arrivals = Arrivals(self._now, lambda: self._time.now() / MICROSECONDS)
+        self._followed: dict[str, _Followed] = {}
+        self._facts: list[Event] = []
+        self._running = 0
+        self._look_at: float | None = None
+        self._is_first = True
+        self._alive = False
+        self._due: Timer | None = None
+        self._due_at = 0
+
+    # -- what is its own -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def decider(self) -> Decider[P]:
+        """Who decides."""
+
+    @abstractmethod
+    def watched(self) -> Sequence[Watched]:
+        """What of the cluster is followed."""
+
+    @abstractmethod
+    def seeds(self, picture: P) -> Mapping[str, Iterable[Identity]]:
+        """By resource the objects that are known from before."""
+
+    def first(self, picture: P) -> Sequence[Task]:
+        """What is sent before everything else, as soon as all is known and writing is allowed."""
+        return ()
+
+    def came(self) -> Sequence[Arriving]:
+        """What came beside objects of the cluster since the last turn."""
+        return ()
+
+    def turned(self) -> None:
+        """All that had come is decided on."""
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the log, then listen. Raises what the log raises."""
+        self.decider.open(self._now())
+        self._alive = True
+        known = self.seeds(self.decider.picture)
+        for one in self.watched():
+            self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
+        for followed in self._followed.values():
+            followed.begin()
+
+    def stop(self) -> None:
+        """End in order: what is not begun stays in the log to be decided again."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End without another step; what was sent was sent."""
+        self._alive = False
+        if self._due is not None:
+            self._due.cancel()
+        for followed in self._followed.values():
+            followed.end()
+
+    def cut(self, resource: str, seconds: float) -> None:
+        """The watch of a resource breaks, and nothing is heard of it for so long."""
+        self._followed[resource].cut(seconds)
+
+    def change_policy(self, policy: Effective) -> None:
+        """Another policy from now on."""
+        self.decider.change_policy(policy)
+        self.wake()
+
+    def wake(self) -> None:
+        """There is something to take in."""
+        self._turn_at(self._time.now() + round(self._times.turn * MICROSECONDS))
+
+    # -- deciding ------------------------------------------------------------------------------------------------
+
+    def _turn_at(self, at: int) -> None:
+        if not self._alive or (self._due is not None and self._due_at <= at):
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._due_at = at
+        self._due = self._time.after((at - self._time.now()) / MICROSECONDS, self._turn)
+
+    def _turn(self) -> None:
+        self._due = None
+        if not self._alive:
+            return
+        try:
+            tasks = self._decided()
+        except LogUnavailable:
+            self._turn_at(self._time.now() + round(RETRY_SECONDS * MICROSECONDS))
+            return
+        except Fenced as error:
+            self.crashed = error
+            self.kill()
+            return
+        except Exception as error:  # an injected exit, or a fault of ours: either way this process is gone
+            self.crashed = error
+            self.kill()
+            raise
+        self._tell(self.outbox.limit(self.decider.picture.mode))
+        self._begin_writing()
+        self._tell(self.outbox.put(tasks, self._steady()))
+        self._list_again()
+        self._write()
+        self.turned()
+        due = self.decider.due()
+        if due is not None:
+            self._turn_at(max(self._time.now(), due - self._skew))
+
+    def _decided(self) -> list[Task]:
+        if self.decider.away:
+            tasks = self.decider.turn((), (), self._now())
+            self.wake()  # for what has arrived since
+            return tasks
+        facts, self._facts = self._facts, []
+        arrived: list[Arriving] = [*self.arrivals.take(0), *self.came()]
+        return self.decider.turn(arrived, facts, self._now())
+
+    def _begin_writing(self) -> None:
+        if self.decider.synced and self.decider.picture.live and self._is_first:
+            self._is_first = False
+            self._tell(self.outbox.put(self.first(self.decider.picture), self._steady()))
+
+    def _list_again(self) -> None:
+        while self.decider.wanted_lists:
+            self._followed[self.decider.wanted_lists.pop()].relist()
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while self._alive and self._running < WORKERS and not self.decider.away:
+            task = self.outbox.next(self._steady())
+            if isinstance(task, Task):
+                self._running += 1
+                self._time.after(self._times.write.draw(self._random), partial(self._carry_out, task))
+            elif task is not None and (self._look_at is None or task < self._look_at):
+                self._look_at = task
+                self._time.after(max(0.001, task - self._steady()), self._look)
+                return
+            else:
+                return
+
+    def _look(self) -> None:
+        self._look_at = None
+        self._write()
+
+    def _carry_out(self, task: Task) -> None:
+        if not self._alive:
+            return
+        self._running -= 1
+        guard = Guard(self.requests, self._permit, lambda: self.outbox.request(task, self._steady()))
+        try:
+            result = carry_out(task, guard, self.version, lambda line: self.faults.append(DdsError(line)))
+        except NotLeading:
+            self._tell([fact for fact in [self.outbox.returned(task)] if fact is not None])
+            return
+        fact = self.outbox.finished(task, result, self._steady())
+        if fact is not None:
+            self._tell([fact])
+        self._write()
+
+    def _permit(self) -> float:
+        return math.inf if self._alive and not self.decider.away else 0.0
+
+    def _tell(self, facts: list[Event]) -> None:
+        if facts:
+            self._facts.extend(facts)
+            self.wake()
+
+    # -- what is asked of outside --------------------------------------------------------------------------------
+
+    def version(self, resource: str) -> str:
+        """The version in which the lab serves it, "" when it does not."""
+        registry = self._client.server.registry
+        for api_version in VERSIONS[resource]:
+            group, _, version = api_version.rpartition("/")
+            if registry.find(group, version, resource) is not None:
+                return api_version
+        return ""
+
+    def _now(self) -> int:
+        return self._time.now() + self._skew
+
+    def _steady(self) -> float:
+        return self._time.now() / MICROSECONDS
+
+
+class Outlet:
+    """The queue, and a nudge for the one who empties it."""
+
+    def __init__(self, ours: OurProcess[Any]) -> None:
+        self._ours = ours
+
+    def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
+        self._ours.arrivals.put(resource, uid, type, raw)
+        self._ours.wake()
+
+
+class _Followed:
+    """One resource, followed by a mirror in the place of a reflector."""
+
+    def __init__(self, ours: OurProcess[Any], what: Watched, known: Iterable[Identity]) -> None:
+        self._ours = ours
+        self._what = what
+        self._outlet = Outlet(ours)
+        self._known = Known(partial(self._outlet.put, what.resource), what.matters, known)
+        self._mirror: Mirror | None = None
+        self._ended = False
+
+    def begin(self) -> None:
+        """List, and follow from there; as often as it takes."""
+        if self._ended:
+            return
+        ours, scope = self._ours, self._what.scope
+        since = ours._now()
+        version = ours.version(self._what.resource)
+        try:
+            if not version:
+                raise ApiError(404, "NotFound", "is not served")
+            group, _, short = version.rpartition("/")
+            name = f"{self._what.resource}.{short}.{group}"
+            self._mirror = ours._client.mirror(name, ours._times.watch, fields=scope.fields, namespace=scope.namespace)
+        except ApiError as error:
+            if error.code in (403, 404):
+                ours.arrivals.mark(self._what.resource, LOST)
+                ours.wake()
+            ours._time.after(ABSENT_SECONDS, self.begin)
+            return
+        listing = self._known.begin()
+        for obj in self._mirror.values():
+            self._known.in_list(listing, _raw(obj))
+        self._known.end(listing)
+        self._settle()
+        self._mirror.on_change(self._changed)
+        ours.arrivals.mark(self._what.resource, SYNCED, since=since)
+        ours.wake()
+
+    def relist(self) -> None:
+        """Everything anew, although nothing broke."""
+        self._close()
+        self._ours._time.after(self._ours._times.write.draw(self._ours._random), self.begin)
+
+    def cut(self, seconds: float) -> None:
+        """Nothing is heard for so long."""
+        self._close()
+        self._ours._time.after(seconds, self.begin)
+        if seconds >= 150:
+            self._ours._time.after(150, partial(self._stale, 150))
+
+    def end(self) -> None:
+        """Follow no longer."""
+        self._ended = True
+        self._close()
+
+    def _close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+
+    def _stale(self, age: int) -> None:
+        if not self._ended:
+            self._ours.arrivals.mark(self._what.resource, STALE)
+            self._ours.wake()
+
+    def _changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        if new is not None:
+            self._known.is_there(_raw(new))
+        elif old is not None:
+            raw = _raw(old)
+            self._known.has_left(identity(raw).uid, raw)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Ask each object that has left the scope what became of it."""
+        for uid, seen in self._known.doubtful():
+            version = self._ours.version(self._what.resource)
+            path = path_of(self._what.resource, version, seen.namespace, seen.name)
+            answer = self._ours.requests.ask("GET", path)
+            if answer.code in (200, 404):
+                self._known.settle(uid, answer.body if answer.code == 200 else None)
+            else:
+                self._ours._time.after(RETRY_SECONDS, self._settle)
+
+
+def _raw(obj: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(obj)
