@@ -1,5 +1,5 @@
-"""Every permission that the scaler uses, once: which verb, for which call, of which feature. Roles, the chart, the documentation
-and `dds doctor` are made from this table, so that none of them can ask for more or less than another.
+"""Every permission that scaler and publisher use, once: which verb, for which call, of which feature. Roles, the chart, the
+documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than another.
 
 Pure data; nothing here asks an API server.
 """
@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.watched import DRA, OPERATOR
 from dds_core.policy import Mode, Policy
+from dds_core.publishing.policy import PublishPolicy
 
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCOUNT = "dds"
 """Name of the ServiceAccount and of its roles, unless somebody chooses another."""
+PUBLISHER = "dds-publisher"
+"""The same for the publisher, and the name of its Lease."""
 
 Where = Literal["cluster", "config", "lease"]
 """Which role has a rule: the ClusterRole, or the Role in the ConfigMap's or in the Lease's namespace."""
@@ -29,7 +32,13 @@ IDENTITY = "kube-system"
 """The namespace whose uid is the cluster's identity."""
 
 ALWAYS = ""
-"""The power of a rule that goes with none: without it there is no scaler."""
+"""The power of a rule that goes with none: without it there is no scaler, or no publisher."""
+
+
+class Has(Protocol):
+    """Somebody's powers."""
+
+    def has(self, power: str) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -76,8 +85,41 @@ class Powers:
         return power == ALWAYS or bool(getattr(self, power))
 
 
+@dataclass(frozen=True)
+class PublisherPowers:
+    """What the publisher may do, in the same sense.
+
+    publish: create, change and delete ResourceSlices; asking what the API server keeps of one is a dry run and needs it too.
+    node_labels: the labels of fabric and limits on nodes. events, leader_election, metrics_reviews: as the scaler's.
+    """
+
+    publish: bool = True
+    node_labels: bool = True
+    events: bool = True
+    leader_election: bool = True
+    metrics_reviews: bool = True
+
+    @classmethod
+    def needed(cls, policy: PublishPolicy, *, leader_election: bool = False, metrics_reviews: bool = False) -> Self:
+        """The powers that a policy can ever use. In mode `observe` nothing is written about the fleet at all."""
+        writes = policy.mode != "observe"
+        return cls(
+            publish=writes,
+            node_labels=writes and policy.label_nodes,
+            events=writes,
+            leader_election=leader_election,
+            metrics_reviews=metrics_reviews,
+        )
+
+    def has(self, power: str) -> bool:
+        """Whether a rule of this power counts."""
+        return power == ALWAYS or bool(getattr(self, power))
+
+
 POWERS: tuple[str, ...] = tuple(one.name for one in fields(Powers))
-"""The names of all powers, in the order in which they are explained."""
+"""The names of all powers of the scaler, in the order in which they are explained."""
+PUBLISHER_POWERS: tuple[str, ...] = tuple(one.name for one in fields(PublisherPowers))
+"""Those of the publisher."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +143,8 @@ EVENTS = Feature("events", "events", "attach")
 ELECTION = Feature("leader election", "leader_election")
 REVIEWS = Feature("metrics protection", "metrics_reviews")
 DOCTOR = Feature("doctor")
+PUBLISH = Feature("publish", "publish", "attach")
+NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "attach")
 
 
 @dataclass(frozen=True)
@@ -176,7 +220,28 @@ RULES: tuple[Rule, ...] = (
     Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
     Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
 )  # fmt: skip
-"""The table. What is listened to first, then each feature in the order of a claim's life."""
+"""The scaler's table. What is listened to first, then each feature in the order of a claim's life."""
+
+PUBLISHER_RULES: tuple[Rule, ...] = (
+    Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
+    Rule(WATCH, "", "nodes", _LISTEN, "which machine a node is, and the labels that it has"),
+    Rule(WATCH, "", "namespaces", ("get",), "the uid of kube-system: the cluster's identity in the log", (IDENTITY,)),
+    Rule(WATCH, DRA, "resourceclaims", _LISTEN, "which devices claims hold"),
+    Rule(WATCH, DRA, "resourceslices", _LISTEN, "what is published, and what nodes have of their own"),
+    Rule(WATCH, OPERATOR, "composableresources", _LISTEN, "what the fabric attached"),
+    Rule(
+        PUBLISH, DRA, "resourceslices", ("get", "create", "update", "delete"),
+        "compare a slice, then write it; what the API server keeps of one",
+    ),
+    Rule(NODE_LABELS, "", "nodes", ("get", "patch"), "compare a node, then set the labels of its fabric and limits"),
+    Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what became of a pool"),
+    Rule(ELECTION, _COORDINATION, "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),
+    Rule(ELECTION, _COORDINATION, "leases", ("get", "update"), "win, hold and release the Lease", (LEASE,), "lease"),
+    Rule(REVIEWS, "authentication.k8s.io", "tokenreviews", ("create",), "who asks for the metrics"),
+    Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
+    Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
+)  # fmt: skip
+"""The publisher's table. It asks for no claim, pod or request to be written, and for no Secret: its own is a mounted file."""
 
 
 @dataclass(frozen=True)
@@ -201,16 +266,18 @@ class Names:
 
 EVERYTHING = Powers()
 USUAL = Names()
+ALL_OF_PUBLISHER = PublisherPowers()
+USUAL_PUBLISHER = Names(drivers=(), lease=PUBLISHER)
 
 
-def rules(powers: Powers = EVERYTHING, where: Where | None = None) -> list[Rule]:
-    """The rules that these powers leave, of one role or of all."""
-    return [rule for rule in RULES if powers.has(rule.power) and where in (None, rule.where)]
+def rules(powers: Has = EVERYTHING, where: Where | None = None, table: Sequence[Rule] = RULES) -> list[Rule]:
+    """The rules of a table that these powers leave, of one role or of all."""
+    return [rule for rule in table if powers.has(rule.power) and where in (None, rule.where)]
 
 
 def sections(chosen: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
     """The rules by power, each power's in the order of the table."""
-    order = (ALWAYS, *POWERS)
+    order = (ALWAYS, *dict.fromkeys((*POWERS, *PUBLISHER_POWERS)))
     ranked = sorted(chosen, key=lambda rule: order.index(rule.power))
     return [(power, list(some)) for power, some in groupby(ranked, key=lambda rule: rule.power)]
 
@@ -231,10 +298,16 @@ def policy_rules(chosen: Sequence[Rule]) -> list[dict[str, Any]]:
     ]
 
 
-def role(where: Where, powers: Powers = EVERYTHING, names: Names = USUAL, name: str = ACCOUNT) -> dict[str, Any]:
+def role(
+    where: Where,
+    powers: Has = EVERYTHING,
+    names: Names = USUAL,
+    name: str = ACCOUNT,
+    table: Sequence[Rule] = RULES,
+) -> dict[str, Any]:
     """The ClusterRole, or the Role of one of the namespaces. A rule whose markers stand for nothing is left out: without names it
     would allow every object."""
-    found = [rule for _, some in sections(rules(powers, where)) for rule in policy_rules(some)]
+    found = [rule for _, some in sections(rules(powers, where, table)) for rule in policy_rules(some)]
     named = [
         one | {"resourceNames": list(names.of(one["resourceNames"]))} if "resourceNames" in one else one
         for one in found
@@ -251,6 +324,13 @@ def role(where: Where, powers: Powers = EVERYTHING, names: Names = USUAL, name: 
 def cluster_role(powers: Powers = EVERYTHING, names: Names = USUAL, name: str = ACCOUNT) -> dict[str, Any]:
     """The ClusterRole."""
     return role("cluster", powers, names, name)
+
+
+def publisher_role(
+    where: Where, powers: Has = ALL_OF_PUBLISHER, names: Names = USUAL_PUBLISHER, name: str = PUBLISHER
+) -> dict[str, Any]:
+    """The publisher's ClusterRole, or its Role in one of the namespaces."""
+    return role(where, powers, names, name, PUBLISHER_RULES)
 
 
 def role_name(name: str, where: Where) -> str:
