@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic
 
 from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.faults import fault_of, fault_with
-from dds_core.component import Component, Pictured
+from dds_adapters.live.lived import Arriving, Effective, P, Told, Translating, Watcher
+from dds_adapters.live.pen import CHUNK, Committed, Pen
+from dds_core.component import Component
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import DdsError, LogUnavailable
 from dds_core.events import (
@@ -31,79 +33,16 @@ from dds_core.events import (
     Synced,
     WriteRefused,
 )
-from dds_core.log import Envelope, EventLog, Group
+from dds_core.log import Envelope, EventLog
 from dds_core.policy import Mode
 from dds_core.replay import fold_log
-
-CHUNK = 500
-"""Groups that are appended at a time."""
-
-
-class Effective(Protocol):
-    """A policy that is valid."""
-
-    @property
-    def mode(self) -> Mode: ...
-    def model_dump(self, *, mode: str) -> dict[str, Any]: ...
-
-
-class Passed(Protocol):
-    """The deadlines that have come back."""
-
-    def put(self, key: tuple[str, str], row: int, /) -> object: ...
-
-
-class Lived(Pictured, Protocol):
-    """A picture that is lived by: it says under which policy, in which mode, and which instants have passed."""
-
-    @property
-    def policy(self) -> Any: ...
-    @property
-    def mode(self) -> Mode: ...
-    @property
-    def passed(self) -> Passed: ...
-
-
-class Arriving(Protocol):
-    """Something that came, and when, in microseconds."""
-
-    @property
-    def at(self) -> int: ...
-
-
-class Translating(Protocol):
-    """Objects of the API server to facts, against one picture."""
-
-    def translate(self, resource: str, type: str, raw: bytes) -> Iterable[Event]: ...
-
-
-class Committed(NamedTuple):
-    """One group that is in the log: the step, and its rows in the same order, the fact first."""
-
-    step: Step
-    envelopes: Sequence[Envelope]
-
-
-P = TypeVar("P", bound=Lived)
-P_contra = TypeVar("P_contra", contravariant=True)
-
-
-class Watcher(Protocol[P_contra]):
-    """Is told of every commit, on the thread that decides: metrics, log lines."""
-
-    def committed(self, steps: Sequence[Committed], picture: P_contra, /) -> None: ...
-
-
-Told = Callable[[DdsError], None]
-"""Is told what went wrong with one thing while everything else goes on."""
 
 
 class Decider(ABC, Generic[P]):
     """`open` it once, then call `turn` whenever something came or a deadline is due.
 
-    `away` is True while the log cannot be written: then nothing new is taken in, and no write may be begun. `lost` are
-    resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are resources to be
-    listed anew; who does so takes them out.
+    `lost` are resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are
+    resources to be listed anew; who does so takes them out.
     """
 
     resources: frozenset[str]
@@ -121,25 +60,21 @@ class Decider(ABC, Generic[P]):
         watchers: Sequence[Watcher[P]] = (),
         told: Told = lambda error: None,
     ) -> None:
-        self.epoch = 0
-        self.position = 0
-        self.away = False
         self.lost: frozenset[str] = frozenset()  # frozen, as other threads look at them
         self.synced_resources: frozenset[str] = frozenset()
         self.wanted_lists: set[str] = set()
         self.checkpoint_at = 0
-        self.log = log
         self.component = component
+        self._pen = Pen(log)
         self._policy = policy
         self._code = code
         self._watchers = watchers
         self._told = told
         self._seen_capabilities: Capabilities | None = None
-        self._pending: deque[tuple[Step, Group]] = deque()
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
         self._tasks: list[Task] = []
         self._stale: set[str] = set()
-        self._ordinal, self._spoilt = 0, False
+        self._spoilt = False
         self._use(component.picture())
 
     # -- what is the component's own -----------------------------------------------------------------------------
@@ -159,6 +94,11 @@ class Decider(ABC, Generic[P]):
     @abstractmethod
     def announce(self, step: Step) -> Iterable[Task]:
         """What people are told of a group that is in the log, and whatever else follows from it."""
+
+    @property
+    @abstractmethod
+    def limit(self) -> Mode:
+        """How strong a write may be now, as its tasks know it."""
 
     def before(self, fact: Event) -> None:
         """A fact is about to be folded."""
@@ -192,14 +132,33 @@ class Decider(ABC, Generic[P]):
         return self.picture.synced
 
     @property
+    def log(self) -> EventLog:
+        return self._pen.log
+
+    @property
+    def epoch(self) -> int:
+        """The one that is written in, 0 before `open`."""
+        return self._pen.epoch
+
+    @property
+    def position(self) -> int:
+        """That of the newest event that is known."""
+        return self._pen.position
+
+    @property
+    def away(self) -> bool:
+        """Whether the log cannot be written: then nothing new is taken in, and no write may be begun."""
+        return self._pen.away
+
+    @property
     def behind(self) -> int:
         """Groups that are folded and not appended yet."""
-        return len(self._pending)
+        return len(self._pen)
 
     @property
     def oldest_pending(self) -> int | None:
         """The instant of the first of them."""
-        return self._pending[0][0].at if self._pending else None
+        return self._pen.oldest
 
     def due(self) -> int | None:
         """The instant of the next deadline, None when there is none."""
@@ -213,11 +172,9 @@ class Decider(ABC, Generic[P]):
 
         Raises LogUnavailable, and the errors of a log that cannot be read."""
         self._use(self._folded())
-        self.epoch = self.log.take_epoch(now)
-        head = self.log.head()
+        head = self._pen.take(now)
         if head.position != self.position:  # who had the pen before has still used it
             self._use(self._folded())
-        self._ordinal = 0
         first = self.picture.epoch == 0
         self._feed(
             Started(
@@ -266,14 +223,14 @@ class Decider(ABC, Generic[P]):
             one = left[0]
             self._guarded(one, now if isinstance(one, Event) else one.at)
             left.popleft()
-            if len(self._pending) >= CHUNK:
+            if len(self._pen) >= CHUNK:
                 self._append(now)
 
     def checkpoint(self, now: int) -> None:
         """Write the whole picture into the log, so that a start needs no event before it."""
         self._append(now)
         fact = Checkpoint(projection=self.component.projection, picture=self.component.dump(self.picture))
-        self._put(Step(max(now, self.picture.now), fact, []))
+        self._pen.put(Step(max(now, self.picture.now), fact, []))
         self._append(now)
         self.checkpoint_at = self.position
 
@@ -339,6 +296,10 @@ class Decider(ABC, Generic[P]):
             self.happened(Synced(), at)
             self._tasks.extend(self.seen_whole())
 
+    def forget_capabilities(self) -> None:
+        """They are told anew, whatever was told before."""
+        self._seen_capabilities = None
+
     def _look_at_capabilities(self, at: int) -> None:
         known = self.capabilities()
         if self._seen_capabilities != known:
@@ -363,42 +324,20 @@ class Decider(ABC, Generic[P]):
         self._feed(fact, at)
 
     def _feed(self, fact: Event, at: int) -> None:
-        self._put(self._engine.feed(fact, at))
-
-    def _put(self, step: Step) -> None:
-        self._pending.append((step, step.group(self._ordinal)))
-        self._ordinal += 1
+        self._pen.put(self._engine.feed(fact, at))
 
     # -- the log -------------------------------------------------------------------------------------------------
 
     def _append(self, now: int) -> None:
         """Append what is folded; what was committed is told and its decisions become tasks."""
-        while self._pending:
-            batch = [self._pending[i] for i in range(min(CHUNK, len(self._pending)))]
-            try:
-                rows = self.log.append([group for _, group in batch], epoch=self.epoch, recorded_at=now)
-            except LogUnavailable:
-                self.away = True
-                raise
-            self.away = False
-            for _ in batch:
-                self._pending.popleft()
-            self._committed(batch, rows)
-
-    def _committed(self, batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) -> None:
-        committed, start = [], 0
-        for step, group in batch:
-            committed.append(Committed(step, rows[start : start + len(group.events)]))
-            start += len(group.events)
-        if rows:
-            self.position = rows[-1].position
-        for one in committed:
-            self._carry_out(one)
-        for watcher in self._watchers:
-            try:
-                watcher.committed(committed, self.picture)
-            except Exception as error:  # who only looks on must not stop what it looks at
-                self._told(fault_of(type(watcher).__name__, error))
+        for committed in self._pen.append(now):
+            for one in committed:
+                self._carry_out(one)
+            for watcher in self._watchers:
+                try:
+                    watcher.committed(committed, self.picture)
+                except Exception as error:  # who only looks on must not stop what it looks at
+                    self._told(fault_of(type(watcher).__name__, error))
 
     def _carry_out(self, one: Committed) -> None:
         """Tasks for the decisions of a group, in its order; what people are told comes behind."""
@@ -428,13 +367,13 @@ class Decider(ABC, Generic[P]):
         self._rebuild()
 
     def _rebuild(self) -> None:
-        self.away = True
+        self._pen.away = True
         self._use(self._folded())
-        self.away = self._spoilt = False
+        self._pen.away = self._spoilt = False
 
     def _folded(self) -> P:
         head = self.log.head()
-        self.position = head.position
+        self._pen.position = head.position
         return fold_log(self.log.read_lean(after=max(0, head.checkpoint - 1)), component=self.component)
 
     def _use(self, picture: P) -> None:

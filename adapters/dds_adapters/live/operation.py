@@ -17,10 +17,10 @@ from typing import Any
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
-from dds_adapters.live.decider import Committed
 from dds_adapters.live.health import Health, alive, answering, log_there, turning, unless_standby, views
 from dds_adapters.live.metrics import Metrics, Sources
 from dds_adapters.live.narrator import Narrator
+from dds_adapters.live.pen import Committed
 from dds_adapters.live.process import Process
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.web.messages import Route

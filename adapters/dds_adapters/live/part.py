@@ -12,7 +12,8 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.identity import Identity
 from dds_adapters.kubernetes.watched import Watched
 from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live.decider import Arriving, Decider, Effective, P, Watcher
+from dds_adapters.live.decider import Decider
+from dds_adapters.live.lived import Arriving, Effective, P, Watcher
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
 

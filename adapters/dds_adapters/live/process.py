@@ -23,8 +23,9 @@ from dds_adapters.kubernetes.lease import Elector, LeaseLost
 from dds_adapters.kubernetes.reflector import Reflector, stop_all
 from dds_adapters.kubernetes.writer.writer import Writer
 from dds_adapters.live.clock import SECOND, LiveClock
-from dds_adapters.live.decider import Arriving, Decider, Effective, P, P_contra, Watcher
+from dds_adapters.live.decider import Decider
 from dds_adapters.live.identity import identify
+from dds_adapters.live.lived import Arriving, Effective, P, P_contra, Watcher
 from dds_adapters.live.part import Part, Surroundings
 from dds_adapters.live.settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
@@ -280,7 +281,7 @@ class Process(Generic[P]):
                 continue
             if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
-            self.writer.limit(decider.picture.mode)
+            self.writer.limit(decider.limit)
             self._stamp(decider)
             self.writer.put(tasks)
             while decider.wanted_lists:

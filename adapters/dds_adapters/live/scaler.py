@@ -18,11 +18,12 @@ from dds_adapters.kubernetes.writer.announce import announce
 from dds_adapters.kubernetes.writer.plan import plan, stamps
 from dds_adapters.kubernetes.writer.pods import Outlet
 from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live.decider import Arriving, Decider, Effective, Told
-from dds_adapters.live.decider import Committed as Committed
-from dds_adapters.live.decider import Watcher as Watcher
+from dds_adapters.live.decider import Decider
 from dds_adapters.live.lacks import lacks
+from dds_adapters.live.lived import Arriving, Effective, Told
+from dds_adapters.live.lived import Watcher as Watcher
 from dds_adapters.live.part import Surroundings
+from dds_adapters.live.pen import Committed as Committed
 from dds_adapters.live.pods import PodQuestions
 from dds_core.component import SCALER
 from dds_core.engine import Step
@@ -30,6 +31,7 @@ from dds_core.errors import DdsError
 from dds_core.events import Capabilities, ClaimsListed, ClaimsListWanted, Decision, Event
 from dds_core.log import EventLog
 from dds_core.picture import Picture
+from dds_core.policy import Mode
 
 CLAIMS = "resourceclaims"
 
@@ -79,6 +81,10 @@ class Scaler(Decider[Picture]):
                 yield from announce(event, step.at, picture)
         if picture.synced:
             yield from self._questions.after(step, picture)
+
+    @property
+    def limit(self) -> Mode:
+        return self.picture.mode
 
     def before(self, fact: Event) -> None:
         self._questions.before(fact, self.picture)

@@ -97,9 +97,9 @@ def test_nothing_may_be_written_while_the_log_is_away_or_at_the_end_or_before_al
     assert process._permit() == float("inf")
     process.elector = Elector(7.5)
     assert process._permit() == 7.5
-    loop.run.scaler.away = True
+    loop.run.scaler._pen.away = True
     assert process._permit() == 0.0
-    loop.run.scaler.away = False
+    loop.run.scaler._pen.away = False
     process.decider = None
     assert process._permit() == 0.0
     process.decider = loop.run.scaler
