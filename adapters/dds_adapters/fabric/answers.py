@@ -1,0 +1,72 @@
+"""Answers of a manager, read into a form of their own: fields that are not used are ignored, those that are must be right.
+
+What is wrong is told by call, field and request id. Values are never quoted: an answer may hold anything.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from dds_adapters.fabric.provider import FabricOdd
+from dds_adapters.fabric.settings import FABRIC_ID
+
+
+class Part(BaseModel):
+    """Base of what is read of an answer."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def _fabric_id(value: Any) -> Any:
+    """The managers number their fabrics; labels are text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+Uuid = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
+FabricId = Annotated[str, BeforeValidator(_fabric_id), StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$")]
+Free = Annotated[int, Field(ge=0, lt=1_000_000)]
+DeviceId = Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~])?$")]
+"""Of a device: printable ASCII without a space at either end."""
+Text = Annotated[str, StringConstraints(max_length=1000)]
+
+P = TypeVar("P", bound=Part)
+
+
+def read(form: type[P], body: bytes, where: str) -> P:
+    """The answer. `where` names the call and the request. Raises FabricOdd for the first field that is not as it should be."""
+    try:
+        return form.model_validate_json(body)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        raise odd(where, *_first(faults), more=len(faults) - 1) from None
+    except (ValueError, RecursionError):  # text that is no Unicode
+        raise odd(where, "", "is not JSON") from None
+
+
+def odd(where: str, field: str, what: str, more: int = 0) -> FabricOdd:
+    """An answer in which `field` (its path; "": the whole) is wrong, and `more` besides."""
+    besides = f" (and {more} more)" if more > 0 else ""
+    about = f"field {field} {what}" if field else f"the answer {what}"
+    return FabricOdd(
+        f"{about}{besides}",
+        where=where,
+        fix="nothing of it was taken; look the request up in the manager's log, and compare its version",
+    )
+
+
+def _first(faults: list[Any]) -> tuple[str, str]:
+    fault = faults[0]
+    field = ".".join(str(part) for part in fault["loc"])[:200]
+    if fault["type"] == "json_invalid":
+        return "", "is not JSON"
+    if fault["type"] == "missing":
+        return field, "is missing"
+    if fault["type"] == "string_pattern_mismatch":
+        return field, "is not of the form that such an id has"
+    if not field:
+        return "", f"is not as expected: {fault['msg']}"
+    return field, f"is not as expected: {fault['msg']}"

@@ -1,0 +1,88 @@
+"""What is new in a fabric's answers, as facts.
+
+An answer that says what is known already makes none: a fabric is asked every few seconds, and the log keeps what changed. A
+question that fails is told once, and once more when it is answered again. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import msgspec
+
+from dds_adapters.fabric.survey import MACHINES, Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, limits_of
+from dds_core.events.base import Event
+from dds_core.events.publishing import (
+    FabricAnswered,
+    FabricFailed,
+    MachineGone,
+    MachineObserved,
+    StockObserved,
+    stock_stream,
+)
+from dds_core.publishing.model import Machine, Stock
+from dds_core.text import scrub
+
+
+class View(Protocol):
+    """What is known of a fabric: a picture of the publisher."""
+
+    def machine(self, uuid: str) -> Machine | None: ...
+
+    def machines(self) -> Iterable[str]:
+        """UUIDs."""
+        ...
+
+    def stock(self, fabric: str, model: str) -> Stock | None: ...
+
+    def failing(self, of: str) -> bool:
+        """Whether this question has failed and was not answered since."""
+        ...
+
+    @property
+    def listed(self) -> bool:
+        """Whether a list of machines has come since the start of this process."""
+        ...
+
+
+def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
+    """What is new against the view; empty when nothing is."""
+    match answer:
+        case MachinesAnswer(machines):
+            return (*_moved(machines, view), *_answered(MACHINES, view, first=not view.listed))
+        case StockAnswer(stock):
+            return (*_counted(stock, view), *_answered(stock_stream(stock.fabric, stock.model), view))
+        case LimitsAnswer(uuid):
+            return (*_limited(answer, view), *_answered(limits_of(uuid), view))
+        case NoAnswer(of, error):
+            return () if view.failing(of) else (FabricFailed(of, scrub(str(error))),)
+
+
+def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
+    """Machines that are new, other than before, or gone. A list says nothing of limits: what is known of them stays."""
+    for machine in machines:
+        known = view.machine(machine.uuid)
+        now = machine if known is None else msgspec.structs.replace(machine, limits=known.limits)
+        if now != known:
+            yield MachineObserved(now)
+    listed = {machine.uuid for machine in machines}
+    for uuid in sorted(set(view.machines()) - listed):
+        yield MachineGone(uuid)
+
+
+def _counted(stock: Stock, view: View) -> Iterable[Event]:
+    if stock != view.stock(stock.fabric, stock.model):
+        yield StockObserved(stock.fabric, stock.model, stock.free, stock.devices, stock.whole)
+
+
+def _limited(answer: LimitsAnswer, view: View) -> Iterable[Event]:
+    """A machine that is gone meanwhile has no limits any more."""
+    known = view.machine(answer.machine)
+    if known is not None and known.limits != answer.limits:
+        yield MachineObserved(msgspec.structs.replace(known, limits=answer.limits))
+
+
+def _answered(of: str, view: View, first: bool = False) -> Iterable[Event]:
+    if first or view.failing(of):
+        yield FabricAnswered(of)

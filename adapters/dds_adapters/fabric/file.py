@@ -1,0 +1,205 @@
+"""A fabric without a manager's API: an inventory that a person writes, in YAML.
+
+It is read when it is opened and again when it has changed. A change that has faults is told and not taken: what was read last
+goes on. The file cannot know what is attached, so that its counts are of all devices there are (`Stock.whole`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from dds_adapters.fabric.provider import FabricOdd
+from dds_adapters.fabric.settings import FABRIC_ID
+from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of an inventory."""
+MAX_FAULTS = 5
+"""Faults that are told at once."""
+NODE = "node:"
+"""Before the name of a node whose machine has no UUID of its own."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+FabricName = Annotated[str, BeforeValidator(_number_as_text), StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$")]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$")]
+Number = Annotated[int, Field(ge=0, lt=1_000_000)]
+
+
+class LimitEntry(_Strict):
+    max: Number | None = Field(default=None, description="Devices of the model on the machine at most.")
+    min: Number | None = Field(default=None, description="Devices of the model that stay on the machine.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> LimitEntry:
+        if self.max is not None and self.min is not None and self.min > self.max:
+            raise ValueError("min is above max")
+        return self
+
+
+class MachineEntry(_Strict):
+    uuid: Name | None = Field(default=None, description="The last part of the node's provider id.")
+    node: Name | None = Field(default=None, description="The node's name, where nodes have no provider id.")
+    name: str = Field(default="", max_length=253, description="For people.")
+    fabric: FabricName | None = Field(default=None, description="The fabric that reaches it; none: it is in none.")
+    limits: dict[ModelName, LimitEntry] = Field(default={}, description="By cdi-model-name.")
+
+    @model_validator(mode="after")
+    def _named_once(self) -> MachineEntry:
+        if (self.uuid is None) == (self.node is None):
+            raise ValueError("give either uuid or node")
+        return self
+
+    @property
+    def machine(self) -> Machine:
+        uuid = self.uuid.lower() if self.uuid is not None else f"{NODE}{self.node}"
+        return Machine(uuid, self.name or self.node or "", self.fabric or "")
+
+
+class DeviceEntry(_Strict):
+    id: Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~])?$")] = Field(
+        description="The device's own name: the same for as long as it exists."
+    )
+    healthy: bool = Field(default=True, description="One that is not is not shown to the scheduler.")
+
+
+class DevicesEntry(_Strict):
+    devices: list[DeviceEntry] = Field(description="All devices of the model in the fabric, attached or not.")
+
+    @model_validator(mode="after")
+    def _each_once(self) -> DevicesEntry:
+        if len({one.id for one in self.devices}) < len(self.devices):
+            raise ValueError("a device is given twice")
+        return self
+
+
+class InventoryFile(_Strict):
+    machines: list[MachineEntry] = Field(default=[], description="The servers.")
+    fabrics: dict[FabricName, dict[ModelName, Number | DevicesEntry]] = Field(
+        default={}, description="Per fabric and cdi-model-name the devices: how many there are, or which."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> InventoryFile:
+        seen: set[str] = set()
+        for position, entry in enumerate(self.machines):
+            if entry.machine.uuid in seen:
+                raise ValueError(f"machines.{position}: the machine is given twice")
+            seen.add(entry.machine.uuid)
+            if entry.fabric is not None and entry.fabric not in self.fabrics:
+                raise ValueError(f"machines.{position}.fabric: fabrics has no such entry")
+        return self
+
+
+class FileProvider:
+    """Answers from an inventory. Raises FabricOdd when it cannot be used at the start."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._mark = _mark(path)
+        self._inventory = read_inventory(path)
+        self._fault: FabricOdd | None = None
+
+    def machines(self) -> Sequence[Machine]:
+        """Looks whether the file is another; raises FabricOdd, in every round, while it has faults."""
+        with self._lock:
+            self._refresh()
+            if self._fault is not None:
+                raise self._fault.with_traceback(None)
+            return tuple(entry.machine for entry in self._inventory.machines)
+
+    def stock(self, machine: Machine, model: PoolModel) -> Stock:
+        found = self._inventory.fabrics.get(machine.fabric, {}).get(model.model, 0)
+        if isinstance(found, int):
+            return Stock(machine.fabric, model.model, found, whole=True)
+        devices = tuple(sorted((FreeDevice(one.id, one.healthy) for one in found.devices), key=lambda one: one.id))
+        return Stock(machine.fabric, model.model, sum(one.healthy for one in devices), devices, whole=True)
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        entries = (entry.limits for entry in self._inventory.machines if entry.machine.uuid == machine.uuid)
+        limits = next(entries, {})
+        wanted = {model.model for model in models}
+        return {model: Limit(one.max, one.min) for model, one in limits.items() if model in wanted}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _refresh(self) -> None:
+        mark = _mark(self._path)
+        if mark == self._mark:
+            return
+        try:
+            self._inventory, self._fault = read_inventory(self._path), None
+        except FabricOdd as fault:
+            self._fault = fault
+        self._mark = mark
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def read_inventory(path: Path) -> InventoryFile:
+    """The inventory. Raises FabricOdd: one line with the place of each fault (of five at most)."""
+    where = f"inventory {path}"
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise FabricOdd(f"cannot be read ({type(error).__name__})", where=where, fix="check the path") from None
+    if len(data) > LARGEST:
+        raise FabricOdd(f"is longer than {LARGEST >> 20} MiB", where=where, fix="split it") from None
+    try:
+        found = yaml.load(data.decode(), Loader=_OnceLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f" (line {error.problem_mark.line + 1})" if error.problem_mark is not None else ""
+        what = error.problem if isinstance(error, _Repeated) else "is not YAML"
+        raise FabricOdd(f"{what}{line}", where=where, fix="correct it; see docs/fabric.md") from None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise FabricOdd("is not YAML", where=where, fix="correct it; see docs/fabric.md") from None
+    try:
+        return InventoryFile.model_validate({} if found is None else found)
+    except ValidationError as error:
+        raise FabricOdd(_faults(error), where=where, fix="correct it; see docs/fabric.md") from None
+
+
+def _faults(error: ValidationError) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in faults[:MAX_FAULTS]]
+    return "; ".join(told) + (f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else "")
+
+
+class _Repeated(yaml.MarkedYAMLError):
+    """A key stands twice in a mapping."""
+
+
+class _OnceLoader(yaml.SafeLoader):
+    """safe_load that does not let the last of two equal keys win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise _Repeated(problem="a key stands twice in a mapping", problem_mark=key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)

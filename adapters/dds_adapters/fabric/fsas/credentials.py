@@ -1,0 +1,101 @@
+"""The credentials of a Secret that is mounted as a folder: a file for each field, read again when one of them changes.
+
+A mounted Secret is changed by turning a link, so either all files are the new ones or none is; `stat` of each tells. Nothing of
+what the files hold may be quoted, and none of it is in a repr.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dds_adapters.fabric.provider import FabricDenied
+
+FIELDS = ("username", "password", "realm", "client_id", "client_secret")
+CERTIFICATE = "certificate"
+"""PEM of the authority that signed the manager's certificate; optional."""
+MAX_FIELD, MAX_CERTIFICATE = 999, 9999
+"""Bytes, as the reference driver checks them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Credentials:
+    """Who we are to the manager, and whom we take for it (`certificate`, PEM; "": whom the system trusts)."""
+
+    username: str
+    password: str
+    realm: str
+    client_id: str
+    client_secret: str
+    certificate: str = ""
+
+    def hidden(self) -> tuple[str, ...]:
+        """What must not be in any message."""
+        return (self.username, self.password, self.realm, self.client_id, self.client_secret)
+
+
+Mark = tuple[tuple[int, int, int], ...]
+
+
+class Folder:
+    """Reads credentials from a folder. May be called from any thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._mark: Mark | None = None
+        self._read: Credentials | None = None
+
+    def read(self) -> Credentials:
+        """Those that are there now. Raises FabricDenied, naming the file, for one that is missing or cannot be used."""
+        with self._lock:
+            mark = self._now()
+            if self._read is None or mark != self._mark:
+                self._read = None  # what is not there any more is not used any more
+                values = {name: self._text(name, MAX_FIELD) for name in FIELDS}
+                self._read = Credentials(**values, certificate=self._text(CERTIFICATE, MAX_CERTIFICATE))
+                self._mark = mark
+            return self._read
+
+    def _now(self) -> Mark:
+        return tuple(self._stat(name) for name in (*FIELDS, CERTIFICATE))
+
+    def _stat(self, name: str) -> tuple[int, int, int]:
+        try:
+            found = (self._path / name).stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def _text(self, name: str, most: int) -> str:
+        try:
+            with (self._path / name).open("rb") as file:
+                data = file.read(most + 2)
+        except FileNotFoundError:
+            if name == CERTIFICATE:
+                return ""
+            raise self._fault(name, "is missing") from None
+        except OSError as error:
+            raise self._fault(name, f"cannot be read ({type(error).__name__})") from None
+        if name != CERTIFICATE:
+            data = data.removesuffix(b"\n").removesuffix(b"\r")  # as editors and echo leave it
+        return self._usable(name, data, most)
+
+    def _usable(self, name: str, data: bytes, most: int) -> str:
+        if len(data) > most:
+            raise self._fault(name, f"is longer than {most} bytes")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise self._fault(name, "is not UTF-8") from None
+        if name == CERTIFICATE:
+            return text if text.strip() else ""
+        if not text or any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+            raise self._fault(name, "is empty" if not text else "holds a control character")
+        return text
+
+    def _fault(self, name: str, what: str) -> FabricDenied:
+        fields: Iterable[str] = (*FIELDS, f"and if wanted {CERTIFICATE}")
+        return FabricDenied(what, where=f"credentials: {self._path / name}", fix=f"a folder holds {', '.join(fields)}")

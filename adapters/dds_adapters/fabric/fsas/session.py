@@ -1,0 +1,87 @@
+"""Questions to the Fsas managers, asked with a token: the one place that puts it on a request.
+
+A question that is refused for its token is asked once more with another; every other refusal is told in the manager's own words,
+without secrets, and short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from dds_adapters.fabric.answers import Part, read
+from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.fsas.credentials import Folder
+from dds_adapters.fabric.fsas.forms import ErrorBody
+from dds_adapters.fabric.fsas.token import Token, denied_again
+from dds_adapters.fabric.http import Call, Http, Reply
+from dds_adapters.fabric.provider import FabricOdd, FabricRefused
+from dds_adapters.fabric.settings import FabricSettings, Outside
+from dds_adapters.fabric.words import said
+
+P = TypeVar("P", bound=Part)
+
+_FIXES = {
+    403: "let this user read the tenant",
+    404: "check tenant and cluster; the machine may be gone",
+    429: "the manager has too much to do; it is asked again later",
+}
+
+
+class Session:
+    """GETs to one endpoint. May be used from several threads."""
+
+    def __init__(self, settings: FabricSettings, folder: Folder, outside: Outside) -> None:
+        self._endpoint = settings.endpoint.rstrip("/")
+        self._connections = Connections(lambda: folder.read().certificate, outside.transport)
+        self._http = Http(self._connections.way, outside, settings.connect_seconds)
+        self.token = Token(self._http, self._endpoint, folder, outside, settings.token_seconds)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def get(
+        self, form: type[P], name: str, path: str, seconds: float, query: Mapping[str, str] | None = None
+    ) -> tuple[P, str]:
+        """The answer, and what names call and request in a complaint about it. Raises FabricError."""
+        token = self.token.current()
+        reply = self._asked(name, path, seconds, query or {}, token)
+        if reply.status == 401:
+            token = self.token.instead_of(token, reply.where)
+            reply = self._asked(name, path, seconds, query or {}, token)
+            if reply.status == 401:
+                raise denied_again(reply.where)
+        if not 200 <= reply.status < 300:
+            raise self._refusal(reply)
+        return read(form, reply.body, reply.where), reply.where
+
+    def _asked(self, name: str, path: str, seconds: float, query: Mapping[str, str], token: str) -> Reply:
+        headers = {"Authorization": f"Bearer {token}"}
+        return self._http.ask(Call(name, f"{self._endpoint}{path}", seconds, query, headers=headers))
+
+    def _refusal(self, reply: Reply) -> FabricRefused:
+        if 300 <= reply.status < 400:
+            return FabricRefused(
+                f"answers with a redirect ({reply.status}), which is not followed",
+                code=reply.status,
+                where=reply.where,
+                fix="give the address that it leads to as the endpoint",
+            )
+        words = said(_words(reply.body), self.token.hidden())
+        return FabricRefused(
+            f"answers with {reply.status}{f': {words}' if words else ''}",
+            code=reply.status,
+            where=reply.where,
+            fix=_FIXES.get(reply.status, "look the request up in the manager's log"),
+        )
+
+
+def _words(body: bytes) -> str:
+    """Code and message of an error's body; nothing of a body that is of another form."""
+    try:
+        detail = read(ErrorBody, body, "").detail
+    except FabricOdd:
+        return ""
+    if detail is None:
+        return ""
+    return " ".join(str(part) for part in (detail.code, detail.message) if isinstance(part, str | int))

@@ -1,0 +1,192 @@
+"""The id manager's token: one login for as long as it lives, whoever asks.
+
+A token is renewed 30 seconds before its end, or when a call was refused with it. What was refused as such (the credentials, or a
+token fresh from a login) is not tried again at once: many failed logins lock an account. Nothing here logs or quotes a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import threading
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from dds_adapters.fabric.answers import odd, read
+from dds_adapters.fabric.fsas.credentials import Credentials, Folder
+from dds_adapters.fabric.fsas.forms import ErrorBody, Login
+from dds_adapters.fabric.http import Call, Http, Reply
+from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused
+from dds_adapters.fabric.settings import Outside
+
+EARLY = 30.0
+"""Seconds before its end at which a token is renewed; at most half of its life."""
+AGAIN, LONGEST_AGAIN = 60.0, 600.0
+"""Seconds after a refused login before the same credentials are tried again: so long the first time, doubling."""
+DOUBTFUL = 10.0
+"""For so many seconds a token that was got for a refused one is not replaced, though it is refused, too."""
+
+
+@dataclass
+class _Held:
+    """What was got for some credentials. `denied` is the last login's refusal, `wait` the seconds that it holds."""
+
+    credentials: Credentials | None
+    token: str = field(default="", repr=False)
+    renew_at: float = -math.inf
+    doubtful_until: float = -math.inf
+    denied: FabricDenied | None = None
+    denied_until: float = -math.inf
+    wait: float = AGAIN
+
+
+class Token:
+    """Gives the token to ask with. All methods may be called from any thread."""
+
+    def __init__(self, http: Http, endpoint: str, folder: Folder, outside: Outside, seconds: float) -> None:
+        self._http = http
+        self._endpoint = endpoint
+        self._folder = folder
+        self._outside = outside
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._held = _Held(None)
+        self.logins = 0
+        """Logins that were sent since the start."""
+
+    def current(self) -> str:
+        """One that is valid for some time yet. Raises FabricError; it is then `general`."""
+        with self._lock:
+            credentials = self._folder.read()
+            if credentials != self._held.credentials:
+                self._held = _Held(credentials)
+            if not self._held.token or self._outside.clock() >= self._held.renew_at:
+                self._renew(self._held, credentials)
+            return self._held.token
+
+    def instead_of(self, refused: str, where: str) -> str:
+        """Another one than that which was refused in `where`. Raises FabricDenied when it was got just now, for that reason."""
+        with self._lock:
+            held = self._held
+            if held.token == refused:
+                now = self._outside.clock()
+                if now < held.doubtful_until:
+                    raise denied_again(where)
+                held.token = ""
+                held.doubtful_until = now + DOUBTFUL
+        return self.current()
+
+    def hidden(self) -> tuple[str, ...]:
+        """What must not be in any message."""
+        held = self._held
+        return (*(held.credentials.hidden() if held.credentials is not None else ()), held.token)
+
+    def _renew(self, held: _Held, credentials: Credentials) -> None:
+        began = self._outside.clock()
+        if held.denied is not None and began < held.denied_until:
+            raise held.denied.with_traceback(None)
+        held.token = ""
+        try:
+            reply = self._login(credentials)
+            found = read(Login, reply.body, reply.where)
+            life = self._life(found, reply.where)
+        except FabricError as error:
+            error.general = True  # whatever is asked, it is asked with a token
+            if isinstance(error, FabricDenied):
+                held.denied, held.denied_until = error, self._outside.clock() + held.wait
+                held.wait = min(LONGEST_AGAIN, held.wait * 2)
+            raise
+        held.denied, held.wait = None, AGAIN
+        held.token = found.access_token
+        held.renew_at = began + life - min(EARLY, life / 2)
+
+    def _login(self, credentials: Credentials) -> Reply:
+        self.logins += 1
+        realm = quote(credentials.realm, safe="")
+        reply = self._http.ask(
+            Call(
+                "im.token",
+                f"{self._endpoint}/id_manager/realms/{realm}/protocol/openid-connect/token",
+                self._seconds,
+                form={
+                    "client_id": credentials.client_id,
+                    "client_secret": credentials.client_secret,
+                    "username": credentials.username,
+                    "password": credentials.password,
+                    "scope": "openid",
+                    "response_type": "id_token token",
+                    "grant_type": "password",
+                },
+                harmless=False,
+            )
+        )
+        if 200 <= reply.status < 300:
+            return reply
+        if reply.status in (400, 401, 403, 404):
+            raise _refused(reply)
+        raise FabricRefused(
+            f"the login fails with {reply.status}",
+            code=reply.status,
+            where=reply.where,
+            fix="look the request up in the id manager's log; it is asked again later",
+        )
+
+    def _life(self, found: Login, where: str) -> float:
+        """Seconds that the token lives: by the id manager's own two instants, by its end and our clock, or as it says besides."""
+        claims = _claims(found.access_token)
+        end, made = _instant(claims, "exp"), _instant(claims, "iat")
+        if end is not None:
+            life = end - (made if made is not None else self._outside.wall())
+        elif found.expires_in is not None:
+            life = found.expires_in
+        else:
+            raise odd(where, "expires_in", "is missing, and the token does not tell its end")
+        if life <= 0:
+            raise odd(where, "access_token", "has ended already (compare the clocks)")
+        return life
+
+
+def denied_again(where: str) -> FabricDenied:
+    """Two tokens in a row were refused."""
+    return FabricDenied(
+        "a token fresh from a login is refused, too",
+        where=where,
+        fix="check what this user may do, and the clocks of id manager and fabric manager",
+    )
+
+
+def _refused(reply: Reply) -> FabricDenied:
+    """The id manager's own word is told when it is one of OAuth's; anything else might quote what was sent."""
+    try:
+        word = read(ErrorBody, reply.body, reply.where).error
+    except FabricOdd:
+        word = None
+    known = word in (
+        "invalid_grant",
+        "invalid_client",
+        "unauthorized_client",
+        "invalid_request",
+        "unsupported_grant_type",
+    )
+    said = f"{reply.status} {word}" if known else str(reply.status)
+    what = "realm" if reply.status == 404 else "username, password, client_id, client_secret and realm"
+    return FabricDenied(f"the login is refused ({said})", where=reply.where, fix=f"check {what} in the credentials")
+
+
+def _claims(token: str) -> dict[str, object]:
+    """What a JWT says of itself; nothing for a token of another kind. It is not verified: it is ours to show, not to trust."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return {}
+    try:
+        found = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _instant(claims: dict[str, object], name: str) -> float | None:
+    value = claims.get(name)
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11
+    return float(value) if usable and isinstance(value, int | float) else None

@@ -1,0 +1,230 @@
+"""One call to a manager over HTTP: tries, waits, bounds, and every failure as a `FabricError` that says which request it was.
+
+A call is bounded as a whole: its time with all tries, its answer in bytes. Redirects are answers like any other, cookies are not
+kept, proxies and netrc of the environment are not looked at: what holds a token goes to the configured address and nowhere else.
+Nothing here may log, or put into an error, a header, a query, a body or a URL.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from importlib.metadata import version
+
+import httpx
+
+from dds_adapters.fabric.answers import odd
+from dds_adapters.fabric.provider import FabricAway, FabricError, FabricUnreachable
+from dds_adapters.fabric.settings import Outside
+from dds_adapters.fabric.words import said
+
+LOG = logging.getLogger("dds.fabric")
+
+TRIES = 3
+FIRST, LONGEST = 0.5, 8.0
+"""Seconds: the most that is waited after the first try, and after any."""
+LARGEST = 32 * 1024 * 1024
+"""Bytes of an answer."""
+PASSING = (429, 500, 502, 503, 504)
+"""Statuses after which the same request may do better."""
+
+
+@dataclass(frozen=True, repr=False)
+class Call:
+    """A request. `name` is for people and metrics; `seconds` bounds it with all its tries; `harmless` ones may be sent again
+    though the first may have been carried out."""
+
+    name: str
+    url: str
+    seconds: float
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, str] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    harmless: bool = True
+
+
+@dataclass(frozen=True, repr=False)
+class Reply:
+    """What came back; `where` names call and request for whoever has to complain about it."""
+
+    status: int
+    body: bytes
+    where: str
+    retry_after: float | None = None
+
+
+Way = Callable[[], AbstractContextManager[httpx.BaseTransport]]
+"""Gives the transport for one try."""
+
+
+class Http:
+    """Calls over `way`."""
+
+    def __init__(self, way: Way, outside: Outside, connect_seconds: float) -> None:
+        self._way = way
+        self._outside = outside
+        self._connect = connect_seconds
+
+    def ask(self, call: Call) -> Reply:
+        """The answer, whatever its status. Raises FabricUnreachable, FabricAway, and FabricOdd for one that cannot be read."""
+        until = self._outside.clock() + call.seconds
+        tries = 1
+        while True:
+            try:
+                reply = self._try(call, until)
+            except _Passing as passing:
+                wait = self._wait(tries)
+                if not (call.harmless or passing.unsent) or passing.final or not self._may(tries, wait, until):
+                    raise passing.error from None
+            else:
+                wait = self._wait(tries, reply.retry_after)
+                if reply.status not in PASSING or not call.harmless or not self._may(tries, wait, until):
+                    return reply
+            self._outside.sleep(wait)
+            tries += 1
+
+    def _may(self, tries: int, wait: float, until: float) -> bool:
+        """Whether there is another try, and the time for it."""
+        return tries < TRIES and self._outside.clock() + wait < until
+
+    def _wait(self, tries: int, asked: float | None = None) -> float:
+        """Full jitter below a ceiling that doubles; not before the manager wishes to be asked."""
+        jitter = self._outside.random.uniform(0.0, min(LONGEST, FIRST * 2 ** (tries - 1)))
+        return max(jitter, asked or 0.0)
+
+    def _try(self, call: Call, until: float) -> Reply:
+        clock = self._outside.clock
+        request_id = str(uuid.UUID(int=self._outside.random.getrandbits(128), version=4))
+        where = f"{call.name} (request {request_id})"
+        began, outcome = clock(), "timeout"
+        try:
+            if until <= began:
+                raise _Passing(_too_slow(where, call.seconds), final=True)
+            reply = self._sent(call, request_id, where, until)
+            outcome = str(reply.status)
+            return reply
+        except _Passing as passing:
+            outcome = passing.outcome
+            raise
+        except FabricError as error:
+            outcome = type(error).__name__.removeprefix("Fabric").lower()
+            raise
+        finally:
+            seconds = clock() - began
+            self._outside.observe(call.name, seconds, outcome)
+            LOG.debug("%s: %s after %.3f s", call.name, outcome, seconds, extra={"request": request_id})
+
+    def _sent(self, call: Call, request_id: str, where: str, until: float) -> Reply:
+        left = until - self._outside.clock()
+        request = httpx.Request(
+            "GET" if call.form is None else "POST",
+            call.url,
+            params=call.query or None,
+            data=call.form,
+            headers={
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+                "User-Agent": f"dds/{version('dds-core')}",
+                "X-Request-Id": request_id,
+                **call.headers,
+            },
+            extensions={"timeout": httpx.Timeout(left, connect=min(self._connect, left)).as_dict()},
+        )
+        try:
+            with self._way() as way:
+                response = way.handle_request(request)
+                try:
+                    body = self._body(response, where, until, call.seconds)
+                finally:
+                    response.close()
+        except httpx.TransportError as error:
+            raise _failure(error, where, call) from None
+        return Reply(response.status_code, body, where, self._retry_after(response))
+
+    def _body(self, response: httpx.Response, where: str, until: float, seconds: float) -> bytes:
+        if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise odd(where, "", "is compressed, which was not asked for")
+        body = bytearray()
+        assert isinstance(response.stream, httpx.SyncByteStream)
+        for piece in response.stream:
+            body += piece
+            if len(body) > LARGEST:
+                raise odd(where, "", f"is longer than {LARGEST >> 20} MiB")
+            if self._outside.clock() >= until:
+                raise _Passing(_too_slow(where, seconds), final=True)
+        return bytes(body)
+
+    def _retry_after(self, response: httpx.Response) -> float | None:
+        """Seconds that the manager asks to be left alone, given as such or as a date."""
+        text = str(response.headers.get("Retry-After", "")).strip()
+        if text.isascii() and text.isdigit():
+            return float(text[:9])
+        try:
+            return max(0.0, parsedate_to_datetime(text).timestamp() - self._outside.wall())
+        except (ValueError, OverflowError):
+            return None
+
+
+class _Passing(Exception):
+    """A try came to nothing. `final`: another one would not do better; `unsent`: the request did not get to the manager;
+    `outcome` is for metrics."""
+
+    def __init__(
+        self, error: FabricError, outcome: str = "timeout", *, final: bool = False, unsent: bool = False
+    ) -> None:
+        self.error = error
+        self.outcome = outcome
+        self.final = final
+        self.unsent = unsent
+        super().__init__(outcome)
+
+
+def _too_slow(where: str, seconds: float) -> FabricUnreachable:
+    return FabricUnreachable(
+        f"no whole answer within {seconds:g} s", where=where, fix="look the request up in the manager's log"
+    )
+
+
+def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
+    """What a broken connection means; only the kinds of errors are told, and TLS's own words."""
+    if (tls := _tls(error)) is not None:
+        untrusted = getattr(tls, "verify_message", "")
+        if untrusted:
+            fault = FabricAway(
+                f"the manager's certificate is not trusted: {said(untrusted)}",
+                where=where,
+                fix="nothing was sent; give the authority that signed it as `certificate`, and the name that it is made for",
+            )
+        else:
+            fault = FabricAway(
+                f"no TLS connection comes about: {said(getattr(tls, 'reason', '') or type(tls).__name__)}",
+                where=where,
+                fix="nothing was sent; check that https is spoken at this address and port",
+            )
+        return _Passing(fault, "untrusted", final=True)
+    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+        fault = FabricAway(
+            f"no connection comes about ({type(error).__name__})", where=where, fix="check address, port and network"
+        )
+        return _Passing(fault, "unreachable", unsent=True)
+    if isinstance(error, httpx.TimeoutException):
+        return _Passing(_too_slow(where, call.seconds))
+    broken = FabricUnreachable(
+        f"the connection broke off ({type(error).__name__})", where=where, fix="it is asked again in the next round"
+    )
+    return _Passing(broken, "unreachable")
+
+
+def _tls(error: BaseException) -> ssl.SSLError | None:
+    """The TLS fault below an error, if there is one."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, ssl.SSLError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return None

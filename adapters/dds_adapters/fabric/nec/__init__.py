@@ -1,0 +1,1 @@
+"""NEC's CDIM: its configuration API, over http and without a login."""

@@ -1,0 +1,105 @@
+"""CDIM: nodes are machines, and free devices have names of their own.
+
+All that it manages is one fabric, whose id is a setting. A device is free when it is detected and in no node; it is healthy when
+its state is Enabled and its health OK. Both lists come whole, so each is asked for once a round, however many the models are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from dds_adapters.fabric.answers import Part, odd, read
+from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.http import Call, Http
+from dds_adapters.fabric.nec.forms import NecError, NecNodes, NecResources
+from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
+from dds_adapters.fabric.settings import FabricSettings, Outside
+from dds_adapters.fabric.words import said
+from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+
+BASE = "/cdim/api/v1"
+DETAIL = {"detail": "true"}
+
+P = TypeVar("P", bound=Part)
+_Free = dict[str, tuple[FreeDevice, ...]]
+"""Free devices by model."""
+
+
+class NecProvider:
+    """Speaks to CDIM; it knows of no limits."""
+
+    def __init__(self, settings: FabricSettings, outside: Outside) -> None:
+        self._settings = settings
+        self._connections = Connections(lambda: "", outside.transport)
+        self._http = Http(self._connections.way, outside, settings.connect_seconds)
+        self._lock = threading.Lock()
+        self._free: _Free | FabricError | None = None
+
+    def machines(self) -> Sequence[Machine]:
+        with self._lock:
+            self._free = None  # a new round begins
+        found, where = self._get(NecNodes, "nec.nodes", "/nodes")
+        machines: dict[str, Machine] = {}
+        for position, one in enumerate(found.nodes):
+            if one.id in machines:
+                raise odd(where, f"nodes.{position}.id", "names a node twice")
+            machines[one.id] = Machine(one.id, said(one.name or ""), self._settings.fabric)
+        return tuple(machines.values())
+
+    def stock(self, machine: Machine, model: PoolModel) -> Stock:
+        with self._lock:
+            if self._free is None:
+                self._free = self._ask_free()
+            free = self._free
+        if isinstance(free, FabricError):
+            raise free.with_traceback(None)
+        devices = free.get(model.model, ())
+        return Stock(self._settings.fabric, model.model, sum(one.healthy for one in devices), devices)
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        return None
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _ask_free(self) -> _Free | FabricError:
+        """Once a round, also when it fails: every model's question has the same answer."""
+        try:
+            found, where = self._get(NecResources, "nec.resources", "/resources")
+            return self._sorted(found, where)
+        except FabricError as error:
+            return error
+
+    def _sorted(self, found: NecResources, where: str) -> _Free:
+        by_model: dict[str, dict[str, FreeDevice]] = {}
+        for position, one in enumerate(found.resources):
+            if not one.free or not one.device.model:
+                continue
+            devices = by_model.setdefault(one.device.model, {})
+            if one.device.deviceID in devices:
+                raise odd(where, f"resources.{position}.device.deviceID", "names a device twice")
+            devices[one.device.deviceID] = FreeDevice(one.device.deviceID, one.device.healthy)
+        return {model: tuple(devices[id] for id in sorted(devices)) for model, devices in by_model.items()}
+
+    def _get(self, form: type[P], name: str, path: str) -> tuple[P, str]:
+        url = f"{self._settings.endpoint.rstrip('/')}{BASE}{path}"
+        reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL))
+        if 200 <= reply.status < 300:
+            return read(form, reply.body, reply.where), reply.where
+        words = _words(reply.body)
+        raise FabricRefused(
+            f"answers with {reply.status}{f': {words}' if words else ''}",
+            code=reply.status,
+            where=reply.where,
+            fix="check the address (redirects are not followed), and look the request up in the manager's log",
+        )
+
+
+def _words(body: bytes) -> str:
+    try:
+        found = read(NecError, body, "")
+    except FabricOdd:
+        return ""
+    return said(" ".join(str(part) for part in (found.code, found.message) if isinstance(part, str | int)))

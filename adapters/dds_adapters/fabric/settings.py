@@ -1,0 +1,118 @@
+"""How a fabric is reached: what a person may set, and the checks before anything is sent.
+
+Nothing here opens a connection or reads a file.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+from urllib.parse import urlsplit
+
+from dds_core.errors import InputError
+
+if TYPE_CHECKING:
+    import httpx
+
+Api = Literal["fm", "cm", "nec", "file"]
+APIS: tuple[Api, ...] = get_args(Api)
+
+MAX_ENDPOINT = 1000
+FABRIC_ID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""A fabric's id is the value of a node label and a part of pool names, so it is a DNS label."""
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class FabricSettings:
+    """Which manager, where, as whom. Seconds bound a whole call with all its tries; `connect_seconds` one connection.
+
+    fm: Fsas fabric manager (endpoint, tenant, credentials). cm: with its cluster manager, which knows limits (cluster, too).
+    nec: CDIM (endpoint; `fabric` names its one fabric). file: an inventory.
+    """
+
+    api: Api
+    endpoint: str = ""
+    tenant: str = ""
+    cluster: str = ""
+    credentials: Path | None = None
+    inventory: Path | None = None
+    fabric: str = "0"
+    connect_seconds: float = 10.0
+    token_seconds: float = 30.0
+    fm_seconds: float = 60.0
+    cm_seconds: float = 60.0
+    nec_seconds: float = 30.0
+
+
+Observe = Callable[[str, float, str], None]
+"""Is told the call's name, the seconds of a try, and the HTTP status or why there is none: timeout, unreachable, untrusted."""
+
+
+def _unobserved(call: str, seconds: float, outcome: str) -> None:
+    """Nobody measures."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """The world around a provider: seconds that do not go back, seconds since 1970, waiting, chance, and the way to the manager
+    (None: the network). On virtual time all of them are the lab's."""
+
+    clock: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], object] = time.sleep
+    random: random.Random = field(default_factory=random.Random)
+    transport: httpx.BaseTransport | None = None
+    observe: Observe = _unobserved
+
+
+def check(settings: FabricSettings) -> None:
+    """Raises InputError for the first setting that cannot be used."""
+    if settings.api not in APIS:
+        raise InputError(f"{settings.api!r} is not one of {', '.join(APIS)}", where="fabric api")
+    if settings.api == "file":
+        if settings.inventory is None:
+            raise InputError("no inventory is given", where="fabric api file", fix="name the YAML file")
+        return
+    _check_endpoint(settings)
+    if settings.api == "nec":
+        if not FABRIC_ID.fullmatch(settings.fabric):
+            raise InputError("the fabric's id is no DNS label", where="fabric", fix="give small letters, digits and -")
+        return
+    _check_uuid("tenant", settings.tenant)
+    if settings.api == "cm":
+        _check_uuid("cluster", settings.cluster)
+    if settings.credentials is None:
+        raise InputError("no folder with credentials is given", where=f"fabric api {settings.api}", fix="name it")
+
+
+def _check_endpoint(settings: FabricSettings) -> None:
+    """Never quotes it: somebody may have written a password into it."""
+    allowed = ("https", "http") if settings.api == "nec" else ("https",)
+    where, fix = "fabric endpoint", f"give {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in allowed)}"
+    text = settings.endpoint
+    if not text:
+        raise InputError("is missing", where=where, fix=fix)
+    if len(text) > MAX_ENDPOINT:
+        raise InputError(f"is longer than {MAX_ENDPOINT} characters", where=where, fix=fix)
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise InputError("is not a URL", where=where, fix=fix) from None
+    if parts.scheme == "http" and "http" not in allowed:
+        raise InputError("is http, on which the password would be sent for all to read", where=where, fix=fix)
+    if parts.scheme not in allowed or not host or not text.isascii() or not text.isprintable() or " " in text:
+        raise InputError("is not an address that can be asked", where=where, fix=fix)
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise InputError("holds more than host, port and path (user, query, fragment)", where=where, fix=fix)
+
+
+def _check_uuid(name: str, text: str) -> None:
+    if not _UUID.fullmatch(text):
+        raise InputError("is not a UUID", where=f"fabric {name}", fix="give 8-4-4-4-12 hexadecimal digits")

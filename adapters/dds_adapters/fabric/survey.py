@@ -1,0 +1,191 @@
+"""One round of questions to a fabric: all machines, then what each fabric has free of each model, then each machine's limits.
+
+An error is the error of one question; the others are asked all the same, and what was answered before stands. Free counts are
+asked by way of one machine of a fabric, another one each round, because a machine that cannot be asked must not hide its fabric;
+after an error the next one is asked, three at most. A manager that is away altogether is not asked hundreds of times for it:
+after three questions in a row that it is the manager's fault to fail, the rest of the round is left, and so is the rest of a
+fabric that was too slow for a whole question. What is left is not reported: it is asked again in the next round.
+
+No thread is started here, no clock read, nothing is kept from round to round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricUnreachable, Provider
+from dds_core.events.publishing import stock_stream
+from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.text import scrub
+
+TRIES = 3
+"""Machines of a fabric that are asked for its stock, one after the other, until one answers."""
+AWAY = 3
+"""Questions in a row that failed for the manager's sake; the rest of the round is left."""
+
+MACHINES = "machines"
+
+
+def limits_of(machine: str) -> str:
+    """How a question about a machine's limits is named in facts."""
+    return f"limits/{machine}"
+
+
+@dataclass(frozen=True)
+class MachinesAnswer:
+    """All machines that there are."""
+
+    machines: tuple[Machine, ...]
+
+
+@dataclass(frozen=True)
+class StockAnswer:
+    """What a fabric has free of a model."""
+
+    stock: Stock
+
+
+@dataclass(frozen=True)
+class LimitsAnswer:
+    """How much a machine (its UUID) may have; None: this API knows of no limits."""
+
+    machine: str
+    limits: dict[str, Limit] | None
+
+
+@dataclass(frozen=True)
+class NoAnswer:
+    """A question came to nothing. `of` is "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
+
+    of: str
+    error: FabricError
+
+
+Answer = MachinesAnswer | StockAnswer | LimitsAnswer | NoAnswer
+T = TypeVar("T")
+Question = Callable[[], None]
+
+
+def in_order(questions: Iterable[Question]) -> None:
+    """Ask one after the other."""
+    for question in questions:
+        question()
+
+
+def survey(
+    provider: Provider,
+    models: Sequence[PoolModel],
+    round: int,
+    report: Callable[[Answer], None],
+    stopping: Callable[[], bool],
+    *,
+    known: Sequence[Machine] = (),
+    run: Callable[[Iterable[Question]], None] = in_order,
+) -> None:
+    """One whole round. `report` is told each answer as it comes; `stopping` is asked before each question.
+
+    `known` are the machines of the round before: they speak for their fabrics when no list of machines comes. `run` carries the
+    questions out once the machines are known; one that uses threads makes `report` be called from them.
+    """
+    asked = _Round(provider, round, report, stopping)
+    machines = asked.machines(known)
+    wanted = list({model.model: model for model in models}.values())
+    reachable = _by_fabric(machines)
+    fabrics = _turned(sorted(reachable), round)
+    run(partial(asked.stock, fabric, reachable[fabric], model) for model in wanted for fabric in fabrics)
+    run(partial(asked.limits, machine, wanted) for fabric in fabrics for machine in reachable[fabric])
+
+
+def _by_fabric(machines: Iterable[Machine]) -> dict[str, list[Machine]]:
+    """Those that some fabric reaches, sorted by UUID."""
+    found: dict[str, list[Machine]] = {}
+    for machine in sorted(machines, key=lambda one: one.uuid):
+        if machine.fabric:
+            found.setdefault(machine.fabric, []).append(machine)
+    return found
+
+
+def _turned(items: list[Any], by: int) -> list[Any]:
+    start = by % len(items) if items else 0
+    return items[start:] + items[:start]
+
+
+@dataclass
+class _Round:
+    """The questions of one round. `failed` counts those in a row that failed for the manager's sake, `slow` are fabrics that
+    nothing was heard of in time."""
+
+    provider: Provider
+    round: int
+    report: Callable[[Answer], None]
+    stopping: Callable[[], bool]
+    failed: int = 0
+    slow: set[str] = field(default_factory=set)
+
+    def machines(self, known: Sequence[Machine]) -> Sequence[Machine]:
+        """Those that are there now, or else those that were `known`."""
+        if self.stopping():
+            return ()
+        found = self._asked(self.provider.machines)
+        if not isinstance(found, FabricError) and not found and known:
+            # To believe that all are gone withdraws every pool; a manager that just starts may say so, but hardly twice.
+            found = self._asked(self.provider.machines)
+        if isinstance(found, FabricError):
+            self.report(NoAnswer(MACHINES, found))
+            return known
+        self.report(MachinesAnswer(tuple(found)))
+        return found
+
+    def stock(self, fabric: str, machines: list[Machine], model: PoolModel) -> None:
+        """Ask by way of one machine after the other, until one answers."""
+        if self._left() or fabric in self.slow:
+            return
+        for machine in _turned(machines, self.round)[:TRIES]:
+            found = self._asked(partial(self._stock_by, machine, model))
+            if not isinstance(found, FabricError):
+                self.report(StockAnswer(found))
+                return
+            error = found
+            if error.general or self.stopping():
+                break
+        if isinstance(error, FabricUnreachable):
+            self.slow.add(fabric)
+        self.report(NoAnswer(stock_stream(fabric, model.model), error))
+
+    def _stock_by(self, machine: Machine, model: PoolModel) -> Stock:
+        found = self.provider.stock(machine, model)
+        if (found.fabric, found.model) != (machine.fabric, model.model):
+            raise FabricOdd(
+                f"the answer is about {found.model} in fabric {found.fabric or '(none)'}, not in fabric {machine.fabric}",
+                where=f"machine {machine.uuid}",
+                fix="the machine has moved, or the manager mixes them up; it is asked again next time",
+            )
+        return found
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> None:
+        if self._left():
+            return
+        found = self._asked(lambda: self.provider.limits(machine, models))
+        if isinstance(found, FabricError):
+            self.report(NoAnswer(limits_of(machine.uuid), found))
+        else:
+            self.report(LimitsAnswer(machine.uuid, None if found is None else dict(found)))
+
+    def _left(self) -> bool:
+        return self.failed >= AWAY or self.stopping()
+
+    def _asked(self, question: Callable[[], T]) -> T | FabricError:
+        """The answer, or why there is none; a fault of a provider's own code is one question's, too."""
+        try:
+            found = question()
+        except FabricError as error:
+            self.failed = self.failed + 1 if error.general else 0
+            return error
+        except Exception as error:
+            words = f"{type(error).__name__}: {scrub(str(error))[:200]}"
+            return FabricError(words, where="the fabric's client", fix="please report it; everything else goes on")
+        self.failed = 0
+        return found
