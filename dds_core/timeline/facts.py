@@ -220,7 +220,7 @@ _DEADLINES = {
     "fence": "the fence around it has settled",
     "grace": "its attach error has stood long enough to be definite",
     "cooling": "the cool-down is over",
-    "read-back": "the failure waits no longer for the publisher to close the pool",
+    "publisher": "the failure waits no longer for the publisher to close the pool",
     "retry": "a refused write may be tried again",
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",

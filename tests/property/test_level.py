@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -181,7 +181,7 @@ def outcome(told: list[e.Event], *, scarce: bool = False) -> tuple[Any, ...]:
     for place, fact in enumerate(told):
         engine.feed(fact, START + place)
     picture = engine.picture
-    objects = {kind: picture.table(kind).rows for kind in e.OBSERVED}
+    objects = {kind: picture.table(kind).rows for kind in get_args(Observed)}
     vague = {"Pending": "waits", "Attaching": "waits"} if scarce else {}
     lives = picture.lives.rows.items()
     states = Counter((life.node, _cell(picture, uid), vague.get(life.state, life.state)) for uid, life in lives)

@@ -124,6 +124,9 @@ ALLOWED: dict[str, Asked] = {
     ),
     "a pool label": _asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/h100", to="true")),
     "a ready label": _asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/a100-ready", to="true")),
+    "a label that asks the publisher to close a pool": _asked(
+        "nodes", NODE, _set("metadata", "labels", "cohdi.io/a100-cooling", to="true")
+    ),
     "a pool label off": _asked("nodes", NODE, _without("metadata", "labels", "cohdi.io/a100")),
     "a node's first label": _asked("nodes", {"metadata": {"name": "n"}}, _set("metadata", "labels", "cohdi.io/a", to="true")),
     "a signal": Asked("resourceclaims/status", _signalled(CLAIM), CLAIM, DRA),

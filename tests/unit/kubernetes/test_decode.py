@@ -420,6 +420,21 @@ def test_a_slice_of_one_node_by_name_or_by_selector() -> None:
         assert (found.node, found.selector) == ("n1", ())
 
 
+@pytest.mark.parametrize(
+    ("labels", "owner"),
+    [
+        (None, ""),
+        ({}, ""),
+        ({"app.kubernetes.io/managed-by": "dds-publisher"}, "dds-publisher"),
+        ({"app.kubernetes.io/managed-by": "somebody"}, ""),
+        ({"managed-by": "dds-publisher"}, ""),
+    ],
+)
+def test_the_slices_of_our_publisher_and_nobody_elses(labels: Any, owner: str) -> None:
+    found = decode.resource_slice(raw_of(put(sample("resourceslices"), "metadata/labels", labels)))
+    assert found.owner == owner
+
+
 def test_a_slice_of_all_nodes_and_one_whose_devices_have_their_own() -> None:
     obj = sample("resourceslices")
     obj["spec"].update(nodeSelector=None, allNodes=True)

@@ -27,7 +27,7 @@ _NAMES = ("uid", "name", "namespace")
 _ALL = (*_NAMES, "creationTimestamp", "deletionTimestamp")
 METADATA: Mapping[str, tuple[str, ...]] = {
     "resourceclaims": (*_ALL, "annotations", "ownerReferences"),
-    "resourceslices": _ALL,
+    "resourceslices": (*_ALL, "labels"),
     "deviceclasses": _ALL,
     "devicetaintrules": (*_ALL, "labels"),
     "nodes": (*_ALL, "labels"),
@@ -38,7 +38,10 @@ METADATA: Mapping[str, tuple[str, ...]] = {
 }
 """The fields of the metadata for which a kind is read. Labels are kept where rules and selectors are decided by them."""
 
-LABELS: Mapping[str, tuple[str, ...]] = {"composableresources": (decode.MANAGED_BY, decode.READY_TO_DETACH)}
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "resourceslices": (decode.MANAGED_BY,),
+    "composableresources": (decode.MANAGED_BY, decode.READY_TO_DETACH),
+}
 """The only labels that are read of a kind; of the kinds with labels above that are not named here, all are."""
 
 SCRUBBED: Mapping[str, tuple[tuple[str, ...], ...]] = {

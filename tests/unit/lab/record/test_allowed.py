@@ -124,6 +124,15 @@ def test_neither_environment_nor_annotations_nor_opaque_configuration_is_kept() 
         assert CANARY.encode() not in raw
 
 
+def test_of_a_slices_labels_only_whose_it_is_is_kept() -> None:
+    obj = sample("resourceslices")
+    obj["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "dds-publisher", "team": CANARY}
+    raw = kept("resourceslices", obj)
+    assert raw is not None
+    assert CANARY.encode() not in raw
+    assert events("resourceslices", raw) == Watched().sees("resourceslices", obj)
+
+
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("resource", FOREIGN_WORDS)
 def test_foreign_words_are_kept_without_secrets(resource: str, secret: str) -> None:
