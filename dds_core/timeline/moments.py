@@ -6,12 +6,13 @@ Nothing here reads a log; `moments` and `of_steps` only bring two forms to one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dds_core.component import SCALER, Component
 from dds_core.engine import Step
 from dds_core.events import TYPES, Decision, Event, Fact, Transition
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.replay import event_of
+from dds_core.logged import event_of
 
 FIRST = 2
 """Position of the first fact in a log; the log's own opening has position 1."""
@@ -40,14 +41,14 @@ def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
         position += 1 + len(step.caused)
 
 
-def moments(rows: Iterable[Envelope] | Iterable[LeanEvent]) -> Iterator[Moment]:
-    """The moments of a log. A group begins with its fact, and nothing else in it is one, so lean rows will do; types are
-    kept when data are erased."""
+def moments(rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any] = SCALER) -> Iterator[Moment]:
+    """The moments of a log of that component. A group begins with its fact, and nothing else in it is one, so lean rows will
+    do; types are kept when data are erased."""
     current: Moment | None = None
     for row in rows:
         if row.type == LOG_OPENED:
             continue
-        event = event_of(row)
+        event = event_of(row, component)
         if current is None or not issubclass(TYPES.get(row.type, Fact), Decision | Transition):
             if current is not None:
                 yield current

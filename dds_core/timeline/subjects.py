@@ -60,8 +60,9 @@ _SHORTEST = 6
 
 
 class Subject(NamedTuple):
-    """`kind` is claim, device or node; `name` what to call it: namespace/name, the UUID, the node's name. `uids` are those of
-    its claims, resources or nodes: one name may have had several lives, and a device without a resource has none."""
+    """`kind` is claim, device or node, in the publisher's log pool, node or machine; `name` what to call it: namespace/name, the
+    UUID, the node's or pool's name. `uids` are those of its claims, resources or nodes, or the pool's stream: one name may have
+    had several lives, and a device without a resource has none."""
 
     kind: str
     name: str
@@ -78,6 +79,9 @@ class AmbiguousSubject(InputError):
 
 class Directory:
     """Every claim, device and node that was ever seen, by all their names."""
+
+    kinds = "claim, device or node"
+    advice = "give namespace/name of a claim, a UUID or resource of a device, or a node"
 
     def __init__(self) -> None:
         self._names: dict[str, set[tuple[str, str]]] = {}
@@ -129,7 +133,7 @@ class Directory:
         if not things:
             near = self._near(text)
             fix = f"did you mean {', '.join(near)}?" if near else self._advice()
-            raise NoSuchSubject(f"no claim, device or node is called {text!r}", fix=fix)
+            raise NoSuchSubject(f"no {self.kinds} is called {text!r}", fix=fix)
         if len(things) > 1:
             listed = ", ".join(f"{kind} {name}" for kind, name in sorted(things)[:8])
             raise AmbiguousSubject(f"{text!r} may be {listed}", fix="give one of these in full, or a uid")
@@ -153,4 +157,4 @@ class Directory:
     def _advice(self) -> str:
         if not self._names:
             return "nothing was recorded there"
-        return "give namespace/name of a claim, a UUID or resource of a device, or a node"
+        return self.advice
