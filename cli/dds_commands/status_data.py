@@ -120,7 +120,7 @@ def _devices(picture: Picture) -> list[dict[str, Any]]:
         {
             "model": name,
             "states": _counted(DEVICE_STATES, [row.state for row in rows if row.model == name]),
-            "free": sum(len(picture.pools[key].devices) for key in picture.pools_of_model[name]),
+            "free": sum(picture.pools[key].free for key in picture.pools_of_model[name]),
         }
         for name in names
     ]

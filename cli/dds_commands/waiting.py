@@ -114,6 +114,9 @@ def _obstacles(picture: Picture, claim: Claim, node: str, model: Model) -> Itera
     cooling = picture.cooling.get((node, name))
     if cooling is not None:
         yield f"{name} cools down on {node} until {rfc3339(cooling.until)} after {cooling.reason}"
+    fabric = picture.fabric_of.get(node, "")
+    if picture.fails(fabric, name):
+        yield f"{name} cools down in fabric {fabric}, which brought none to {len(picture.fabric_failed[fabric, name])} nodes"
     rival = conflicting_model(picture, node, model, claim)
     if rival:
         yield f"{name} may not share {node} with {rival}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dds_adapters.sql import Database, upgrade
 from dds_commands.sources import Log, Recording, folded
@@ -34,11 +35,13 @@ from dds_core.events.objects import NodeChanges
 from dds_core.fold import apply
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
+from dds_core.model import Taint
 from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
+from tests.support.world import A100, World
 
 NAME = "lab/scaler"
 
@@ -289,6 +292,27 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
     ):
         apply(picture, event, picture.now)
         assert waiting(picture, row.claim).why == why
+
+
+def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    for i in range(3):
+        world.node(f"node{i}")
+    world.pool(A100, 3)
+    for i in range(2):
+        apply(
+            world.picture, CoolDown(f"node{i}", A100.model, "attach", world.now + 60_000_000, "AttachFailed"), world.now
+        )
+    pool = world.picture.slices.rows[f"pool-{A100.device}-fabric1"]
+    closed = {name: replace(device, taints=(Taint("t", "", "NoSchedule"),)) for name, device in pool.devices.items()}
+    world.update(pool, devices=closed)
+    world.claim("train")
+    world.allocate("train", "node2")
+    assert waiting(world.picture, "default/train").why == (
+        f"{A100.model} cools down in fabric 1, which brought none to 2 nodes"
+    )
+    devices = {row["model"]: row for row in status_data(_head(), world.picture, 20)["devices"]}
+    assert devices[A100.model]["free"] == 0
 
 
 def test_instants_are_readable_and_never_is_null() -> None:
