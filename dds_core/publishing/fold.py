@@ -137,7 +137,7 @@ def _slice_moved(picture: PoolPicture, one: PoolSlice | None) -> None:
         return
     key = (one.driver, one.pool)
     row = picture.pools.get(key)
-    if row is not None or key in picture.slices_of.sets:
+    if row is not None or key in picture.slices_of.sets or picture.model_of_pool(key) is not None:
         picture.dirty.pools.add(key)
     if row is not None and shows(picture, key, row):
         _settled(picture, key, row)
@@ -152,7 +152,6 @@ def _settled(picture: PoolPicture, key: PoolKey, row: PoolRow) -> None:
     else:
         picture.pools.drop(key)
     picture.passed.drop(("readback", stream_of(key)))
-    picture.shown.drop(("Alerted", f"{stream_of(key)}:ReadBackDiffers"))
 
 
 def _claim_observed(picture: PoolPicture, event: e.ClaimObserved, at: int) -> None:
@@ -399,6 +398,8 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
         new = replace(new, misses=old.misses + again)
     picture.pools.put(key, replace(new, settled=shows(picture, key, new)))
     picture.passed.drop(("readback", event.subject))
+    if not new.misses:  # when it begins again, it is told again
+        picture.shown.drop(("Alerted", f"{event.subject}:ReadBackDiffers"))
 
 
 def _withdrawn(picture: PoolPicture, event: e.PoolWithdrawn, at: int) -> None:

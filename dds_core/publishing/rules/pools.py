@@ -99,9 +99,10 @@ def _remainder(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str], 
     """Of a pool that is to go, what claims hold stays as it was described; None where nobody knows how."""
     if not held:
         return why
-    if row is None or not row.slices:
+    if row is None or not row.model.device:
         return None
-    return Wanted(row.model, row.fabric, row.prefix, set(held) & set(row.names), f"{why}; {len(held)} held", row.taint)
+    listed = {*row.names, *(name for one in own for name in one.devices)}  # what is to go may have been taken meanwhile
+    return Wanted(row.model, row.fabric, row.prefix, set(held) & listed, f"{why}; {len(held)} held", row.taint)
 
 
 def gone_due(picture: PoolPicture, fabric: str) -> int:
@@ -195,8 +196,8 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
 
 
 def again_due(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int | None:
-    """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the write
-    is under way. The pause doubles from 30 s to an hour when it happens again and again."""
+    """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
+    write is under way. The pause doubles from 30 s to an hour when it happens again and again."""
     if shows(picture, key, row):
         return None
     pause = row.since + (min(_PAUSE << min(row.misses - 1, 10), _LONGEST_PAUSE) if row.misses else 0)
