@@ -1,0 +1,441 @@
+"""Our client of the CDI managers against the lab's manager: each call's method, path, query, body and the fields that are read.
+
+What is sent is checked where it arrives; the manager is stateful and shares its fabric with the test, on virtual time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from dds_adapters.fabric import (
+    Api,
+    FabricAway,
+    FabricDenied,
+    FabricOdd,
+    FabricRefused,
+    FabricSettings,
+    FabricUnreachable,
+    Outside,
+    Provider,
+    open_provider,
+)
+from dds_adapters.fabric.survey import (
+    Answer,
+    LimitsAnswer,
+    MachinesAnswer,
+    NoAnswer,
+    StockAnswer,
+    survey,
+)
+from dds_adapters.lab.actors.fabric import Fabric, Pool
+from dds_adapters.lab.actors.fabric import FabricSettings as FabricOfLab
+from dds_adapters.lab.latency import Fixed
+from dds_adapters.lab.manager.faults import Fault
+from dds_adapters.lab.manager.manager import Manager, Seen
+from dds_adapters.lab.manager.settings import Limit as LimitOfLab
+from dds_adapters.lab.manager.settings import Login, ManagerSettings, NodeGroup
+from dds_adapters.lab.manager.transport import ManagerTransport
+from dds_adapters.lab.time import MICROSECONDS, VirtualTime
+from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+
+A100 = PoolModel(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
+CXL = PoolModel(1, "Micron CXL", "micron-cxl", "cxl.example.com", type="cxlmemory")
+LOGIN = Login("wörker & söhne", "p&ss=w%rd+ä \"'#", "the realm ü&1", "client&id=1", "s=cr&t+é")
+POOLS = (Pool("0", A100.model, 3), Pool("1", A100.model, 200), Pool("0", CXL.model, 5))
+
+
+class Site:
+    """A manager with its fabric, and a client of it."""
+
+    def __init__(self, folder: Path, api: Api, login: Login = LOGIN, **settings: Any) -> None:
+        self.time = VirtualTime(7, 1_800_000_000 * MICROSECONDS)
+        self.fabric = Fabric(self.time, FabricOfLab(POOLS, attach=Fixed(2.0), detach=Fixed(1.0)))
+        for node, fabric in (("w-1", "0"), ("w-2", "0"), ("w-3", "1"), ("w-4", "")):
+            self.fabric.connect(node, fabric)
+        chosen = ManagerSettings(
+            api="fm" if api == "file" else api, login=login, types={CXL.model: "cxlmemory"}, **settings
+        )
+        self.manager = Manager(self.time, self.fabric, chosen)
+        self.folder = folder
+        for field in ("username", "password", "realm", "client_id", "client_secret"):
+            (folder / field).write_text(getattr(LOGIN, field), encoding="utf-8")
+        self.observed: list[tuple[str, str]] = []
+        self.provider = self._opened(api, chosen)
+
+    def _opened(self, api: Api, chosen: ManagerSettings) -> Provider:
+        settings = FabricSettings(
+            api,
+            endpoint="http://manager.example:8080" if api == "nec" else "https://manager.example",
+            tenant=chosen.tenant,
+            cluster=chosen.cluster,
+            credentials=self.folder,
+        )
+        outside = Outside(
+            clock=lambda: self.time.now() / MICROSECONDS,
+            wall=lambda: self.time.now() / MICROSECONDS,
+            sleep=self.sleep,
+            random=Random(1),
+            transport=ManagerTransport(self.manager, step=self.time.step, sleep=self.sleep),
+            observe=lambda call, seconds, outcome: self.observed.append((call, outcome)),
+        )
+        return open_provider(settings, outside)
+
+    def sleep(self, seconds: float) -> None:
+        self.time.run(self.time.now() + round(seconds * MICROSECONDS))
+
+    def uuid(self, node: str) -> str:
+        found = self.fabric.machine(node)
+        assert found is not None
+        return found.uuid
+
+    def machine(self, node: str) -> Machine:
+        return next(one for one in self.provider.machines() if one.uuid == self.uuid(node))
+
+    def seen(self, name: str) -> list[Seen]:
+        return [one for one in self.manager.seen if one.name == name]
+
+    def attach(self, node: str, model: str) -> None:
+        self.fabric.attach(node, model, lambda answer: None)
+        self.sleep(10)
+
+    def survey(self, *models: PoolModel, round: int = 0) -> list[Answer]:
+        answers: list[Answer] = []
+        survey(self.provider, models, round, answers.append, lambda: False)
+        return answers
+
+
+@pytest.fixture
+def fm(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, "fm")
+    yield site
+    site.provider.close()
+
+
+@pytest.fixture
+def cm(tmp_path: Path) -> Iterator[Site]:
+    limits = (LimitOfLab(A100.model, 4, 1, frozenset({"w-1", "w-3"})), LimitOfLab(CXL.model, most=2))
+    groups = (NodeGroup("left", ("w-1", "w-2")), NodeGroup("right", ("w-3",)))
+    site = Site(tmp_path, "cm", limits=limits, groups=groups)
+    yield site
+    site.provider.close()
+
+
+@pytest.fixture
+def nec(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path, "nec", scheme="nec://")
+    yield site
+    site.provider.close()
+
+
+# -- id manager --------------------------------------------------------------------------------------------------------
+
+
+def test_the_login_is_a_form_whose_values_survive_whatever_is_in_them(fm: Site) -> None:
+    fm.provider.machines()
+    [login] = fm.seen("token")
+    assert (login.method, login.status) == ("POST", 200)
+    assert login.path == f"/id_manager/realms/{LOGIN.realm}/protocol/openid-connect/token"
+    assert login.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert {key: value for key, value in login.form.items() if value != "…"} == {
+        "client_id": LOGIN.client_id,
+        "username": LOGIN.username,
+        "scope": "openid",
+        "response_type": "id_token token",
+        "grant_type": "password",
+    }
+    assert set(login.form) >= {"password", "client_secret"}
+
+
+def test_one_login_lasts_until_thirty_seconds_before_the_token_ends(fm: Site) -> None:
+    for _ in range(9):
+        fm.survey(A100, CXL)
+        fm.sleep(30)
+    assert len(fm.seen("token")) == 1  # 270 seconds of 300
+    fm.survey(A100)
+    assert len(fm.seen("token")) == 2
+
+
+def test_a_token_that_is_refused_costs_one_more_login(fm: Site) -> None:
+    fm.provider.machines()
+    fm.manager.forget_tokens()
+    assert len(fm.provider.machines()) == 4
+    assert len(fm.seen("token")) == 2
+    assert [one.status for one in fm.seen("machines")] == [200, 401, 200]
+
+
+def test_tokens_that_are_never_good_are_not_asked_for_again_and_again(fm: Site) -> None:
+    fm.manager.faults.add(Fault("expired", frozenset({"machines"})))
+    with pytest.raises(
+        FabricDenied, match=r"^fm\.machines \(request .*\): a token fresh from a login is refused, too; "
+    ):
+        fm.provider.machines()
+    for _ in range(5):
+        with pytest.raises(FabricDenied):
+            fm.provider.machines()
+    assert len(fm.seen("token")) == 2
+    fm.sleep(11)
+    with pytest.raises(FabricDenied):
+        fm.provider.machines()
+    assert len(fm.seen("token")) == 3
+
+
+def test_refused_credentials_are_not_sent_again_until_they_change_or_time_has_passed(fm: Site) -> None:
+    (fm.folder / "password").write_text("wrong")
+    with pytest.raises(
+        FabricDenied, match=r"^im\.token \(request .*\): the login is refused \(401 invalid_grant\); check "
+    ):
+        fm.provider.machines()
+    for _ in range(5):
+        assert [type(one) for one in fm.survey(A100)] == [NoAnswer]
+    assert len(fm.seen("token")) == 1
+    fm.sleep(61)
+    fm.survey(A100)
+    fm.sleep(61)
+    fm.survey(A100)
+    assert len(fm.seen("token")) == 2  # the second refusal holds for two minutes
+    (fm.folder / "password").write_text(LOGIN.password, encoding="utf-8")
+    assert len(fm.provider.machines()) == 4
+
+
+# -- fabric manager ----------------------------------------------------------------------------------------------------
+
+
+def test_machines_with_their_fabrics(fm: Site) -> None:
+    machines = fm.provider.machines()
+    assert sorted(machines, key=lambda one: one.name) == [
+        Machine(fm.uuid("w-1"), "w-1", "0"),
+        Machine(fm.uuid("w-2"), "w-2", "0"),
+        Machine(fm.uuid("w-3"), "w-3", "1"),
+        Machine(fm.uuid("w-4"), "w-4", ""),
+    ]
+    [call] = fm.seen("machines")
+    assert (call.method, call.path) == ("GET", "/fabric_manager/api/v1/machines")
+    assert (dict(call.query), call.body) == ({"tenant_uuid": fm.manager.settings.tenant}, b"")
+    assert call.headers["accept"] == "application/json"
+
+
+def test_free_devices_are_asked_for_by_model_and_its_own_resource_type(fm: Site) -> None:
+    machine = fm.machine("w-1")
+    assert fm.provider.stock(machine, A100) == Stock("0", A100.model, 3)
+    assert fm.provider.stock(machine, CXL) == Stock("0", CXL.model, 5)
+    gpu, memory = fm.seen("available")
+    assert gpu.method == "GET"
+    assert gpu.path == f"/fabric_manager/api/v1/machines/{machine.uuid}/available-reserved-resources"
+    assert (set(gpu.query), gpu.body) == ({"tenant_uuid", "res_type", "condition"}, b"")
+    assert gpu.query["tenant_uuid"] == fm.manager.settings.tenant
+    assert (gpu.query["res_type"], memory.query["res_type"]) == ("gpu", "cxlmemory")  # D11
+    assert json.loads(gpu.query["condition"]) == {"column": "model", "operator": "eq", "value": A100.model}
+
+
+def test_what_is_attached_is_not_free(fm: Site) -> None:
+    machine = fm.machine("w-1")
+    fm.attach("w-2", A100.model)
+    assert fm.provider.stock(machine, A100).free == 2
+
+
+def test_the_fabric_manager_knows_no_limits(fm: Site) -> None:
+    assert fm.provider.limits(fm.machine("w-1"), [A100]) is None
+
+
+def test_each_try_has_a_request_id_of_its_own_which_errors_name(fm: Site) -> None:
+    fm.manager.faults.add(Fault("error", frozenset({"machines"}), code=500))
+    with pytest.raises(FabricRefused) as caught:
+        fm.provider.machines()
+    ids = [one.headers["x-request-id"] for one in fm.seen("machines")]
+    assert len(set(ids)) == 3
+    assert f"fm.machines (request {ids[-1]})" in str(caught.value)
+    assert "500: E99500 a fault was asked for" in str(caught.value)
+
+
+# -- cluster manager ---------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_a_machine(cm: Site) -> None:
+    machine = cm.machine("w-1")
+    assert cm.provider.limits(machine, [A100, CXL]) == {A100.model: Limit(4, 1), CXL.model: Limit(2, None)}
+    assert cm.provider.limits(cm.machine("w-2"), [A100, CXL]) == {CXL.model: Limit(2, None)}
+    cluster = f"tenants/{cm.manager.settings.tenant}/clusters/{cm.manager.settings.cluster}"
+    node = cm.seen("node")[0]
+    assert (node.method, dict(node.query), node.body) == ("GET", {}, b"")
+    assert node.path == f"/cluster_manager/cluster_autoscaler/v3/{cluster}/machines/{machine.uuid}"
+    groups = cm.seen("nodegroups")[0]
+    assert (groups.method, groups.path) == ("GET", f"/cluster_manager/cluster_autoscaler/v2/{cluster}/nodegroups")
+    assert cm.seen("nodegroup")[0].path.startswith(f"{groups.path}/")
+
+
+def test_a_machine_in_no_node_group_has_no_limits_and_is_not_asked_about(cm: Site) -> None:
+    assert cm.provider.limits(cm.machine("w-4"), [A100]) == {}
+    assert cm.seen("node") == []
+
+
+def test_node_groups_are_asked_for_once_a_round(cm: Site) -> None:
+    for _ in range(3):
+        cm.survey(A100, CXL)
+    assert (len(cm.seen("nodegroups")), len(cm.seen("nodegroup")), len(cm.seen("node"))) == (3, 6, 9)
+
+
+def test_a_node_group_that_fails_is_the_error_of_its_own_machines(cm: Site) -> None:
+    cm.manager.faults.add(Fault("error", frozenset({"nodegroup"}), times=1, code=404))
+    answers = cm.survey(A100)
+    limited = {one.machine for one in answers if isinstance(one, LimitsAnswer)}
+    failed = {one.of for one in answers if isinstance(one, NoAnswer)}
+    assert limited == {cm.uuid("w-3")}
+    assert failed == {f"limits/{cm.uuid(node)}" for node in ("w-1", "w-2")}
+
+
+# -- CDIM --------------------------------------------------------------------------------------------------------------
+
+
+def test_cdim_names_machines_and_free_devices(nec: Site) -> None:
+    machine = nec.machine("w-1")
+    assert machine == Machine(nec.uuid("w-1"), "w-1", "0")
+    nodes = nec.seen("nodes")[0]
+    assert (nodes.method, nodes.path, dict(nodes.query)) == ("GET", "/cdim/api/v1/nodes", {"detail": "true"})
+    stock = nec.provider.stock(machine, CXL)
+    ids = sorted(one.resource for one in nec.fabric.pool("0", CXL.model))
+    assert stock == Stock("0", CXL.model, 5, tuple(FreeDevice(id) for id in ids))
+    nec.provider.stock(machine, A100)
+    [resources] = nec.seen("resources")  # one question serves all models of a round
+    assert (resources.method, resources.path) == ("GET", "/cdim/api/v1/resources")
+    assert dict(resources.query) == {"detail": "true"}
+    assert "authorization" not in resources.headers
+
+
+def test_cdim_devices_that_are_in_a_node_are_not_free_and_broken_ones_not_healthy(nec: Site) -> None:
+    machine = nec.machine("w-1")
+    nec.attach("w-1", CXL.model)
+    broken = nec.fabric.pool("0", CXL.model)[0]
+    nec.fabric.drop(broken.serial, "a fan stands still")
+    nec.provider.machines()
+    stock = nec.provider.stock(machine, CXL)
+    assert stock.devices is not None
+    assert (stock.free, len(stock.devices)) == (3, 4)
+    assert [one.id for one in stock.devices if not one.healthy] == [broken.resource]
+    assert nec.provider.limits(machine, [CXL]) is None
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_asks_once_per_fabric_and_model(fm: Site) -> None:
+    answers = fm.survey(A100, CXL)
+    assert isinstance(answers[0], MachinesAnswer)
+    counts = {(one.stock.fabric, one.stock.model): one.stock.free for one in answers if isinstance(one, StockAnswer)}
+    assert counts == {("0", A100.model): 3, ("1", A100.model): 200, ("0", CXL.model): 5, ("1", CXL.model): 0}
+    assert len(fm.seen("available")) == 4
+    assert not any(isinstance(one, NoAnswer) for one in answers)
+
+
+def test_rounds_ask_by_way_of_one_machine_after_the_other(fm: Site) -> None:
+    for round in range(4):
+        fm.survey(A100, round=round)
+    asked = [one.path.split("/")[5] for one in fm.seen("available")]
+    assert sorted(asked) == sorted([fm.uuid("w-1"), fm.uuid("w-2")] * 2 + [fm.uuid("w-3")] * 4)
+
+
+def test_an_answer_of_another_fabric_is_an_error_of_that_machine(fm: Site) -> None:
+    fm.manager.faults.add(Fault("other_fabric", frozenset({"available"}), times=1))
+    answers = fm.survey(A100)
+    assert {one.stock.fabric for one in answers if isinstance(one, StockAnswer)} == {"0", "1"}
+    assert len(fm.seen("available")) == 3
+
+
+def test_a_fabric_that_cannot_be_asked_leaves_the_others_alone(fm: Site) -> None:
+    fm.manager.faults.add(
+        Fault("odd", frozenset({"available"}), times=2, odd="missing", field="reserved_res_num_per_fabric")
+    )
+    answers = fm.survey(A100)
+    assert [one.of for one in answers if isinstance(one, NoAnswer)] == [f"stock/0/{A100.model}"]
+    assert [one.stock.fabric for one in answers if isinstance(one, StockAnswer)] == ["1"]
+
+
+# -- troubles ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_busy_manager_is_asked_again_when_it_wishes(fm: Site) -> None:
+    fm.provider.machines()
+    fm.manager.faults.add(Fault("busy", frozenset({"machines"}), times=2, seconds=7))
+    began = fm.time.now()
+    assert len(fm.provider.machines()) == 4
+    assert 14 <= (fm.time.now() - began) / MICROSECONDS < 16
+
+
+@pytest.mark.parametrize("kind", ["error", "cut", "away"])
+def test_what_passes_by_itself_is_not_told(fm: Site, kind: Any) -> None:
+    fm.manager.faults.add(Fault(kind, frozenset({"machines", "available"}), times=2))
+    answers = fm.survey(A100)
+    assert not any(isinstance(one, NoAnswer) for one in answers)
+
+
+def test_a_call_ends_in_its_time_whatever_the_manager_does(fm: Site) -> None:
+    fm.provider.machines()
+    fm.manager.faults.add(Fault("slow", frozenset({"machines"}), seconds=1000))
+    began = fm.time.now()
+    with pytest.raises(FabricUnreachable, match=r"no whole answer within 60 s; look the request up"):
+        fm.provider.machines()
+    assert (fm.time.now() - began) / MICROSECONDS <= 61
+    fm.manager.faults.lift(fm.manager.faults.waiting()[0])
+    fm.manager.faults.add(Fault("busy", frozenset({"machines"}), seconds=1000))
+    began = fm.time.now()
+    with pytest.raises(FabricRefused, match="503: E99503 the manager is busy"):
+        fm.provider.machines()
+    assert fm.time.now() == began  # nobody waits for what is too late
+
+
+def test_a_manager_that_is_away_is_not_asked_everything(fm: Site) -> None:
+    known = fm.provider.machines()
+    fm.manager.faults.add(Fault("away"))
+    answers: list[Answer] = []
+    survey(fm.provider, [A100, CXL], 0, answers.append, lambda: False, known=known)
+    assert [one.of for one in answers if isinstance(one, NoAnswer)] == [
+        "machines",
+        f"stock/0/{A100.model}",
+        f"stock/1/{A100.model}",
+    ]
+    assert all(isinstance(one, NoAnswer) and isinstance(one.error, FabricAway) for one in answers)
+
+
+@pytest.mark.parametrize("odd", ["types", "missing", "html", "truncated", "null", "list"])
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [("machines", "mach_uuid"), ("available", "reserved_res_num_per_fabric"), ("token", "access_token")],
+)
+def test_an_odd_answer_names_call_field_and_request(fm: Site, odd: Any, call: str, field: str) -> None:
+    machine = Machine(fm.uuid("w-1"), "w-1", "0")
+    fm.manager.faults.add(Fault("odd", frozenset({call}), odd=odd, field=field))
+    with pytest.raises(FabricOdd) as caught:
+        fm.provider.stock(machine, A100) if call == "available" else fm.provider.machines()
+    text = str(caught.value)
+    assert fm.seen(call)[-1].headers["x-request-id"] in text
+    assert {"machines": "fm.machines", "available": "fm.available", "token": "im.token"}[call] in text
+    assert (field in text) == (odd in ("types", "missing"))
+    assert "<html>" not in text and "Gateway" not in text
+
+
+def test_answers_without_a_body(fm: Site) -> None:
+    fm.manager.faults.add(Fault("empty", frozenset({"machines"})))
+    with pytest.raises(FabricOdd, match="the answer is not JSON"):
+        fm.provider.machines()
+
+
+def test_ten_thousand_devices(fm: Site, nec: Site, cm: Site) -> None:
+    for site in (fm, cm, nec):
+        site.manager.faults.add(Fault("huge"))
+    assert len(fm.machine("w-1").uuid) == 36
+    assert fm.provider.stock(Machine(fm.uuid("w-1"), "", "0"), A100).free == 10_000
+    assert cm.provider.limits(cm.machine("w-1"), [A100]) == {A100.model: Limit(4, 1)}
+    example = PoolModel(0, "A100 40G", "a", "d")
+    stock = nec.provider.stock(Machine(nec.uuid("w-1"), "", "0"), example)
+    assert stock.devices is not None and len(stock.devices) == stock.free > 9_000
+
+
+def test_each_try_is_observed(fm: Site) -> None:
+    fm.manager.faults.add(Fault("error", frozenset({"machines"}), times=1, code=502))
+    fm.provider.machines()
+    assert fm.observed == [("im.token", "200"), ("fm.machines", "502"), ("fm.machines", "200")]
