@@ -9,6 +9,7 @@ from dds_adapters.kubernetes.config import NAME
 from dds_core.errors import DdsError
 from dds_core.picture import Picture
 from dds_core.pools import model_of_pool
+from dds_core.publishing.picture import PoolPicture
 
 _SWITCH = (
     "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36), then publish anew"
@@ -16,20 +17,42 @@ _SWITCH = (
 
 
 def lacks(picture: Picture, where: str, namespace: str) -> list[DdsError]:
-    """`where` is the API server's address, `namespace` that of the ConfigMap."""
-    found = []
-    if not picture.config.uid:
-        what = "is not there, so no device is known as one of a fabric and nothing is attached"
-        fix = "create it with device-info, or name its namespace with --namespace"
-        found.append(DdsError(what, where=f"{where} ConfigMap {namespace}/{NAME}", fix=fix))
-    elif not picture.config.models:
-        what = "names no model that can be used, so nothing is attached"
-        found.append(DdsError(what, where=f"{where} ConfigMap {namespace}/{NAME}", fix="give device-info its models"))
+    """What a scaler misses. `where` is the API server's address, `namespace` that of the ConfigMap."""
+    nothing = "no device is known as one of a fabric and nothing is attached"
+    found = _of_config(
+        bool(picture.config.uid), bool(picture.config.models), f"{where} ConfigMap {namespace}/{NAME}", nothing
+    )
     bare = _without_conditions(picture)
     if bare:
         what = "has devices without bindingConditions: pods would start without waiting for their device"
         found.append(DdsError(what, where=f"{where} ResourceSlice {bare}", fix=_SWITCH))
     return found
+
+
+def pool_lacks(picture: PoolPicture, where: str, namespace: str) -> list[DdsError]:
+    """What a publisher misses."""
+    at = f"{where} ConfigMap {namespace}/{NAME}"
+    found = _of_config(picture.config is not None, bool(picture.models), at, "nothing is published")
+    if not picture.capabilities.binding_conditions:
+        what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
+        found.append(DdsError(what, where=f"{where} resourceslices", fix=_SWITCH))
+    machines, hosts = picture.machines_by_uuid.rows, picture.hosts.rows.values()
+    if machines and hosts and not any(host.machine in machines for host in hosts):
+        what = f"none of {len(hosts)} nodes is one of the fabric's {len(machines)} machines, so no pool reaches a node"
+        fix = "compare spec.providerID of the nodes with the UUIDs that the fabric names"
+        found.append(DdsError(what, where=f"{where} nodes", fix=fix))
+    return found
+
+
+def _of_config(there: bool, models: bool, where: str, nothing: str) -> list[DdsError]:
+    if not there:
+        fix = "create it with device-info, or name its namespace with --namespace"
+        return [DdsError(f"is not there, so {nothing}", where=where, fix=fix)]
+    if not models:
+        return [
+            DdsError(f"names no model that can be used, so {nothing}", where=where, fix="give device-info its models")
+        ]
+    return []
 
 
 def _without_conditions(picture: Picture) -> str:

@@ -1,0 +1,120 @@
+"""The publisher as one that decides: what it follows, what a fabric's answers become, and what has to be known before it decides.
+
+It never asks the fabric or the API server anything: answers come to it as arrivals do, each with the instant at which it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dds_adapters.fabric.facts import facts_of
+from dds_adapters.fabric.survey import Answer
+from dds_adapters.kubernetes import config
+from dds_adapters.kubernetes.publishing.announce import PoolNews
+from dds_adapters.kubernetes.publishing.plan import plan
+from dds_adapters.kubernetes.publishing.translate import PublisherTranslator
+from dds_adapters.kubernetes.watched import PUBLISHER as FOLLOWED
+from dds_adapters.kubernetes.watched import PUBLISHER_OPTIONAL
+from dds_adapters.kubernetes.writer.tasks import Task
+from dds_adapters.live.decider import Decider
+from dds_adapters.live.lived import Arriving, Effective, Told, Watcher
+from dds_core.engine import Step
+from dds_core.events import Capabilities, Decision
+from dds_core.log import EventLog
+from dds_core.policy import Mode
+from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.model import PoolModel
+from dds_core.publishing.picture import PoolPicture
+
+
+class Answered(NamedTuple):
+    """An answer of the fabric, or that there was none."""
+
+    answer: Answer
+    at: int
+
+
+class RoundEnded(NamedTuple):
+    """A whole round of questions about these models is over, whatever was answered."""
+
+    models: tuple[PoolModel, ...]
+    at: int
+
+
+class Probed(NamedTuple):
+    """What the API server keeps of a slice. None: it does not say; what is known of it stays."""
+
+    capabilities: Capabilities | None
+    at: int
+
+
+class Publisher(Decider[PoolPicture]):
+    """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
+    round of questions about the models that are configured has ended."""
+
+    resources = frozenset(FOLLOWED)
+    optional = PUBLISHER_OPTIONAL
+
+    def __init__(
+        self,
+        log: EventLog,
+        policy: Effective,
+        *,
+        code: str,
+        config_namespace: str = config.NAMESPACE,
+        watchers: Sequence[Watcher[PoolPicture]] = (),
+        told: Told = lambda error: None,
+    ) -> None:
+        self._config_namespace = config_namespace
+        self._news = PoolNews(config_namespace)
+        self._surveyed: tuple[PoolModel, ...] | None = None
+        self._probed = False
+        self._kept = Capabilities()
+        super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
+
+    # -- what came -----------------------------------------------------------------------------------------------
+
+    def came(self, one: Arriving) -> None:
+        match one:
+            case Answered(answer, at):
+                for fact in facts_of(answer, self.picture):
+                    self.happened(fact, at)
+            case RoundEnded(models, at):
+                self._surveyed = models
+                self.look_again(at)
+            case Probed(capabilities, at):
+                self._was_probed(capabilities, at)
+            case _:
+                super().came(one)
+
+    def _was_probed(self, capabilities: Capabilities | None, at: int) -> None:
+        self._probed = True
+        if capabilities is not None:
+            self._kept = capabilities
+            if capabilities != self.picture.capabilities:  # a refused write may have taught otherwise meanwhile
+                self.forget_capabilities()
+        self.look_again(at)
+
+    @property
+    def ready(self) -> bool:
+        return self._probed and self._surveyed == self.picture.models
+
+    def capabilities(self) -> Capabilities:
+        return self._kept
+
+    # -- what decisions become -----------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> Mode:
+        return "attach" if self.picture.live else "observe"
+
+    def translator(self, picture: PoolPicture) -> PublisherTranslator:
+        return PublisherTranslator(picture, self._config_namespace)
+
+    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        return plan(decision, event_id, at, self.picture)
+
+    def announce(self, step: Step) -> Iterator[Task]:
+        for event in (step.fact, *(event for event, _ in step.caused)):
+            yield from self._news.tell(event, step.at, self.picture)
