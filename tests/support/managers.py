@@ -136,3 +136,15 @@ def logged_in(settings: ManagerSettings | None = None, *, pools: tuple[Pool, ...
     room = ManagerRoom(settings, pools=pools)
     assert room.login().status_code == 200
     return room
+
+
+def errors(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """The detail of an error body, which is checked to be of its form."""
+    assert answer.status_code == status, answer.text
+    body = answer.json()
+    assert set(body) == {"status", "detail"}
+    assert body["status"] == status
+    assert set(body["detail"]) == {"code", "message", "data"}
+    assert body["detail"]["code"] == code
+    detail: dict[str, Any] = body["detail"]
+    return detail

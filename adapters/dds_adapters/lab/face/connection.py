@@ -15,7 +15,7 @@ from dds_adapters.lab.face import messages
 from dds_adapters.lab.face.delivery import Delivery, Lines
 
 if TYPE_CHECKING:
-    from dds_adapters.lab.face.serving import Face
+    from dds_adapters.lab.face.listener import Listener
 
 BODY_BYTES = 3 * 1024 * 1024
 """What the API server accepts; of a longer body one byte more is kept, so that it sees that there was more."""
@@ -27,7 +27,7 @@ PIPELINED = 32
 class Connection(asyncio.Protocol):
     """A protocol of asyncio; `face` answers."""
 
-    def __init__(self, face: "Face") -> None:
+    def __init__(self, face: "Listener") -> None:
         self._face = face
         self._loop = face.loop
         self._transport: asyncio.Transport | None = None
@@ -165,7 +165,7 @@ class Connection(asyncio.Protocol):
             )
         )
         face = self._face
-        self._delivery = Delivery(lines, self, face.pulse, face.server.clock.now, face.time, self._loop)
+        self._delivery = Delivery(lines, self, face.pulse, face.now, face.time, self._loop)
         if self._paused:
             self._delivery.pause()
         self._delivery.start()
@@ -247,7 +247,7 @@ class Connection(asyncio.Protocol):
         self._close()
 
     def _now(self) -> int:
-        return self._face.server.clock.now()
+        return self._face.now()
 
     def _close(self) -> None:
         self._closing = True

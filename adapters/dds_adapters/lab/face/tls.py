@@ -26,8 +26,9 @@ class Identity:
     ca: bytes
 
 
-def identity(hosts: Iterable[str] = ()) -> Identity:
-    """A new server certificate for these names and addresses (and loopback), signed by a new authority."""
+def identity(hosts: Iterable[str] = (), *, always: Iterable[str] = ALWAYS, lifetime: timedelta = LIFETIME) -> Identity:
+    """A new server certificate for these names and addresses (and `always`), signed by a new authority. One with a negative
+    `lifetime` has expired."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -45,8 +46,8 @@ def identity(hosts: Iterable[str] = ()) -> Identity:
             .issuer_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, issuer)]))
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + LIFETIME)
+            .not_valid_before(min(now, now + lifetime) - timedelta(days=1))
+            .not_valid_after(now + lifetime)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         )
@@ -59,7 +60,7 @@ def identity(hosts: Iterable[str] = ()) -> Identity:
         .sign(ca_key, hashes.SHA256())
     )
     names: list[x509.GeneralName] = []
-    for host in dict.fromkeys((*ALWAYS, *hosts)):
+    for host in dict.fromkeys((*always, *hosts)):
         try:
             names.append(x509.IPAddress(ipaddress.ip_address(host)))
         except ValueError:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote
 
 JSON = {"Content-Type": "application/json"}
 Done = Callable[["Reply"], None]
@@ -30,10 +30,9 @@ class Call:
     @classmethod
     def of(cls, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes = b"") -> Call:
         """From a request's target, such as `/machines?tenant_uuid=T`, still encoded."""
-        parts = urlsplit(target)
-        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        path, _, query = target.partition("?")
         lowered = {name.lower(): value for name, value in (headers or {}).items()}
-        return cls(method, unquote(parts.path), query, lowered, body)
+        return cls(method, unquote(path), query_of(query), lowered, body)
 
     def json(self) -> Any:
         """The body. Raises Refused for what is no JSON."""
@@ -61,6 +60,11 @@ class Reply:
 
 AWAY = Reply(0, lost="away")
 CUT = Reply(0, lost="cut")
+
+
+def query_of(encoded: str) -> dict[str, str]:
+    """The keys and values of an encoded query."""
+    return dict(parse_qsl(encoded, keep_blank_values=True))
 
 
 class Refused(Exception):
