@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
+    PUBLISHER,
     Config,
     Device,
     DeviceClass,
@@ -86,15 +87,18 @@ def _taint_node(cluster: Cluster, node: Node, b: int, c: int) -> None:
 
 
 def _pool(cluster: Cluster, a: int, b: int, c: int) -> None:
-    """The pool of model `a` on fabric `b` shows `c` devices, in a new generation."""
+    """The pool of model `a` on fabric `b` shows `c` devices, in a new generation. Some are our publisher's, and of those some are
+    closed."""
     model, fabric = MODELS[a % len(MODELS)], b % 2
+    owner = PUBLISHER if b // 2 % 4 > 1 else ""
+    taints = (Taint(f"{PREFIX}/cooling", "", "NoSchedule"),) if b // 2 % 4 == 3 else ()
     name = f"{model.device}-fabric{fabric}"
     old = cluster.get(Slice, f"pool-{name}")
     reach = (
         Requirement(f"{PREFIX}/{model.device}", "In", ("true",)),
         Requirement(f"{PREFIX}/fabric", "In", (str(fabric),)),
     )
-    device = Device({**model.attributes, "uuid": ""}, {"memory": "40Gi"}, (READY,), (RESCHEDULE, FAILED))
+    device = Device({**model.attributes, "uuid": ""}, {"memory": "40Gi"}, (READY,), (RESCHEDULE, FAILED), taints=taints)
     cluster.put(
         Slice(
             f"pool-{name}",
@@ -104,6 +108,7 @@ def _pool(cluster: Cluster, a: int, b: int, c: int) -> None:
             old.generation + 1 if old is not None else 1,
             selector=reach,
             devices={f"{model.device}-{i}": device for i in range(c % 5)},
+            owner=owner,
         )
     )
 
