@@ -35,12 +35,13 @@ REQUEST, RESOURCE = "composabilityrequests", "composableresources"
 
 
 class Stage:
-    """The server (1.36, DeviceTaintRules served), an administrator `admin`, and `writer`, who may do everything."""
+    """The server (of a release, with some gates otherwise; DeviceTaintRules served), an administrator `admin`, and `writer`, who
+    may do everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: str = "1.36", **gates: bool) -> None:
         self.at = START
-        gates = Gates.for_version("1.36", runtime_config=dict.fromkeys(OPTIONAL_VERSIONS, True))
-        self.server = ApiServer(gates=gates, now=self._now, random=Random(1), history=1_000)
+        on = Gates.for_version(release, gates, dict.fromkeys(OPTIONAL_VERSIONS, True))
+        self.server = ApiServer(gates=on, now=self._now, random=Random(1), history=1_000)
         self.admin = Client(self.server, VirtualTime(0, 0), "admin")
         for definition in (COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES):
             self.admin.create("customresourcedefinitions", definition)

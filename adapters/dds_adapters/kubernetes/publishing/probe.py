@@ -21,7 +21,7 @@ from dds_core.publishing.model import MANAGED_BY, Capacity, PoolModel
 
 PROBE = "dds-publisher-probe"
 """Name of the slice and of its pool, which never come to be."""
-_DEVICE = PoolModel(0, PROBE, "probe", "", capacity={"memory": Capacity("1Gi", "1Mi")}, shared=True)
+_MODEL = PoolModel(0, PROBE, "probe", "", capacity={"memory": Capacity("1Gi", "1Mi")}, shared=True)
 _FIX = "see that the publisher may create resourceslices, and that no admission webhook refuses a dry run"
 
 
@@ -38,15 +38,38 @@ def probe(api: Asking, version: str, driver: str, taint_rules: str = "") -> Capa
         return Capabilities(taint_rules, binding_conditions=False, device_taints=False, shared_devices=False)
     answer = api.ask("POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(_slice(version, driver)))
     device = _kept(answer)
-    capacity = (device.get("capacity") or {}).get("memory") or {}
     return Capabilities(
         taint_rules,
-        binding_conditions=bool(device.get("bindingConditions") and device.get("bindsToNode")),
-        device_taints=bool(device.get("taints")),
-        shared_devices=bool(device.get("allowMultipleAllocations") and capacity.get("requestPolicy")),
+        binding_conditions=bool(device.binding_conditions and device.binds_to_node),
+        device_taints=bool(device.taints),
+        shared_devices=device.allow_multiple_allocations
+        and all(one.request_policy for one in device.capacity.values()),
     )
 
 
+class _Capacity(msgspec.Struct, rename="camel"):
+    request_policy: dict[str, str] | None = None
+
+
+class _Device(msgspec.Struct, rename="camel"):
+    """What is probed of a device."""
+
+    binds_to_node: bool = False
+    binding_conditions: list[str] = []
+    taints: list[dict[str, str]] = []
+    allow_multiple_allocations: bool = False
+    capacity: dict[str, _Capacity] = {}
+
+
+class _Spec(msgspec.Struct):
+    devices: list[_Device]
+
+
+class _Slice(msgspec.Struct):
+    spec: _Spec
+
+
+_answer = msgspec.json.Decoder(_Slice)
 _QUERY = {"dryRun": "All", "fieldManager": MANAGER}
 
 
@@ -61,17 +84,16 @@ def _slice(version: str, driver: str) -> dict[str, Any]:
             "nodeSelector": {
                 "nodeSelectorTerms": [{"matchExpressions": [{"key": PROBE, "operator": "In", "values": ["true"]}]}]
             },
-            "devices": [device_of(_DEVICE, "probe", PROBE)],
+            "devices": [device_of(_MODEL, "probe", PROBE)],
         },
     }
 
 
-def _kept(answer: Answer) -> dict[str, Any]:
+def _kept(answer: Answer) -> _Device:
     """The one device of the slice as it would be kept."""
     if answer.code >= 300:
         raise ProbeFailed(f"the answer to a dry run is {answer.code}", where=SLICES, fix=_FIX)
     try:
-        device = msgspec.json.decode(answer.body)["spec"]["devices"][0]
-    except (ValueError, KeyError, IndexError, TypeError):
+        return _answer.decode(answer.body).spec.devices[0]
+    except (ValueError, IndexError):
         raise ProbeFailed("the answer to a dry run is not the slice that was sent", where=SLICES, fix=_FIX) from None
-    return device if isinstance(device, dict) else {}
