@@ -64,7 +64,8 @@ class ManagerTransport(httpx.BaseTransport):
         waited = 0.0
         while not replies and self._step is not None and (timeout is None or waited <= timeout) and self._step():
             waited = (self.manager.time.now() - asked) / MICROSECONDS
-        return (replies[0] if replies else None), waited
+        late = timeout is not None and waited > timeout
+        return (replies[0] if replies and not late else None), waited
 
 
 def _call(request: httpx.Request) -> Call:

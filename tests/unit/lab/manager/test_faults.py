@@ -1,0 +1,220 @@
+"""What goes wrong by plan: which calls it befalls, what a client sees of it, and what was done all the same."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from dds_adapters.lab.actors.fabric import Pool
+from dds_adapters.lab.manager import Fault, Faults, ManagerSettings
+from dds_adapters.lab.manager.faults import Odd
+from tests.support.managers import A100, MACHINES, ManagerRoom, logged_in
+
+CM = ManagerSettings(api="cm")
+
+
+def hit(room: ManagerRoom, fault: Fault) -> None:
+    room.manager.faults.add(fault)
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_befalls_its_calls_so_many_times() -> None:
+    faults = Faults(Random(1))
+    two = Fault("error", frozenset({"machines"}), times=2)
+    faults.add(two)
+    assert [faults.take(call) for call in ("token", "machines", "available", "machines", "machines")] == [
+        (),
+        (two,),
+        (),
+        (two,),
+        (),
+    ]
+    assert faults.waiting() == ()
+
+
+def test_several_faults_befall_one_call() -> None:
+    faults = Faults(Random(1))
+    both = Fault("slow"), Fault("cut", times=1)
+    for one in both:
+        faults.add(one)
+    assert faults.take("machines") == both
+    assert faults.take("machines") == both[:1]
+    faults.lift(both[0])
+    assert faults.take("machines") == ()
+
+
+def test_chance_is_seeded() -> None:
+    def struck(seed: int) -> list[bool]:
+        faults = Faults(Random(seed))
+        faults.add(Fault("error", chance=0.5))
+        return [bool(faults.take("machines")) for _ in range(200)]
+
+    assert struck(1) == struck(1) != struck(2)
+    assert 60 < sum(struck(1)) < 140
+
+
+# -- what a client sees --------------------------------------------------------------------------------------------------
+
+
+def test_an_error_is_answered_and_nothing_is_done() -> None:
+    room = logged_in()
+    hit(room, Fault("error", frozenset({"attach"}), times=1, code=502))
+    assert room.attach().status_code == 502
+    assert len(room.fabric.ledger) == 0
+    assert room.attach().status_code == 200
+
+
+def test_a_busy_manager_says_when_to_come_again() -> None:
+    room = logged_in()
+    hit(room, Fault("busy", times=1, seconds=7))
+    answer = room.available()
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "7")
+    assert room.free() == 4
+
+
+def test_a_lost_answer_was_done() -> None:
+    room = logged_in()
+    hit(room, Fault("cut", frozenset({"attach"}), times=1))
+    with pytest.raises(httpx.RemoteProtocolError):
+        room.attach()
+    assert len(room.fabric.attached("node0")) == 1
+
+
+def test_a_manager_that_is_away_does_nothing() -> None:
+    room = logged_in()
+    away = Fault("away")
+    hit(room, away)
+    with pytest.raises(httpx.ConnectError):
+        room.attach()
+    with pytest.raises(httpx.ConnectError):
+        room.login()
+    room.manager.faults.lift(away)
+    assert len(room.fabric.ledger) == 0
+    assert room.free() == 4
+
+
+def test_every_token_can_expire_at_any_time() -> None:
+    room = logged_in()
+    hit(room, Fault("expired", frozenset({"available"}), times=1))
+    assert room.available().status_code == 401
+    assert room.available().status_code == 401
+    room.login()
+    assert room.free() == 4
+
+
+def test_an_empty_answer_has_no_body() -> None:
+    room = logged_in()
+    hit(room, Fault("empty", times=1))
+    answer = room.available()
+    assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    ("how", "body"),
+    [
+        ("html", "<html>"),
+        ("null", "null"),
+        ("list", "[]"),
+        ("truncated", '{"fabric_id":1,"reserv'),
+    ],
+)
+def test_an_answer_can_be_of_another_form(how: Odd, body: str) -> None:
+    room = logged_in()
+    hit(room, Fault("odd", times=1, odd=how))
+    answer = room.available()
+    assert answer.status_code == 200
+    assert answer.text.startswith(body)
+
+
+def test_a_field_can_be_missing_or_of_another_type() -> None:
+    room = logged_in()
+    hit(room, Fault("odd", times=1, odd="missing", field="mach_uuid"))
+    assert not any("mach_uuid" in one for one in room.machines())
+    hit(room, Fault("odd", times=1, odd="types", field="fabric_id"))
+    assert {one["fabric_id"] for one in room.machines()} == {"unexpected"}
+    hit(room, Fault("odd", times=1, odd="types", field="mach_uuid"))
+    assert all(one["mach_uuid"] == {"unexpected": True} for one in room.machines())
+    assert room.machines()[0]["mach_uuid"] == room.nodes[0].uuid
+
+
+@pytest.mark.parametrize("how", ["types", "missing"])
+def test_without_a_field_one_is_drawn(how: Odd) -> None:
+    room = logged_in()
+    true = room.machines()
+    hit(room, Fault("odd", times=20, odd=how))
+    odd = [room.get(MACHINES, tenant_uuid=room.tenant).json() for _ in range(20)]
+    assert all(one != {"data": {"machines": true}} for one in odd)
+    assert len({json.dumps(one) for one in odd}) > 3
+
+
+def test_a_token_can_be_odd_too() -> None:
+    room = ManagerRoom()
+    hit(room, Fault("odd", frozenset({"token"}), times=1, odd="missing", field="access_token"))
+    assert (
+        "access_token"
+        not in room.client.post("/id_manager/realms/CDI/protocol/openid-connect/token", data=room.form()).json()
+    )
+
+
+def test_an_answer_can_be_of_another_fabric() -> None:
+    room = logged_in()
+    hit(room, Fault("other_fabric", frozenset({"available"}), times=1))
+    assert room.available().json() == {"fabric_id": 2, "reserved_res_num_per_fabric": 4}
+    assert room.available().json()["fabric_id"] == 1
+
+
+@pytest.mark.parametrize("call", ["machines", "machine", "available", "node", "nodegroups", "nodegroup"])
+def test_answers_can_be_huge(call: str) -> None:
+    room = logged_in(CM)
+    (group,) = room.get(room.cm("v2", "nodegroups")).json()["nodegroups"]
+    hit(room, Fault("huge", frozenset({call}), times=1))
+    entries: dict[str, Any] = {
+        "machines": lambda: room.machines()[0]["resources"],
+        "machine": lambda: room.machine()["resources"],
+        "available": lambda: range(room.free()),
+        "node": lambda: room.spec()["devices"],
+        "nodegroups": lambda: room.get(room.cm("v2", "nodegroups")).json()["nodegroups"],
+        "nodegroup": lambda: room.get(room.cm("v2", f"nodegroups/{group['uuid']}")).json()["mach_ids"],
+    }
+    found = list(entries[call]())
+    assert len(found) == 10_000
+    assert len({json.dumps(one) for one in found}) == 10_000
+
+
+def test_cdim_can_be_huge() -> None:
+    room = ManagerRoom(ManagerSettings(api="nec"), pools=(Pool("1", A100, 3),))
+    hit(room, Fault("huge", frozenset({"resources"}), times=1))
+    answer = room.get("/cdim/api/v1/resources", detail="true").json()
+    assert answer["count"] == len({one["device"]["deviceID"] for one in answer["resources"]}) == 10_000
+
+
+def test_errors_are_not_made_odd() -> None:
+    room = logged_in()
+    hit(room, Fault("odd", times=1, odd="html"))
+    assert room.get(f"{MACHINES}/other", tenant_uuid=room.tenant).json()["status"] == 404
+
+
+# -- what is remembered --------------------------------------------------------------------------------------------------
+
+
+def test_calls_are_counted_and_remembered_without_secrets() -> None:
+    room = logged_in()
+    login = room.manager.settings.login
+    room.attach()
+    room.get("/elsewhere")
+    assert dict(room.manager.counts) == {"token": 1, "attach": 1}
+    token, attach, other = room.manager.seen
+    assert (token.name, token.form["grant_type"], token.form["username"]) == ("token", "password", login.username)
+    assert (attach.method, attach.status, other.name, other.status) == ("PATCH", 200, "", 404)
+    assert attach.headers["content-type"] == "application/json"
+    assert json.loads(attach.body)["tenants"]["tenant_uuid"] == room.tenant
+    said = repr(list(room.manager.seen)) + repr(room.manager.settings)
+    bearer = room.client.headers["Authorization"].removeprefix("Bearer ")
+    for secret in (login.password, login.client_secret, bearer):
+        assert secret not in said
