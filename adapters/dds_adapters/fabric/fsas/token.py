@@ -134,8 +134,8 @@ class Token:
 
     def _life(self, found: Login, where: str) -> float:
         """Seconds that the token lives: by the id manager's own two instants, by its end and our clock, or as it says besides."""
-        claims = _claims(found.access_token)
-        end, made = _instant(claims, "exp"), _instant(claims, "iat")
+        claims = claims_of(found.access_token)
+        end, made = instant_of(claims, "exp"), instant_of(claims, "iat")
         if end is not None:
             life = end - (made if made is not None else self._outside.wall())
         elif found.expires_in is not None:
@@ -174,7 +174,7 @@ def _refused(reply: Reply) -> FabricDenied:
     return FabricDenied(f"the login is refused ({said})", where=reply.where, fix=f"check {what} in the credentials")
 
 
-def _claims(token: str) -> dict[str, object]:
+def claims_of(token: str) -> dict[str, object]:
     """What a JWT says of itself; nothing for a token of another kind. It is not verified: it is ours to show, not to trust."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -186,7 +186,7 @@ def _claims(token: str) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _instant(claims: dict[str, object], name: str) -> float | None:
+def instant_of(claims: dict[str, object], name: str) -> float | None:
     value = claims.get(name)
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e11
     return float(value) if usable and isinstance(value, int | float) else None
