@@ -95,7 +95,7 @@ def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None
         picture.touch_node(old.name)
     _observed(picture, event, at)
     host = picture.hosts.rows[event.uid]
-    for key in [key for key in picture.labelled.rows if key[0] == host.name]:
+    for key in list(picture.labels_of[host.name]):
         if host.labels.get(key[1], "") == picture.labelled.rows[key]:
             picture.labelled.drop(key)
     picture.dirty.hosts.add(host.name)
@@ -109,7 +109,7 @@ def _host_gone(picture: PoolPicture, event: e.HostGone, at: int) -> None:
         return
     picture.touch_node(host.name)
     picture.hosts.drop(event.uid)
-    for key in [key for key in picture.labelled.rows if key[0] == host.name]:
+    for key in list(picture.labels_of[host.name]):
         picture.labelled.drop(key)
     picture.shown.drop(("NodeLabelled", host.name))
 
@@ -372,7 +372,7 @@ def _try_later(picture: PoolPicture, action: str, target: str, at: int, first: i
         picture.pools.put(pool, replace(row, void=True))
         picture.dirty.pools.add(pool)
     elif action == "NodeLabelled":
-        for label in [label for label in picture.labelled.rows if label[0] == target]:
+        for label in list(picture.labels_of[target]):
             picture.labelled.drop(label)
         picture.dirty.hosts.add(target)
 

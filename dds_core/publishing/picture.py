@@ -122,6 +122,7 @@ class PoolPicture:
         self.hosts_of: Index[str, str] = Index()
         self.machines_in: Index[str, str] = Index()
         self.pools_in: Index[str, PoolKey] = Index()
+        self.labels_of: Index[str, tuple[str, str]] = Index()
         for kind, table in self._tables.items():
             table.watch(partial(self._named, kind))
         self.slices.watch(self._slice_changed)
@@ -130,6 +131,7 @@ class PoolPicture:
         self.hosts.watch(self._host_changed)
         self.machines_by_uuid.watch(self._machine_changed)
         self.pools.watch(self._pool_changed)
+        self.labelled.watch(self._labelled_changed)
 
     def _named(self, kind: type[Seen], uid: str, old: Any, new: Any) -> None:
         for row, there in ((old, False), (new, True)):
@@ -183,6 +185,12 @@ class PoolPicture:
             self.pools_in.discard(old.fabric, key)
         if new is not None:
             self.pools_in.add(new.fabric, key)
+
+    def _labelled_changed(self, key: tuple[str, str], old: str | None, new: str | None) -> None:
+        if new is None:
+            self.labels_of.discard(key[0], key)
+        else:
+            self.labels_of.add(key[0], key)
 
     # -- what the translation asks ---------------------------------------------------------------------------------
 
