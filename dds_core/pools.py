@@ -6,7 +6,6 @@ scheduler's allocator does (Kubernetes 1.36, structured allocator).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from dds_core.model import Config, Device, Model, Record, Requirement, Slice
@@ -17,7 +16,7 @@ PoolKey = tuple[str, str]
 BLOCKING = ("NoSchedule", "NoExecute")
 """The effects of a taint by which the scheduler leaves a device alone."""
 
-_FABRIC_SUFFIX = re.compile(r"-fabric\d+$")
+_FABRIC = "-fabric"
 
 
 class Pool(Record, frozen=True):
@@ -100,8 +99,8 @@ def text_attribute(device: Device, driver: str, name: str) -> str:
 
 def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
     """The model whose devices a pool publisher lists under this name, `<k8s-device-name>-fabric<id>`."""
-    word, found = _FABRIC_SUFFIX.subn("", pool)
-    if not found:
+    word, found, fabric = pool.rpartition(_FABRIC)
+    if not found or not fabric:
         return None
     return next((m for m in config.models if m.device == word and m.driver == driver), None)
 
