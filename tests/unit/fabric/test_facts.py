@@ -1,0 +1,86 @@
+"""Answers become facts only where they say something new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dds_adapters.fabric import FabricOdd
+from dds_adapters.fabric.facts import facts_of
+from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
+from dds_core.events.publishing import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
+from dds_core.publishing.model import FreeDevice, Limit, Machine, Stock
+
+ONE, TWO = Machine("m-1", "one", "0"), Machine("m-2", "two", "1", {"A": Limit(4)})
+
+
+class Known:
+    def __init__(
+        self, *machines: Machine, stock: Iterable[Stock] = (), failing: Iterable[str] = (), listed: bool = True
+    ) -> None:
+        self._machines = {one.uuid: one for one in machines}
+        self._stock = {(one.fabric, one.model): one for one in stock}
+        self._failing = set(failing)
+        self.listed = listed
+
+    def machine(self, uuid: str) -> Machine | None:
+        return self._machines.get(uuid)
+
+    def machines(self) -> Iterable[str]:
+        return self._machines
+
+    def stock(self, fabric: str, model: str) -> Stock | None:
+        return self._stock.get((fabric, model))
+
+    def failing(self, of: str) -> bool:
+        return of in self._failing
+
+
+def test_machines_that_are_new_other_or_gone() -> None:
+    moved = Machine("m-1", "one", "5")
+    new = Machine("m-3")
+    found = facts_of(MachinesAnswer((moved, new)), Known(ONE, TWO))
+    assert found == (MachineObserved(moved), MachineObserved(new), MachineGone("m-2"))
+
+
+def test_a_list_leaves_limits_as_they_are() -> None:
+    listed = msgspec.structs.replace(TWO, limits=None)
+    assert facts_of(MachinesAnswer((listed,)), Known(TWO)) == ()
+    moved = msgspec.structs.replace(listed, fabric="2")
+    assert facts_of(MachinesAnswer((moved,)), Known(TWO)) == (
+        MachineObserved(msgspec.structs.replace(TWO, fabric="2")),
+    )
+
+
+def test_the_first_list_of_a_process_and_the_first_after_a_failure_are_told() -> None:
+    assert facts_of(MachinesAnswer((ONE,)), Known(ONE, listed=False)) == (FabricAnswered("machines"),)
+    assert facts_of(MachinesAnswer((ONE,)), Known(ONE, failing=["machines"])) == (FabricAnswered("machines"),)
+    assert facts_of(MachinesAnswer((ONE,)), Known(ONE)) == ()
+    assert facts_of(MachinesAnswer(()), Known(ONE, listed=False)) == (MachineGone("m-1"), FabricAnswered("machines"))
+
+
+def test_limits() -> None:
+    answer = LimitsAnswer("m-1", {"A": Limit(4, 1)})
+    assert facts_of(answer, Known(ONE)) == (MachineObserved(Machine("m-1", "one", "0", {"A": Limit(4, 1)})),)
+    assert facts_of(LimitsAnswer("m-2", {"A": Limit(4)}), Known(TWO)) == ()
+    assert facts_of(LimitsAnswer("m-2", None), Known(TWO)) == (MachineObserved(Machine("m-2", "two", "1")),)
+    assert facts_of(answer, Known(failing=["limits/m-1"])) == (FabricAnswered("limits/m-1"),)
+
+
+def test_stock() -> None:
+    stock = Stock("0", "A", 3)
+    named = Stock("0", "A", 1, (FreeDevice("d-1"), FreeDevice("d-2", False)), True)
+    assert facts_of(StockAnswer(stock), Known()) == (StockObserved("0", "A", 3),)
+    assert facts_of(StockAnswer(stock), Known(stock=[stock])) == ()
+    assert facts_of(StockAnswer(named), Known(stock=[stock], failing=["stock/0/A"])) == (
+        StockObserved("0", "A", 1, named.devices, True),
+        FabricAnswered("stock/0/A"),
+    )
+
+
+def test_a_failure_is_told_once_without_secrets() -> None:
+    error = FabricOdd("the token=hunter2 is odd", where="fm.machines", fix="look")
+    answer = NoAnswer("stock/0/A", error)
+    assert facts_of(answer, Known()) == (FabricFailed("stock/0/A", "fm.machines: the token=[removed] is odd; look"),)
+    assert facts_of(answer, Known(failing=["stock/0/A"])) == ()
