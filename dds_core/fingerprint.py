@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "f54ed2aa8cdcbf029ec5dba863ce2a46183b95befc4b75afbc3e62a822a323c6"
+FINGERPRINT = "afecf86e40df48863478365b9fd3d28ec8878b8bbd319b8129d9860f1ddb169f"
 
 RULES = (
     "agenda.py",

@@ -30,11 +30,7 @@ def label(work: Work, name: str, covers: list[Cover]) -> None:
         _compare(
             picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
         )
-        cools = cools_with_fabric(picture, name, model.model)
-        why = f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
-        _compare(
-            picture, node, f"{config.prefix}/{model.device}{COOLING}", "true" if cools else "", changes, reasons, why
-        )
+        _ask_publisher(picture, node, model, changes, reasons)
     _remove_stale(picture, node, changes, reasons)
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
@@ -50,6 +46,18 @@ def _compare(
         changes[key] = wanted or None
         if why:
             reasons.append(why)
+
+
+def _ask_publisher(
+    picture: Picture, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]
+) -> None:
+    key = f"{picture.config.prefix}/{model.device}{COOLING}"
+    cools = cools_with_fabric(picture, node.name, model.model)
+    _compare(picture, node, key, "true" if cools else "", changes, reasons, "")
+    if key in changes:
+        reasons.append(
+            f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
+        )
 
 
 def reason_against(picture: Picture, node: Node, model: Model, at_most: int, covers: list[Cover]) -> str:
