@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -65,7 +65,7 @@ def jwt(**claims: Any) -> str:
     )
 
 
-def said(body: Any, status: int = 200, **headers: str) -> httpx.Response:
+def said(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> httpx.Response:
     """An answer in JSON."""
     return httpx.Response(status, headers=headers, content=json.dumps(body).encode())
 
@@ -77,9 +77,10 @@ def login(clock: Clock, life: float = 300.0) -> httpx.Response:
 class Desk:
     """A client, and the manager that `handler` plays behind the login. `asked` are the requests, the logins among them."""
 
-    def __init__(self, path: Path, handler: Handler, api: Api = "fm", **fields: str) -> None:
+    def __init__(self, path: Path, handler: Handler, api: Api = "fm", fields: Mapping[str, str] | None = None) -> None:
         self.clock = Clock()
         self.handler = handler
+        self.token: Handler = lambda request: login(self.clock)
         self.asked: list[httpx.Request] = []
         self.observed: list[tuple[str, float, str]] = []
         self.settings = FabricSettings(
@@ -87,7 +88,7 @@ class Desk:
             endpoint="http://fabric.example" if api == "nec" else "https://fabric.example/base/",
             tenant=TENANT,
             cluster=CLUSTER,
-            credentials=folder(path / "credentials", **fields),
+            credentials=folder(path / "credentials", **(fields or {})),
         )
         self.provider: Provider = open_provider(self.settings, self.outside(httpx.MockTransport(self._answer)))
 
@@ -106,9 +107,6 @@ class Desk:
         if request.url.path.endswith(TOKEN):
             return self.token(request)
         return self.handler(request)
-
-    def token(self, request: httpx.Request) -> httpx.Response:
-        return login(self.clock)
 
     @property
     def logins(self) -> int:
