@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.lab.face import Face
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.serving import Address, serve
+from dds_adapters.live.lived import P
 from dds_adapters.live.process import Process
 from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
@@ -155,7 +156,7 @@ class Troubles:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def committed(self, steps: object, picture: Picture) -> None: ...
+    def committed(self, steps: object, picture: object, /) -> None: ...
 
     def began(self, process: Process[Any]) -> None: ...
 
@@ -163,26 +164,19 @@ class Troubles:
 
     def alive(self) -> None: ...
 
-    def turned(self, picture: Picture) -> None: ...
+    def turned(self, picture: object, /) -> None: ...
 
     def trouble(self, part: str, error: DdsError) -> None:
         self.lines.append(f"{part}: {error}")
 
 
-class OurProcess:
-    """Our scaler in a thread of this process, over HTTP."""
+class Running(Generic[P]):
+    """A process of ours in a thread of this one, over HTTP."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        open_log: Callable[[str], EventLog],
-        policy: Callable[[], Policy] = lambda: QUICK,
-        settings: LiveSettings | None = None,
-    ) -> None:
+    def __init__(self, make: Callable[[Troubles], Process[P]]) -> None:
+        """`make` is given who is to be told what goes wrong."""
         self.troubles = Troubles()
-        settings = settings or LiveSettings(identity="test", health=None, metrics=None)
-        part = ScalerPart("test", settings.config_namespace)
-        self.process = Process(settings, cluster, open_log, policy, part, observer=self.troubles)
+        self.process = make(self.troubles)
         self.ended: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="ours", daemon=True)
 
@@ -206,6 +200,21 @@ class OurProcess:
             self.process.run()
         except BaseException as error:
             self.ended = error
+
+
+class OurProcess(Running[Picture]):
+    """Our scaler."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        open_log: Callable[[str], EventLog],
+        policy: Callable[[], Policy] = lambda: QUICK,
+        settings: LiveSettings | None = None,
+    ) -> None:
+        settings = settings or LiveSettings(identity="test", health=None, metrics=None)
+        part = ScalerPart("test", settings.config_namespace)
+        super().__init__(lambda troubles: Process(settings, cluster, open_log, policy, part, observer=troubles))
 
 
 @contextmanager

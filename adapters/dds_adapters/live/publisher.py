@@ -27,6 +27,8 @@ from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.model import PoolModel
 from dds_core.publishing.picture import PoolPicture
 
+CONFIG = "configmaps"
+
 
 class Answered(NamedTuple):
     """An answer of the fabric, or that there was none."""
@@ -73,6 +75,18 @@ class Publisher(Decider[PoolPicture]):
         self._kept = Capabilities()
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
 
+    # -- what the fabric is to be asked about --------------------------------------------------------------------
+
+    @property
+    def configured(self) -> bool:
+        """Whether it is known which models there are: before, no question makes sense."""
+        return CONFIG in self.synced_resources
+
+    @property
+    def models(self) -> tuple[PoolModel, ...]:
+        """Those that there are."""
+        return self.picture.models
+
     # -- what came -----------------------------------------------------------------------------------------------
 
     def came(self, one: Arriving) -> None:
@@ -98,7 +112,7 @@ class Publisher(Decider[PoolPicture]):
 
     @property
     def ready(self) -> bool:
-        return self._probed and self._surveyed == self.picture.models
+        return self._probed and self._surveyed == self.models
 
     def capabilities(self) -> Capabilities:
         return self._kept

@@ -17,7 +17,7 @@ from dds_adapters.live.lacks import pool_lacks
 from dds_adapters.live.lived import Arriving, Effective
 from dds_adapters.live.part import Surroundings
 from dds_adapters.live.prober import DRIVER, Prober
-from dds_adapters.live.publisher import Publisher
+from dds_adapters.live.publisher import CONFIG, Publisher
 from dds_adapters.live.surveyor import CONNECTIONS, SCAN_SECONDS, Surveyor
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities
@@ -96,7 +96,7 @@ class PublisherPart:
     def turned(self, decider: Decider[PoolPicture]) -> None:
         """Tell those who ask what to ask for: nothing before it is known which models there are."""
         picture = decider.picture
-        if "configmaps" not in decider.synced_resources:
+        if CONFIG not in decider.synced_resources:
             return
         models = picture.models
         self.surveyor.look_for(models, picture.machines_by_uuid.rows.values())
