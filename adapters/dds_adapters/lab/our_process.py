@@ -31,7 +31,8 @@ from dds_adapters.lab.direct import Direct
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.latency import Latency, LogNormal
 from dds_adapters.lab.time import MICROSECONDS, Time, Timer
-from dds_adapters.live.decider import Arriving, Decider, Effective, P
+from dds_adapters.live.decider import Decider
+from dds_adapters.live.lived import Arriving, Effective, P
 from dds_core.errors import DdsError, Fenced, LogUnavailable
 from dds_core.events import Event
 
@@ -172,7 +173,7 @@ class OurProcess(ABC, Generic[P]):
             self.crashed = error
             self.kill()
             raise
-        self._tell(self.outbox.limit(self.decider.picture.mode))
+        self._tell(self.outbox.limit(self.decider.limit))
         self._begin_writing()
         self._tell(self.outbox.put(tasks, self._steady()))
         self._list_again()
@@ -188,7 +189,7 @@ class OurProcess(ABC, Generic[P]):
             self.wake()  # for what has arrived since
             return tasks
         facts, self._facts = self._facts, []
-        arrived: list[Arriving] = [*self.arrivals.take(0), *self.came()]
+        arrived = sorted([*self.arrivals.take(0), *self.came()], key=lambda one: one.at)
         return self.decider.turn(arrived, facts, self._now())
 
     def _begin_writing(self) -> None:

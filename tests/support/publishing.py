@@ -1,0 +1,179 @@
+"""A lab with our publisher in it: simulated manager, our scaler, operator and scheduler, on virtual time, under a judge's eyes.
+
+with publishing(scenario(FABRICS)) as run:
+    run.lab.run(120)
+    run.at_rest()
+run.sound()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.manager import Login, Manager, ManagerSettings
+from dds_adapters.lab.our_process import OurProcess
+from dds_adapters.lab.our_publisher import OurPublisher, by_manager
+from dds_adapters.lab.ours import OurScaler
+from dds_adapters.lab.rounds import PACE, Pace
+from dds_adapters.lab.scenario import Scenario
+from dds_adapters.lab.scenario.reading import parse
+from dds_core.errors import Fenced
+from dds_core.events import Alerted, Event
+from dds_core.log import EventLog, MemoryLog
+from dds_core.log.verify import verify_log
+from dds_core.policy import Policy, SchedulerPolicy
+from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.policy import PublishPolicy
+from dds_core.publishing.rules import RULE_ERROR
+from dds_core.replay import event_of, verify
+from tests.support.ours import CLUSTER, Outcomes
+
+LOG = "lab/publisher"
+ENDPOINT = "https://manager.lab"
+SCALER = Policy(
+    mode="detach",
+    scan_interval_seconds=60,
+    no_removal_seconds=15,
+    no_allocation_seconds=15,
+    schedulers={"default-scheduler": SchedulerPolicy(binding_timeout_seconds=180)},
+    detaches_per_hour=10_000,
+)
+PUBLISH = PublishPolicy(mode="publish")
+
+
+def written(cluster: str, more: str = "") -> Scenario:
+    """A scenario of this cluster, with nobody in it who publishes or scales."""
+    text = f"""
+duration: 10m
+parts:
+  scheduler: {{profiles: {{default-scheduler: {{binding_timeout: 3m}}}}}}
+  operator: {{workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s, stale_writes: false}}
+  vendor: {{start: {{between: [500ms, 2s]}}}}
+  publisher: false
+  scaler: false
+cluster:
+{_indented(cluster)}
+{more}
+"""
+    return parse(text, "a test", "publishing")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip("\n").splitlines())
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a publisher is given beside its log: policy, how the fabric is asked, and how the manager is set up."""
+
+    policy: PublishPolicy = PUBLISH
+    pace: Pace = PACE
+    manager: ManagerSettings = field(default_factory=ManagerSettings)
+
+
+class PublishRun:
+    """`publishers` and `scalers` are all processes that there were, the newest last."""
+
+    def __init__(self, lab: Lab, log: EventLog, around: Surroundings, scaler: Policy, folder: Path) -> None:
+        self.lab = lab
+        self.log = log
+        self.around = around
+        self.manager = Manager(lab.time, lab.fabric, around.manager)
+        self.outcomes = Outcomes(lab)
+        self.publishers: list[OurPublisher] = []
+        self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=lab.scenario.start)
+        self.scalers = [OurScaler(lab, self.scaler_log, scaler)]
+        self._settings = _settings(around.manager, folder)
+
+    @property
+    def ours(self) -> OurPublisher:
+        return self.publishers[-1]
+
+    def another(self, log: EventLog | None = None) -> OurPublisher:
+        """One more publisher on the same log, or on this one; it has not begun."""
+        self.log = log if log is not None else self.log
+        reach = by_manager(self.manager, self._settings)
+        self.publishers.append(OurPublisher(self.lab, self.log, self.around.policy, reach, pace=self.around.pace))
+        return self.ours
+
+    def empty_log(self) -> MemoryLog:
+        """A log in which nothing is."""
+        return MemoryLog(LOG, cluster=CLUSTER, recorded_at=self.lab.time.now())
+
+    def after(self, seconds: float, what: Callable[[], object]) -> None:
+        """Something that happens so long from now."""
+        self.lab.time.after(seconds, lambda: void(what()))
+
+    def events(self, *types: type[Event]) -> list[tuple[int, Event]]:
+        """(instant, event) of the publisher's log, of these types, or all."""
+        names = {one.__name__ for one in types} or None
+        found = ((row.occurred_at, event_of(row)) for row in self.log.read(types=names) if row.type != "LogOpened")
+        return [(at, event) for at, event in found if event is not None]
+
+    def sound(self) -> None:
+        """The logs tell of no error of ours, their chains hold, and they decide the same again."""
+        processes: list[OurProcess[Any]] = [*self.publishers, *self.scalers]
+        ends = [one.crashed for one in processes if one.crashed is not None]
+        assert [one for one in ends if not isinstance(one, Fenced)] == []
+        assert [str(fault) for one in processes for fault in one.faults] == []
+        alerts = [event for _, event in self.events(Alerted)]
+        assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+        verify_log(self.log)
+        report = verify(self.log.read(), component=PUBLISHER)
+        assert report.ok, "\n".join(str(one) for one in report.differences[:3])
+        assert not report.other_code
+        assert verify(self.scaler_log.read()).ok
+
+
+def void(_: object) -> None: ...
+
+
+def _settings(manager: ManagerSettings, folder: Path) -> FabricSettings:
+    """How a client reaches the manager; the login is written as a mounted Secret has it."""
+    write_login(manager.login, folder)
+    return FabricSettings(
+        api=manager.api,
+        endpoint=ENDPOINT,
+        tenant=manager.tenant,
+        cluster=manager.cluster,
+        credentials=folder,
+    )
+
+
+def write_login(login: Login, folder: Path) -> None:
+    """The files of a Secret that holds this login."""
+    for name in ("username", "password", "realm", "client_id", "client_secret"):
+        (folder / name).write_text(getattr(login, name), encoding="utf-8")
+
+
+@contextmanager
+def publishing(
+    scenario: Scenario,
+    around: Surroundings = Surroundings(),
+    *,
+    scaler: Policy = SCALER,
+    seed: int | None = None,
+    log: EventLog | None = None,
+    prepare: Callable[[PublishRun], Any] = lambda run: None,
+) -> Iterator[PublishRun]:
+    """A lab in which publisher and scaler have begun; `prepare` is called before they do."""
+    with Lab.virtual(scenario, seed=seed) as lab, TemporaryDirectory() as folder:
+        run = PublishRun(
+            lab, log or MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start), around, scaler, Path(folder)
+        )
+        run.another()
+        prepare(run)
+        run.ours.start()
+        run.scalers[-1].start()
+        try:
+            yield run
+        finally:
+            run.ours.kill()
+            run.scalers[-1].kill()
