@@ -11,6 +11,9 @@ from dds_core import events as e
 from dds_core.agenda import deadlines
 from dds_core.model import PUBLISHER, Model, Node, Slice, Taint
 from dds_core.policy import read_policy
+from dds_core.publishing.model import MANAGED_BY, PoolModel
+from dds_core.publishing.picture import PoolPicture
+from dds_core.publishing.rules import pools
 from dds_core.snapshot import dump, load
 from tests.support.world import A100, H100, World
 from tests.unit.rules.pools import pool_results
@@ -470,6 +473,19 @@ def test_no_device_is_freed_elsewhere_for_a_fabric_that_fails() -> None:
     assert not world.events(e.VictimMarked)
     world.change_policy(pool_cool_down_nodes=0)
     assert world.only(e.VictimMarked).resource == "idle", "a pool that is empty for another reason"
+
+
+# --- the publisher ------------------------------------------------------------------------------------------------------
+
+
+def test_the_publisher_reads_what_the_scaler_writes_and_the_scaler_what_the_publisher_does() -> None:
+    world = failing()
+    picture = PoolPicture()
+    model = PoolModel(A100.index, A100.model, A100.device, A100.driver)
+    assert pools.is_cooling(picture, labels(world, 0), model)
+    assert not pools.is_cooling(picture, labels(world, 2), model)
+    assert CLOSED.key == f"{picture.prefix}/{pools.COOLING}"
+    assert MANAGED_BY == PUBLISHER
 
 
 # --- the policy --------------------------------------------------------------------------------------------------------
