@@ -55,7 +55,7 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
         faults.append(fault)
     try:
         models, bad = entries(data.device_info, model)
-        faults.extend(bad)
+        faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         faults.append(fault)
     mode, unknown = mode_of(data.mode)
@@ -107,25 +107,27 @@ class Entry(Protocol):
 _Entry = TypeVar("_Entry", bound=Entry)
 
 
-def entries(text: str | None, read_one: Callable[[str, Any], _Entry]) -> tuple[tuple[_Entry, ...], list[Fault]]:
-    """The entries of device-info that are as they should be, and a fault for each that is not. `read_one` is given the name of
-    the place and the entry. Raises Fault for the whole."""
+def entries(
+    text: str | None, read_one: Callable[[str, Any], _Entry]
+) -> tuple[tuple[_Entry, ...], list[tuple[Fault, Any]]]:
+    """The entries of device-info that are as they should be, and those that are not, as they stand, each with its fault.
+    `read_one` is given the name of the place and the entry. Raises Fault for the whole."""
     if text is None:
         raise Fault(DEVICE_INFO, "is missing")
     found = yamltext.parse(DEVICE_INFO, text)
     if not isinstance(found, list):
         raise Fault(DEVICE_INFO, "is not a list")
     good: list[_Entry] = []
-    faults: list[Fault] = []
+    bad: list[tuple[Fault, Any]] = []
     for position, entry in enumerate(found):
         try:
             one = read_one(_label(position, entry), entry)
             _refuse_second(_label(position, entry), one, good)
         except Fault as fault:
-            faults.append(fault)
+            bad.append((fault, entry))
         else:
             good.append(one)
-    return tuple(good), faults
+    return tuple(good), bad
 
 
 def _label(position: int, entry: Any) -> str:

@@ -2,13 +2,14 @@
 
 An entry has to be good for the scaler too, so that both speak of the same models; what only the publisher reads is judged here,
 so that the API server has nothing left to refuse: one bad device would keep its whole slice from being written. A bad entry is
-left out and named, the others stand. Nothing here may quote a value. docs/device-info.md explains every key.
+named, and its model stays as it was, since a slip of the pen must not take devices away. Nothing here may quote a value.
+docs/device-info.md explains every key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dds_adapters.kubernetes import config, objects, yamltext
@@ -50,12 +51,30 @@ def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfi
     except Fault as fault:
         faults.append(fault)
     try:
-        models, bad = config.entries(data.device_info, pool_model)
-        faults.extend(bad)
+        good, bad = config.entries(data.device_info, pool_model)
+        models = (*good, *_standing([entry for _, entry in bad], good, before.models))
+        faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         faults.append(fault)
     mode, unknown = config.mode_of(data.mode)
     return PoolConfig(found.metadata.uid, prefix, models, mode), (*faults, *unknown)
+
+
+def _standing(broken: list[Any], good: Sequence[PoolModel], before: Sequence[PoolModel]) -> Iterator[PoolModel]:
+    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is."""
+    for one in before:
+        taken = any(one.index == new.index or one.model == new.model or one.device == new.device for new in good)
+        if not taken and any(_may_be(entry, one) for entry in broken):
+            yield one
+
+
+def _may_be(entry: Any, one: PoolModel) -> bool:
+    """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
+    said = entry if isinstance(entry, dict) else {}
+    for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):
+        if isinstance(said.get(key), str):
+            return bool(said[key] == known)
+    return True
 
 
 def pool_model(place: str, entry: Any) -> PoolModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from dds_adapters.kubernetes.config import read_config
@@ -346,3 +347,34 @@ def test_what_was_in_force_stands_for_what_is_bad_as_a_whole() -> None:
     assert config == PoolConfig("u-1", "old.example", (A100,), "observe")
     assert [field for field, _ in faults] == ["data.label-prefix", "data.device-info", "data.mode"]
     assert read(before, device_info=..., mode=...)[0].models == (A100,)
+
+
+def test_a_slip_of_the_pen_takes_no_model_away() -> None:
+    before = PoolConfig("u-1", "cohdi.io", (A100,), "attach")
+    names: list[dict[str, Any]] = [
+        {"capacity": "much"},
+        {"cdi_model_name": ..., "index": "x"},
+        {"cdi_model_name": 5, "k8s_device_name": []},
+        {"driver_name": "Not A Name"},
+    ]
+    for more in names:
+        config, faults = read(before, device_info=json.dumps([entry(**more), OTHER]))
+        assert sorted(one.model for one in config.models) == ["A100 40G", "H100"] and len(faults) == 1
+        assert A100 in config.models
+    assert A100 in read(before, device_info="[5]")[0].models
+
+
+def test_a_model_that_is_taken_out_is_gone_whatever_else_is_broken() -> None:
+    h100 = msgspec.structs.replace(A100, index=2, model="H100", device="nvidia-h100")
+    before = PoolConfig("u-1", "cohdi.io", (A100, h100), "attach")
+    config, _ = read(before, device_info=json.dumps([entry(capacity="much")]))
+    assert config.models == (A100,)
+    config, _ = read(before, device_info="[]")
+    assert config.models == ()
+
+
+def test_what_stood_before_gives_way_to_who_has_its_names_now() -> None:
+    before = PoolConfig("u-1", "cohdi.io", (A100,), "attach")
+    taken = entry(index=1, cdi_model_name="B", k8s_device_name="b")
+    config, faults = read(before, device_info=json.dumps([taken, entry(index=3, capacity="much")]))
+    assert [one.model for one in config.models] == ["B"] and len(faults) == 1
