@@ -114,5 +114,7 @@ def component_named(name: str) -> Component[Any]:
 
 
 def component_of(log: str) -> Component[Any]:
-    """The component whose log that is, by the log's name. Raises InputError for one that this version does not have."""
-    return component_named(log.rpartition("/")[2])
+    """The component whose log that is, by the end of the log's name: `…/publisher` is a publisher's, any other the scaler's, as
+    people name the logs that they write from recordings."""
+    publisher = component_named("publisher")
+    return publisher if log.rpartition("/")[2] == publisher.name else SCALER

@@ -1,4 +1,4 @@
-"""What differs between two instants of a source: claims and devices that came, went or changed."""
+"""What differs between two instants of a source: claims and devices, pools and machines that came, went or changed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from dds_commands.state import chosen_claims, chosen_devices
 from dds_core.errors import InputError
 from dds_core.picture import Picture
 from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.phrases import listed
 
-_NAMES = {"claim": "claim", "device": "resource"}
+_NAMES = {"claim": "claim", "device": "resource", "pool": "pool", "machine": "machine"}
 _TELLING = {
     "claim": ("state", "node", "cycle", "attempt", "devices", "pods"),
     "device": ("state", "device", "node", "claims"),
+    "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held", "tainted", "stock"),
+    "machine": ("nodes", "fabric", "limits"),
 }
 
 
-def show_differences(
-    pictures: tuple[Picture, Picture], span: tuple[int, int], chosen: Mapping[str, str | None], form: str
-) -> None:
-    """Show how the second picture differs from the first; `span` holds their instants."""
+Thing = dict[str, Any]
+Things = Mapping[tuple[str, str], Thing]
+"""By kind and uid, what a picture holds."""
+
+
+def show_differences(things: tuple[Things, Things], span: tuple[int, int], form: str) -> None:
+    """Show how the second differs from the first; `span` holds their instants."""
     if form == "mermaid":
         raise InputError("differences are no path that could be drawn", fix="use --format table, json or jsonl")
-    before, after = (_things(picture, chosen) for picture in pictures)
-    found = differences(before, after)
+    found = differences(*things)
     if form == "json":
         show_json({"from": rfc3339(span[0]), "to": rfc3339(span[1]), "differences": found})
     elif form == "jsonl":
@@ -35,10 +40,8 @@ def show_differences(
         _show(found)
 
 
-Thing = dict[str, Any]
-
-
-def _things(picture: Picture, chosen: Mapping[str, str | None]) -> dict[tuple[str, str], Thing]:
+def things_of(picture: Picture, chosen: Mapping[str, str | None]) -> Things:
+    """The claims and devices of a scaler's picture that pass the filters."""
     claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(picture, chosen["claim"], chosen["node"])}
     devices = {
         ("device", row.uid): device_data(row) for row in chosen_devices(picture, chosen["claim"], chosen["node"])
@@ -47,10 +50,8 @@ def _things(picture: Picture, chosen: Mapping[str, str | None]) -> dict[tuple[st
     return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
 
 
-def differences(
-    before: Mapping[tuple[str, str], Thing], after: Mapping[tuple[str, str], Thing]
-) -> list[dict[str, Any]]:
-    """For each claim or device that is not the same: its kind, name, uid and the fields as [before, after]."""
+def differences(before: Things, after: Things) -> list[dict[str, Any]]:
+    """For each thing that is not the same: its kind, name, uid and the fields as [before, after]."""
     found = []
     for kind, uid in sorted(before.keys() | after.keys()):
         old, new = before.get((kind, uid)), after.get((kind, uid))
@@ -72,7 +73,14 @@ def _show(found: Sequence[dict[str, Any]]) -> None:
     for one in found:
         show(dress(f"{one['kind']} {one['name']}", "name"))
         for field, (old, new) in one["changed"].items():
+            if field == "names":
+                old, new = _only(old, new), _only(new, old)
             show(f"  {field.ljust(8)} {_said(old)} → {_said(new)}")
+
+
+def _only(these: Sequence[str] | None, those: Sequence[str] | None) -> str:
+    """The devices of a pool that the other side does not have; there may be very many that both have."""
+    return listed([name for name in these or () if name not in (those or ())])
 
 
 def _said(value: Any) -> str:

@@ -96,7 +96,7 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
         source = opened.source(sources, url, name)
         if not isinstance(source, Log):
             raise InputError("a recording holds no decisions", where=source.label, fix="use dds replay --verify for it")
-        verify_rows(source.source.read(source.after), source.length, source.label, form, anchors)
+        verify_rows(source.source.read(source.after), source.length, source.label, form, anchors, source.component)
 
 
 @log.command("archive")
@@ -227,7 +227,7 @@ def log_redact(
         erased = redact_file(path, positions=positions, stream=stream)
     else:
         with Opened() as opened:
-            erased = opened.log(required_log(url), name).redact(positions=positions, stream=stream)
+            erased = opened.log(required_log(url), name, None).redact(positions=positions, stream=stream)
     if not erased:
         what = "nothing was erased: no event that was chosen is there with its data"
         raise InputError(what, where=where, fix="look up positions and streams with 'dds log tail'")

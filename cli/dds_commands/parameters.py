@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_commands.places import served_log
 from dds_core.errors import InputError, PolicyError
 from dds_core.policy import Policy, read_policy
+from dds_core.publishing.policy import PublishPolicy, read_publish_policy
 from dds_core.timeline.clock import day, micros, rfc3339
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -69,13 +70,26 @@ def _rfc3339(text: str) -> int:
     return micros(when if when.tzinfo is not None else when.replace(tzinfo=UTC))
 
 
+_POLICY = TypeVar("_POLICY")
+
+
 def policy_from(path: str | None) -> Policy | None:
     """The policy of a YAML, TOML or JSON file, told by its name's ending; None for no file. Raises PolicyError."""
+    return policy_read(path, read_policy)
+
+
+def publish_policy_from(path: str | None) -> PublishPolicy | None:
+    """The same for a publisher's policy."""
+    return policy_read(path, read_publish_policy)
+
+
+def policy_read(path: str | None, read: Callable[[Mapping[str, Any]], _POLICY]) -> _POLICY | None:
+    """A policy of a file, read by its component."""
     if path is None:
         return None
     written = mapping_from(path, PolicyError, "mode: observe")
     try:
-        return read_policy(written)
+        return read(written)
     except PolicyError as error:
         raise PolicyError(error.what, where=path, fix=error.fix) from None
 

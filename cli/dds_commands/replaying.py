@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+from pydantic import BaseModel
 
 from dds_adapters.sql.urls import as_url
-from dds_commands.differences import show_differences
+from dds_commands import replaying_pools as pools
+from dds_commands.differences import show_differences, things_of
 from dds_commands.parameters import (
     NAME_VARIABLE,
     default_log,
     format_option,
     instant,
     policy_from,
+    publish_policy_from,
     without_password,
 )
 from dds_commands.rows import claim_data, device_data
@@ -25,13 +28,14 @@ from dds_commands.state import chosen_claims, chosen_devices, known_state, show_
 from dds_commands.timelines import brief, find, show_text
 from dds_commands.verifying import verify_rows
 from dds_commands.writing import log_name, sealed, write_recording
+from dds_core.component import SCALER, component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
 from dds_core.events import ClaimMoved, Decision, DeviceMoved
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import fixed_salts
 from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.publishing.component import PUBLISHER
 from dds_core.replay import OPEN_LOOP, re_decide
 from dds_core.timeline import (
     LEGEND,
@@ -60,7 +64,7 @@ class View(NamedTuple):
 
 @click.command("replay")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
-@click.option("--at", metavar="TIME", help="Show claims and devices as of this instant.")
+@click.option("--at", metavar="TIME", help="Show claims and devices, or pools and machines, as of this instant.")
 @click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="Go no further than this position.")
 @click.option("--claim", metavar="NS/NAME|UID", help="Tell of this claim only.")
 @click.option("--node", metavar="NODE", help="Tell of this node only.")
@@ -100,6 +104,9 @@ def replay(
 
     TIME is RFC 3339 or a time of the source's day, such as 02:11:05.761. Times are UTC.
 
+    The log of a publisher (--name CLUSTER/publisher) is told as what its fabric has and what was published; --at shows
+    pools and machines, --claim and --state say nothing there.
+
     With --policy everything is decided anew. That is an open loop: what happened in the recorded world followed from
     other decisions, and does not follow from these.
     """
@@ -115,21 +122,54 @@ def replay(
         policy=policy_file,
         checkpoint=checkpoint,
     )
-    policy = policy_from(policy_file)
     with Opened() as opened:
-        source = opened.source(sources, default_log(), None if target else name, policy)
+        source = opened.source(sources, default_log(), None if target else name)
+        policy = _policy(source, policy_file)
         if target is not None:
             _write(opened, source, target, name, checkpoint=checkpoint)
         elif verifying:
             _verify(source, policy, form)
+        elif source.component is PUBLISHER:
+            pools.require_meaning(source, {"claim": claim, "state": state})
+            _publisher(source, policy, at, until, node, diff, form)
         elif diff is not None:
             span = source.span()
             before, after = (instant(text, span) for text in diff)
-            pictures = (_picture(source, policy, before, None), _picture(source, policy, after, None))
-            show_differences(pictures, (before, after), {"claim": claim, "node": node, "state": state}, form)
+            chosen = {"claim": claim, "node": node, "state": state}
+            things = [things_of(_picture(source, policy, one, None), chosen) for one in (before, after)]
+            show_differences((things[0], things[1]), (before, after), form)
         else:
             view = View(instant(at, source.span()) if at else None, until, claim, node, state, form)
             _show(source, policy, view)
+
+
+def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
+    """The policy of a file, which is one of the source's component; a recording is decided under it."""
+    if source.component is PUBLISHER:
+        return publish_policy_from(path)
+    policy = policy_from(path)
+    if policy is not None and isinstance(source, Recording):
+        source.policy = policy
+    return policy
+
+
+def _publisher(
+    source: Recording | Log,
+    policy: BaseModel | None,
+    at: str | None,
+    until: int | None,
+    node: str | None,
+    diff: tuple[str, str] | None,
+    form: str,
+) -> None:
+    """A publisher's log: the same views of pools and machines."""
+    if diff is not None:
+        pools.show_difference(source, diff, node, form, lambda at: _picture(source, policy, at, None))
+    elif at is not None:
+        moment = instant(at, source.span())
+        pools.show_state(_picture(source, policy, moment, until), moment, node, form)
+    else:
+        pools.show_changes(source, cut(_told(source, policy), None, until), node, form)
 
 
 _FILTERS = frozenset({"claim", "node", "state", "policy"})
@@ -163,25 +203,29 @@ def _write(opened: Opened, source: Recording | Log, target: str, name: str | Non
         raise InputError(
             "only a recording is written with --log", where=source.label, fix="use dds log import for a log"
         )
+    if name is not None and component_of(name) is not SCALER:
+        what = f"a recording is put to the rules of the scaler, and {name} would be a publisher's log"
+        raise InputError(what, where=source.label, fix="give --name CLUSTER/scaler")
     report = write_recording(source, opened.database(as_url(target)), name, checkpoint=checkpoint)
     show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
 
 
-def _verify(source: Recording | Log, policy: Policy | None, form: str) -> None:
+def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> None:
     if isinstance(source, Log):
         if policy is not None:
             raise InputError("a log is verified under its own policy", where=source.label, fix="leave --policy out")
-        verify_rows(source.source.read(source.after), source.length, source.label, form)
+        rows = source.source.read(source.after)
+        verify_rows(rows, source.length, source.label, form, component=source.component)
         return
     groups = (step.group(number) for number, step in enumerate(source.steps()))
-    rows = sealed(log_name(source.path), source.identity(), groups, 0, fixed_salts(b"replay"))
-    verify_rows(rows, None, source.label, form)
+    whole = sealed(log_name(source.path), source.identity(), groups, 0, fixed_salts(b"replay"))
+    verify_rows(whole, None, source.label, form)
 
 
 # --- showing -----------------------------------------------------------------------------------------------------------
 
 
-def _show(source: Recording | Log, policy: Policy | None, view: View) -> None:
+def _show(source: Recording | Log, policy: BaseModel | None, view: View) -> None:
     if view.at is not None:
         if view.form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
@@ -196,7 +240,7 @@ def _show(source: Recording | Log, policy: Policy | None, view: View) -> None:
     _SHOWN[view.form](entries, subject, counts)
 
 
-def _told(source: Recording | Log, policy: Policy | None) -> Iterator[Moment]:
+def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]:
     """The source's moments; a log's under another policy, if there is one, and then open-loop."""
     if policy is None:
         return source.told()
@@ -206,15 +250,15 @@ def _told(source: Recording | Log, policy: Policy | None) -> Iterator[Moment]:
     return of_steps(_re_decided(source, policy))
 
 
-def _picture(source: Recording | Log, policy: Policy | None, at: int | None, until: int | None) -> Picture:
+def _picture(source: Recording | Log, policy: BaseModel | None, at: int | None, until: int | None) -> Any:
     if policy is None or isinstance(source, Recording):
         return source.picture(at, until)
-    return folded(cut(_told(source, policy), at, until))
+    return folded(cut(_told(source, policy), at, until), source.component)
 
 
-def _re_decided(source: Log, policy: Policy) -> Iterator[Step]:
+def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
     said = False
-    for step, differs in re_decide(source.source.read(source.after), policy):
+    for step, differs in re_decide(source.source.read(source.after), policy, source.component):
         if differs and not said:
             said = True
             note(f"{source.label}: from {rfc3339(step.at)} on {OPEN_LOOP}")

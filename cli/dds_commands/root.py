@@ -11,6 +11,7 @@ from dds_commands.diagram import diagram
 from dds_commands.doctor import doctor
 from dds_commands.lab import lab
 from dds_commands.logs import log
+from dds_commands.pools import pools
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
 from dds_commands.serve import serve
@@ -37,5 +38,5 @@ def dds() -> None:
     """
 
 
-for command in (serve, status, doctor, replay, timeline, claims, devices, log, db, lab, diagram):
+for command in (serve, status, doctor, replay, timeline, claims, devices, pools, log, db, lab, diagram):
     dds.add_command(command)

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from dds_adapters.jsonl import JsonlLog, is_log_file
 from dds_adapters.kubernetes.recording import NotARecording, read_recording
@@ -19,24 +19,26 @@ from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import LOG_VARIABLE, without_password
 from dds_commands.places import served_log
 from dds_commands.screen import progress
+from dds_core.component import SCALER, Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
 from dds_core.events import TYPES, Checkpoint, Fact
-from dds_core.fold import apply
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
-from dds_core.picture import Picture
 from dds_core.policy import Policy
 from dds_core.replay import fold_log
-from dds_core.snapshot import load
-from dds_core.timeline import NAMING, Moment, moments, naming, of_steps
+from dds_core.timeline import Moment, moments, of_steps, telling_of
 
 _SQLITE = b"SQLite format 3\x00"
 
 
 class Source(Protocol):
-    """What is told, from the first event to the last."""
+    """What is told, from the first event to the last, and whose it is."""
 
     label: str
+
+    @property
+    def component(self) -> Component[Any]:
+        """Whose log it is; a recording is put to the rules of the scaler."""
 
     def told(self) -> Iterator[Moment]:
         """Every moment."""
@@ -47,13 +49,15 @@ class Source(Protocol):
     def span(self) -> tuple[int, int]:
         """The first and the last instant; (0, 0) for a source without events."""
 
-    def picture(self, at: int | None, until: int | None) -> Picture:
-        """The picture at an instant and position, both inclusive; at the end without either."""
+    def picture(self, at: int | None, until: int | None) -> Any:
+        """The component's picture at an instant and position, both inclusive; at the end without either."""
 
 
 class Recording:
     """A recording, replayed under a policy (mode observe by default). Positions are those that its events have in a log
     written from it."""
+
+    component = SCALER
 
     def __init__(self, path: str, policy: Policy | None = None) -> None:
         self.label = path
@@ -76,7 +80,7 @@ class Recording:
             first, last = first or event.at, event.at
         return first, last
 
-    def picture(self, at: int | None, until: int | None) -> Picture:
+    def picture(self, at: int | None, until: int | None) -> Any:
         return folded(cut(progress(self.told(), None, "replaying"), at, until))
 
     def identity(self) -> str:
@@ -91,6 +95,7 @@ class Log:
     def __init__(self, source: EventSource, label: str) -> None:
         self.source = source
         self.label = label
+        self.component: Component[Any] = component_of(source.name)
 
     @property
     def length(self) -> int:
@@ -104,10 +109,11 @@ class Log:
         return self.source.span()[0] - 1
 
     def told(self) -> Iterator[Moment]:
-        return moments(self.source.read_lean(self.after))
+        return moments(self.source.read_lean(self.after), self.component)
 
     def named(self) -> Iterator[Moment]:
-        return moments(naming(self.source.read_lean(self.after, types=NAMING)))
+        telling = telling_of(self.component)
+        return moments(telling.naming(self.source.read_lean(self.after, types=telling.names)), self.component)
 
     def span(self) -> tuple[int, int]:
         first, last = self.source.span()
@@ -115,9 +121,10 @@ class Log:
         end = next((e.occurred_at for e in self.source.read_lean(last - 1)), 0)
         return begin, max(begin, end)
 
-    def picture(self, at: int | None, until: int | None) -> Picture:
+    def picture(self, at: int | None, until: int | None) -> Any:
         start = self._checkpoint(at, until)
-        return fold_log(progress(self._rows(start - 1, at, until), None, "folding"))
+        rows = progress(self._rows(start - 1, at, until), None, "folding")
+        return fold_log(rows, component=self.component)
 
     def _rows(self, after: int, at: int | None, until: int | None) -> Iterator[LeanEvent]:
         """Whole groups: a fact that comes too late ends them, what it caused is never cut off."""
@@ -145,17 +152,23 @@ def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[M
         yield moment
 
 
-def folded(told: Iterable[Moment]) -> Picture:
+def folded(told: Iterable[Moment], component: Component[Any] = SCALER) -> Any:
     """The picture that these moments, from the first on, amount to."""
-    picture = Picture()
+    picture = component.picture()
     for moment in told:
         for event in (moment.fact, *moment.caused):
             if isinstance(event, Checkpoint):
-                picture = load(event.picture)
+                picture = component.load(event.picture)
             elif event is not None:
-                apply(picture, event, moment.at)
+                component.apply(picture, event, moment.at)
         picture.dirty.clear()
     return picture
+
+
+def require(source: Source, component: Component[Any], fix: str) -> None:
+    """Raises InputError, with what to do instead, when the source is another component's."""
+    if source.component is not component:
+        raise InputError(f"it is the log of a {source.component.name}", where=source.label, fix=fix)
 
 
 class Opened:
@@ -171,13 +184,17 @@ class Opened:
         self._stack.close()
 
     def source(
-        self, named: Sequence[str], url: str | None, name: str | None = None, policy: Policy | None = None
+        self,
+        named: Sequence[str],
+        url: str | None,
+        name: str | None = None,
+        component: Component[Any] = SCALER,
     ) -> Recording | Log:
         """The source that was named: one recording, or the parts of one log, oldest first; else the log at `url`, else the file
-        that `dds serve` writes."""
+        that `dds serve` writes. Of several logs in a database that of the component is meant."""
         fix = f"give a SOURCE, or a log by --log URL or {LOG_VARIABLE}"
         texts = list(named) or [url or served_log("no source was named", fix)]
-        found = [self._one(text, name, policy, is_log=not named) for text in texts]
+        found = [self._one(text, name, component, is_log=not named) for text in texts]
         if len(found) == 1:
             return found[0]
         logs = [one for one in found if isinstance(one, Log)]
@@ -185,27 +202,31 @@ class Opened:
             raise InputError("a recording cannot be joined with anything else", fix="name it alone")
         return Log(JoinedSource([log.source for log in logs]), ", ".join(log.label for log in logs))
 
-    def log(self, url: str, name: str | None = None) -> SqlLog:
-        """The log of this name in a database; without a name the only one there is."""
+    def log(self, url: str, name: str | None = None, component: Component[Any] | None = SCALER) -> SqlLog:
+        """The log of this name in a database. Without a name the only one there is, else the only one of the component; with
+        None for the component it has to be named."""
         database = self.database(url)
         heads = [head.log for head in database.heads()]
-        if name is None and len(heads) != 1:
+        if name is not None:
+            return database.log(name)
+        mine = [log for log in heads if component_of(log) is component] if len(heads) > 1 else heads
+        if len(mine) != 1:
             what = f"it holds {len(heads)} logs ({', '.join(heads[:5])})" if heads else "it holds no log yet"
             fix = "choose one with --name" if heads else "write one first, for instance with dds replay --log"
             raise InputError(what, where=database.where, fix=fix)
-        return database.log(name if name is not None else heads[0])
+        return database.log(mine[0])
 
     def database(self, url: str) -> Database:
         """The database, closed with everything else."""
         return self._stack.enter_context(Database(url))
 
-    def _one(self, text: str, name: str | None, policy: Policy | None, *, is_log: bool) -> Recording | Log:
+    def _one(self, text: str, name: str | None, component: Component[Any], *, is_log: bool) -> Recording | Log:
         if is_url(text) or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
-            return Log(self.log(as_url(text), name), without_password(text))
+            return Log(self.log(as_url(text), name, component), without_password(text))
         if is_log_file(text):
             return Log(JsonlLog(text), text)
         _require_recording(text)
-        return Recording(text, policy)
+        return Recording(text)
 
 
 def _begins(path: str, magic: bytes) -> bool:

@@ -10,7 +10,8 @@ import click
 from dds_commands.parameters import format_option, instant, source_arguments
 from dds_commands.rows import ClaimRow, DeviceRow, claim_data, claim_rows, device_data, device_rows
 from dds_commands.screen import show_json, show_jsonl, table
-from dds_commands.sources import Opened
+from dds_commands.sources import Opened, require
+from dds_core.component import SCALER
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.picture import Picture
@@ -85,6 +86,7 @@ def _picture(
     """The picture that is asked for, and the instant that its times count back from."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
+        require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         moment = instant(at, source.span()) if at is not None else None
         picture = source.picture(moment, until)
     return picture, moment if moment is not None else picture.now

@@ -9,23 +9,24 @@ import click
 from dds_commands.parameters import format_option, log_option
 from dds_commands.screen import progress, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Source
+from dds_core.component import SCALER
+from dds_core.errors import InputError
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
-    Directory,
     Entry,
     NoSuchSubject,
     Subject,
     as_data,
     path_diagram,
     render_lines,
+    telling_of,
 )
-from dds_core.timeline import timeline as told_of
 from dds_core.timeline.entries import ACT, DECISION, REST
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
-@click.argument("subject", metavar="CLAIM|DEVICE|NODE")
+@click.argument("subject", metavar="CLAIM|DEVICE|NODE|POOL")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
 @log_option
 @format_option("table", "json", "jsonl", "mermaid")
@@ -37,16 +38,20 @@ def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str 
 
     Each change comes with its instant, the time spent in the state before, and its cause; under it stand the facts that
     led to it and what dds decided, or would have decided in mode observe.
+
+    The log of a publisher (--name CLUSTER/publisher) tells of pools, nodes, and machines of the fabric by UUID or name.
     """
     with Opened() as opened:
         source = opened.source(sources, url, name)
         found = find(source, subject)
-        show_timeline(told_of(source.told(), found), found, form)
+        if form == "mermaid":
+            require_path(source)
+        show_timeline(telling_of(source.component).timeline(source.told(), found), found, form)
 
 
 def find(source: Source, text: str) -> Subject:
-    """The claim, device or node that is meant. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
-    directory = Directory().read(progress(source.named(), None, "looking"))
+    """What is meant, such as a claim or a pool. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
+    directory = telling_of(source.component).directory().read(progress(source.named(), None, "looking"))
     try:
         return directory.find(text)
     except NoSuchSubject as error:
@@ -55,6 +60,16 @@ def find(source: Source, text: str) -> Subject:
         raise NoSuchSubject(error.what, where=source.label, fix=error.fix + archived) from None
     except AmbiguousSubject as error:
         raise AmbiguousSubject(error.what, where=source.label, fix=error.fix) from None
+
+
+def require_path(source: Source) -> None:
+    """Raises InputError for a source that tells of no path through states, so that none can be drawn."""
+    if source.component is not SCALER:
+        raise InputError(
+            "a publisher's log holds no path that could be drawn",
+            where=source.label,
+            fix="use --format table, json or jsonl",
+        )
 
 
 def brief(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -91,9 +106,8 @@ def show_text(entries: Iterable[Entry], subject: Subject) -> None:
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
     show(dress(LEGEND, "fact"))
     count = 0
-    for line in render_lines(
-        entries, width=width(), style=dress, names=subject.kind == "node" or len(subject.uids) > 1
-    ):
+    named = subject.kind not in ("claim", "device") or len(subject.uids) > 1
+    for line in render_lines(entries, width=width(), style=dress, names=named):
         count += 1
         show(line)
     if not count:

@@ -6,18 +6,24 @@ from collections.abc import Iterable
 from typing import Any
 
 from dds_commands.screen import counted, note, progress, show, show_json, style
+from dds_core.component import SCALER, Component
 from dds_core.errors import VerificationFailed
 from dds_core.log import Anchor, ChainCheck, Envelope, checked
 from dds_core.replay import VerifyReport, verify
 
 
 def verify_rows(
-    rows: Iterable[Envelope], length: int | None, label: str, form: str, anchors: Iterable[Anchor] = ()
+    rows: Iterable[Envelope],
+    length: int | None,
+    label: str,
+    form: str,
+    anchors: Iterable[Anchor] = (),
+    component: Component[Any] = SCALER,
 ) -> None:
     """Check and show. Raises BrokenChain where the chain does not hold, VerificationFailed when what was decided is not
     what the rules say."""
     check = ChainCheck(anchors)
-    report = verify(progress(checked(rows, check), length, "verifying"))
+    report = verify(progress(checked(rows, check), length, "verifying"), component=component)
     if report.ok:
         check.report()
     try:

@@ -1,0 +1,117 @@
+"""Pools and machines of a publisher's picture as rows, for tables and JSON."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dds_core.events import pool_stream
+from dds_core.publishing.describe import in_order
+from dds_core.publishing.fold import shows
+from dds_core.publishing.model import MANAGED_BY, PoolModel
+from dds_core.publishing.picture import PoolPicture
+from dds_core.publishing.rows import PoolKey
+from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.publisher.words import limits_words
+
+OURS = "dds"
+
+
+class PoolRow(NamedTuple):
+    """A pool as its slices show it, or as it was decided while there are none.
+
+    `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held` those that
+    claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
+    `as_decided`: the cluster shows what was decided last, None where nothing was. `since` is the instant of that decision.
+    """
+
+    pool: str
+    driver: str
+    fabric: str
+    model: str
+    owner: str
+    generation: int
+    slices: int
+    names: tuple[str, ...]
+    held: tuple[str, ...]
+    tainted: tuple[str, ...]
+    stock: int | None
+    as_decided: bool | None
+    since: int
+
+    @property
+    def free(self) -> int:
+        """Devices that the scheduler may still give to somebody."""
+        return len(self.names) - len(self.held)
+
+
+class MachineRow(NamedTuple):
+    """A machine as the fabric tells of it, and the nodes that it is."""
+
+    machine: str
+    name: str
+    nodes: tuple[str, ...]
+    fabric: str
+    limits: str
+
+
+def pool_rows(picture: PoolPicture, fabrics: set[str] | None = None) -> list[PoolRow]:
+    """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
+    keys = picture.pools.rows.keys() | {key for key in picture.slices_of.sets if key[1]}
+    rows = [_row(picture, key) for key in sorted(keys)]
+    return sorted(
+        (row for row in rows if fabrics is None or row.fabric in fabrics), key=lambda row: (row.fabric, row.pool)
+    )
+
+
+def _row(picture: PoolPicture, key: PoolKey) -> PoolRow:
+    decided, live = picture.pools.get(key), picture.slices_in(key)
+    model = _model(picture, key)
+    fabric = decided.fabric if decided is not None and decided.fabric else key[1].rpartition("-fabric")[2]
+    stock = picture.stock(fabric, model.model) if model is not None else None
+    names = [name for one in live for name in one.devices]
+    owners = {OURS if one.owner == MANAGED_BY else one.owner for one in live}
+    return PoolRow(
+        pool=key[1],
+        driver=key[0],
+        fabric=fabric,
+        model=model.model if model is not None else "",
+        owner=", ".join(sorted(owners)),
+        generation=max((one.generation for one in live), default=0),
+        slices=len(live),
+        names=tuple(in_order(names)),
+        held=tuple(in_order(picture.held(key))),
+        tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
+        stock=stock.free if stock is not None else None,
+        as_decided=shows(picture, key, decided) if decided is not None else None,
+        since=decided.since if decided is not None else 0,
+    )
+
+
+def _model(picture: PoolPicture, key: PoolKey) -> PoolModel | None:
+    """The model of a pool: as decided, else as configured."""
+    decided = picture.pools.get(key)
+    return decided.model if decided is not None and decided.slices else picture.model_of_pool(key)
+
+
+def machine_rows(picture: PoolPicture, node: str | None = None) -> list[MachineRow]:
+    """Every machine of the fabric, by fabric and name; that of the node only."""
+    rows = []
+    for uuid, machine in picture.machines_by_uuid.rows.items():
+        hosts = sorted(picture.hosts.rows[uid].name for uid in picture.hosts_of[uuid])
+        if node is None or node in hosts:
+            limits = limits_words(machine.limits)
+            rows.append(MachineRow(uuid, machine.name, tuple(hosts), machine.fabric, limits))
+    return sorted(rows, key=lambda row: (row.fabric, row.name, row.machine))
+
+
+def pool_data(row: PoolRow) -> dict[str, Any]:
+    """A pool as plain data."""
+    told: dict[str, Any] = {**row._asdict(), "uid": pool_stream(row.driver, row.pool)}
+    told["devices"], told["free"] = len(row.names), row.free
+    told["since"] = rfc3339(row.since) if row.since else None
+    return told
+
+
+def machine_data(row: MachineRow) -> dict[str, Any]:
+    """A machine as plain data."""
+    return {**row._asdict(), "uid": row.machine}
