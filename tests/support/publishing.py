@@ -19,7 +19,7 @@ from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.manager import Login, Manager, ManagerSettings
 from dds_adapters.lab.our_process import OurProcess
-from dds_adapters.lab.our_publisher import OurPublisher, by_manager
+from dds_adapters.lab.our_publisher import USER, OurPublisher, by_manager
 from dds_adapters.lab.ours import OurScaler
 from dds_adapters.lab.rounds import PACE, Pace
 from dds_adapters.lab.scenario import Scenario
@@ -34,6 +34,7 @@ from dds_core.publishing.policy import PublishPolicy
 from dds_core.publishing.rules import RULE_ERROR
 from dds_core.replay import event_of, verify
 from tests.support.ours import CLUSTER, Outcomes
+from tests.support.pools_judge import Measure, PoolsJudge
 
 LOG = "lab/publisher"
 ENDPOINT = "https://manager.lab"
@@ -46,6 +47,9 @@ SCALER = Policy(
     detaches_per_hour=10_000,
 )
 PUBLISH = PublishPolicy(mode="publish")
+USUAL = Measure()
+REST = 300.0
+"""Seconds in which nothing is written, once all is as it should be."""
 
 
 def written(cluster: str, more: str = "") -> Scenario:
@@ -71,11 +75,13 @@ def _indented(text: str) -> str:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a publisher is given beside its log: policy, how the fabric is asked, and how the manager is set up."""
+    """What a publisher is given beside its log: policy, how the fabric is asked, and how the manager is set up; and how strictly
+    it is judged."""
 
     policy: PublishPolicy = PUBLISH
     pace: Pace = PACE
     manager: ManagerSettings = field(default_factory=ManagerSettings)
+    measure: Measure = USUAL
 
 
 class PublishRun:
@@ -87,9 +93,12 @@ class PublishRun:
         self.around = around
         self.manager = Manager(lab.time, lab.fabric, around.manager)
         self.outcomes = Outcomes(lab)
+        self.troubled: set[str] = set()
+        """What keeps the publisher from seeing or writing just now, beside what can be seen."""
         self.publishers: list[OurPublisher] = []
         self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=lab.scenario.start)
         self.scalers = [OurScaler(lab, self.scaler_log, scaler)]
+        self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind)
         self._settings = _settings(around.manager, folder)
 
     @property
@@ -117,8 +126,24 @@ class PublishRun:
         found = ((row.occurred_at, event_of(row)) for row in self.log.read(types=names) if row.type != "LogOpened")
         return [(at, event) for at, event in found if event is not None]
 
+    def _is_blind(self) -> bool:
+        """Whether the publisher cannot know what there is, or cannot write."""
+        if not self.publishers or self.troubled or self.manager.faults.waiting() or not self.ours.alive:
+            return True
+        publisher = self.ours.publisher
+        return publisher.away or not publisher.synced or bool(publisher.picture.stale)
+
+    def at_rest(self, seconds: float = REST) -> None:
+        """What is published is what there is, and then nothing is written any more."""
+        assert self.judge.differences() == []
+        written = len(self.judge.writes)
+        self.lab.run(seconds)
+        assert self.judge.writes[written:] == []
+        assert self.judge.differences() == []
+
     def sound(self) -> None:
-        """The logs tell of no error of ours, their chains hold, and they decide the same again."""
+        """The judge is silent, the logs tell of no error of ours, their chains hold, and they decide the same again."""
+        assert self.judge.findings == []
         processes: list[OurProcess[Any]] = [*self.publishers, *self.scalers]
         ends = [one.crashed for one in processes if one.crashed is not None]
         assert [one for one in ends if not isinstance(one, Fenced)] == []

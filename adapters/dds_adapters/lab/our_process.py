@@ -111,6 +111,11 @@ class OurProcess(ABC, Generic[P]):
 
     # -- life ----------------------------------------------------------------------------------------------------
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has begun and was not ended."""
+        return self._alive
+
     def start(self) -> None:
         """Load the log, then listen. Raises what the log raises."""
         self.decider.open(self._now())

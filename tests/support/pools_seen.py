@@ -1,0 +1,324 @@
+"""What a judge of publishers sees of a lab while it runs: the slices of pools, who holds which of their devices, what the
+ConfigMap asks for, and what the fabric really has.
+
+It follows the API, every write of one user, and the fabric itself. It judges nothing and knows no publisher.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import yaml
+
+from dds_adapters.lab.actors.ledger import Entry
+from dds_adapters.lab.actors.models import NAME, NAMESPACE
+from dds_adapters.lab.api.requests import Call
+from dds_adapters.lab.api.status import Cause
+from dds_adapters.lab.lab import Lab
+
+Object = dict[str, Any]
+Key = tuple[str, str, str]
+PoolKey = tuple[str, str]
+MARK = "app.kubernetes.io/managed-by"
+
+
+class Write(NamedTuple):
+    """A write of the user that is judged, as it was let through."""
+
+    at: int
+    verb: str
+    resource: str
+    name: str
+    old: Object | None
+    new: Object | None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of a pool that several nodes reach; `devices` are their JSON by name."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    count: int
+    owner: str
+    devices: dict[str, Object]
+    names: tuple[str, ...]
+    selector: Any
+
+    @property
+    def key(self) -> PoolKey:
+        return (self.driver, self.pool)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A claim: the pool devices and the devices of nodes that it has, where, and since when."""
+
+    name: str
+    node: str
+    pooled: frozenset[Key]
+    local: frozenset[Key]
+    since: int
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A model as the ConfigMap has it. `attributes` and `capacity` are as a slice should have them."""
+
+    model: str
+    device: str
+    driver: str
+    attributes: Object
+    capacity: Object
+    shared: bool
+
+
+class PoolsView:
+    """Looks on from where it is made. `on_pool` is called with a pool's key when its slices or holders change, `on_truth` with
+    (fabric, model) when what the fabric has does, `on_write` with each write of `user`."""
+
+    def __init__(self, lab: Lab, user: str) -> None:
+        self.lab = lab
+        self.user = user
+        self.slices: dict[str, Slice] = {}
+        self.claims: dict[str, Holder] = {}
+        self.labels: dict[str, dict[str, str]] = {}
+        self.models: tuple[Entered, ...] = ()
+        self.prefix = ""
+        self.writes: list[Write] = []
+        self.author: dict[str, str] = {}
+        """Who wrote a slice last, by its name."""
+        self.on_pool: list[Callable[[PoolKey], None]] = []
+        self.on_truth: list[Callable[[str, str], None]] = []
+        self.on_write: list[Callable[[Write], None]] = []
+        self._serials: dict[Key, str] = {}
+        self._under_way: dict[int, Entry] = {}
+        self._read = 0
+        client = lab.client("pools-judge")
+        follow = {
+            "configmaps": self._config,
+            "nodes": self._node,
+            "resourceslices": self._slice,
+            "resourceclaims": self._claim,
+        }
+        for resource, call in follow.items():
+            mirror = client.mirror(resource)
+            for known in list(mirror.values()):
+                call(None, known)
+            mirror.on_change(call)
+        lab.fabric.on_pool(lambda fabric, model: self._moved())
+        lab.fabric.on_machine(lambda node: self._moved())
+        lab.server.admission.append(self._written)
+
+    @property
+    def now(self) -> int:
+        return self.lab.time.now()
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def pools(self) -> set[PoolKey]:
+        """Every pool that has a slice."""
+        return {one.key for one in self.slices.values()}
+
+    def of(self, key: PoolKey) -> list[Slice]:
+        """A pool's slices."""
+        return sorted((one for one in self.slices.values() if one.key == key), key=lambda one: one.name)
+
+    def newest(self, key: PoolKey) -> list[Slice]:
+        """Those at the highest generation: all that a consumer looks at."""
+        slices = self.of(key)
+        top = max((one.generation for one in slices), default=0)
+        return [one for one in slices if one.generation == top]
+
+    def is_whole(self, key: PoolKey) -> bool:
+        """Whether a consumer takes devices from the pool at all."""
+        newest = self.newest(key)
+        return len(newest) == len(self.of(key)) and all(one.count == len(newest) for one in newest)
+
+    def listed(self, key: PoolKey) -> dict[str, Object]:
+        """The devices that the pool lists, by name, whatever the generation."""
+        return {name: one.devices[name] for one in self.of(key) for name in one.names}
+
+    def holders(self, key: PoolKey) -> dict[str, list[Holder]]:
+        """By device of the pool, who holds it."""
+        found: dict[str, list[Holder]] = {}
+        for claim in self.claims.values():
+            for one in claim.pooled:
+                if one[:2] == key:
+                    found.setdefault(one[2], []).append(claim)
+        return found
+
+    def offered(self, key: PoolKey) -> list[str]:
+        """Devices of the pool that a claim could be given now: nobody's, and without a taint."""
+        held = self.holders(key)
+        return [name for name, one in self.listed(key).items() if name not in held and not one.get("taints")]
+
+    # -- what there should be --------------------------------------------------------------------------------------
+
+    def model_of(self, key: PoolKey) -> tuple[Entered, str] | None:
+        """The model and the fabric of a pool, None when no model has such a pool."""
+        head, found, fabric = key[1].rpartition("-fabric")
+        model = next((one for one in self.models if (one.driver, one.device) == (key[0], head)), None)
+        return (model, fabric) if found and model is not None else None
+
+    def fabrics(self) -> set[str]:
+        """Those that some machine is in."""
+        return {one.fabric for one in self.lab.fabric.machines() if one.fabric}
+
+    def available(self, model: Entered, fabric: str) -> int:
+        """How many devices the fabric could give beside those that claims were promised. Below 0: it has promised too many."""
+        return self._free(fabric, model.model) - sum(self._owed(model, fabric).values())
+
+    def _free(self, fabric: str, model: str) -> int:
+        return sum(not self.lab.fabric.broken(one.serial) for one in self.lab.fabric.pool(fabric, model))
+
+    def _owed(self, model: Entered, fabric: str) -> Counter[str]:
+        """By node the devices that claims there wait for and that are neither there nor on their way."""
+        held = self.holders((model.driver, f"{model.device}-fabric{fabric}"))
+        waiting = Counter(claims[0].node for claims in held.values())
+        owed = Counter({node: count - self._coming(node, model.model) for node, count in waiting.items()})
+        return +owed
+
+    def _coming(self, node: str, model: str) -> int:
+        """Devices of the model that are on the node for somebody to take, or on their way there."""
+        taken = {self._serials.get(key, "") for claim in self.claims.values() for key in claim.local}
+        orders = [one for one in self._orders() if (one.node, one.model) == (node, model)]
+        attached = [one for one in self.lab.fabric.attached(node) if not one.fixed]
+        there = {one.device.serial for one in attached if one.device.model == model}
+        going = {one.serial for one in orders if one.operation == "detach"}
+        return len(there - taken - going) + sum(one.operation == "attach" for one in orders)
+
+    def _orders(self) -> Iterator[Entry]:
+        entries = list(self.lab.fabric.ledger)
+        for entry in entries[self._read :]:
+            if entry.outcome == "ordered":
+                self._under_way[entry.order] = entry
+            else:
+                self._under_way.pop(entry.order, None)
+        self._read = len(entries)
+        return iter(self._under_way.values())
+
+    # -- following -------------------------------------------------------------------------------------------------
+
+    def _moved(self) -> None:
+        for fabric, model in self.lab.fabric.pools():
+            for call in self.on_truth:
+                call(fabric, model)
+
+    def _config(self, old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        if (meta["namespace"], meta["name"]) != (NAMESPACE, NAME):
+            return
+        data = (new or {}).get("data") or {}
+        self.prefix = data.get("label-prefix", "cohdi.io")
+        entries = yaml.safe_load(data.get("device-info", "[]")) or []
+        self.models = tuple(_entered(entry) for entry in entries)
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self.labels.pop(name, None)
+        else:
+            self.labels[name] = new["metadata"].get("labels") or {}
+
+    def _slice(self, old: Object | None, new: Object | None) -> None:
+        whole = new or old or {}
+        name, spec = whole["metadata"]["name"], whole["spec"]
+        devices = spec.get("devices") or []
+        if spec.get("nodeName"):
+            for one in devices:
+                uuid = (one.get("attributes") or {}).get("uuid") or {}
+                self._serials[spec["driver"], spec["pool"]["name"], one["name"]] = uuid.get("string", "")
+            return
+        if new is None:
+            self.slices.pop(name, None)
+        else:
+            self.slices[name] = Slice(
+                name=name,
+                driver=spec["driver"],
+                pool=spec["pool"]["name"],
+                generation=spec["pool"].get("generation", 0),
+                count=spec["pool"]["resourceSliceCount"],
+                owner=(whole["metadata"].get("labels") or {}).get(MARK, ""),
+                devices={one["name"]: one for one in devices},
+                names=tuple(one["name"] for one in devices),
+                selector=spec.get("nodeSelector"),
+            )
+        self._tell((spec["driver"], spec["pool"]["name"]))
+
+    def _claim(self, old: Object | None, new: Object | None) -> None:
+        uid = (new or old or {})["metadata"]["uid"]
+        before = self.claims.pop(uid, None)
+        after = _holder(new, before, self.now) if new is not None else None
+        if after is not None:
+            self.claims[uid] = after
+        keys = {key[:2] for one in (before, after) if one is not None for key in one.pooled | one.local}
+        for key in keys:
+            self._tell(key)
+        if keys:
+            self._moved()
+
+    def _tell(self, key: PoolKey) -> None:
+        for call in self.on_pool:
+            call(key)
+
+    def _written(self, call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
+        """Every write comes by here before it is kept; those of a dry run are none."""
+        if call.writing.dry_run or call.deleting.dry_run or call.resource.plural == "events":
+            return None
+        name = ((new or old or {}).get("metadata") or {}).get("name", call.name)
+        if call.resource.plural == "resourceslices":
+            self.author[name] = call.user.name
+        if call.user.name == self.user:
+            write = Write(self.now, call.verb, call.resource.plural, name, old, new)
+            self.writes.append(write)
+            for told in self.on_write:
+                told(write)
+        return None
+
+
+def _entered(entry: Any) -> Entered:
+    typed = {name: dict(value) for name, value in (entry.get("attributes") or {}).items()}
+    texts = {name: {"string": str(value)} for name, value in (entry.get("dra-attributes") or {}).items()}
+    return Entered(
+        model=entry["cdi-model-name"],
+        device=entry["k8s-device-name"],
+        driver=entry["driver-name"],
+        attributes={**texts, **typed},
+        capacity={
+            name: value if isinstance(value, dict) else {"value": str(value)}
+            for name, value in (entry.get("capacity") or {}).items()
+        },
+        shared=bool(entry.get("allow-multiple-allocations")),
+    )
+
+
+def _holder(claim: Object, before: Holder | None, now: int) -> Holder | None:
+    allocation = (claim.get("status") or {}).get("allocation")
+    if not allocation:
+        return None
+    results = [one for one in allocation["devices"].get("results") or () if not one.get("adminAccess")]
+    pooled = {_key(one) for one in results if one.get("bindingConditions")}
+    local = {_key(one) for one in results} - pooled
+    meta = claim["metadata"]
+    found = Holder(
+        f"{meta['namespace']}/{meta['name']}", _node_of(allocation), frozenset(pooled), frozenset(local), now
+    )
+    same = before is not None and (before.pooled, before.local) == (found.pooled, found.local)
+    return before if same else found
+
+
+def _key(result: Object) -> Key:
+    return (result["driver"], result["pool"], result["device"])
+
+
+def _node_of(allocation: Object) -> str:
+    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for one in term.get("matchFields") or ():
+            return str(one["values"][0])
+    return ""
