@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from dds_adapters.lab import library
 from dds_adapters.lab.face import Face
 from dds_adapters.lab.face.serving import LOOPBACK, run
 from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.manager.face import ManagerFace
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.serving import Address, serve
 from dds_commands.places import made, state_folder
@@ -40,30 +42,53 @@ def up(
     """Serve a scenario on real time and write a kubeconfig for it; Ctrl-C ends it.
 
     Without SCENARIO a small cluster is served in which nothing happens by itself. It listens on loopback; anything else
-    needs TLS, and every request a token, which only the kubeconfig has.
+    needs TLS, and every request a token, which only the kubeconfig has. A manager of the hardware that the scenario names
+    always listens on loopback; what a client needs for it is written into a folder beside the kubeconfig.
     """
     found = library.find(scenario)
     target = Path(path) if path is not None else _own_file(found.name)
     if path is not None and target.exists():
         raise InputError("it is there already", where=path, fix="choose another name or remove it")
     address = Address(host, port, not no_tls)
+    secret = target.with_suffix(".cdi")
+    if found.parts.manager is not None and secret.exists():
+        raise InputError("it is there already", where=str(secret), fix="choose another --kubeconfig or remove it")
     try:
-        run(lambda: _serve(found, address, target, speed, seed))
+        run(lambda: _serve(found, address, target, secret, speed, seed))
     finally:
         with contextlib.suppress(OSError):
             target.unlink()
+        shutil.rmtree(secret, ignore_errors=True)
     show("the lab is gone")
     return FINE
 
 
-async def _serve(scenario: Scenario, address: Address, kubeconfig: Path, speed: float | None, seed: int | None) -> None:
+async def _serve(
+    scenario: Scenario, address: Address, kubeconfig: Path, secret: Path, speed: float | None, seed: int | None
+) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
-    await serve(scenario, address, stop, _announce(kubeconfig), speed=speed, seed=seed)
+    lines: list[str] = []
+
+    def managed(face: ManagerFace) -> None:
+        lines.extend(_managed(face, secret))
+
+    await serve(scenario, address, stop, _announce(kubeconfig, lines), speed=speed, seed=seed, managed=managed)
 
 
-def _announce(kubeconfig: Path) -> Callable[[Face, Lab], None]:
+def _managed(face: ManagerFace, secret: Path) -> list[str]:
+    """How to reach the manager of the hardware; what may log in to it is in a folder."""
+    settings = face.manager.settings
+    told = [f"the hardware's manager ({settings.api}) is at {face.url}"]
+    if settings.api != "nec":
+        face.write_credentials(secret)
+        cluster = f", cluster {settings.cluster}" if settings.api == "cm" else ""
+        told += [f"  credentials: {secret}", f"  tenant {settings.tenant}{cluster}"]
+    return told
+
+
+def _announce(kubeconfig: Path, manager: Sequence[str]) -> Callable[[Face, Lab], None]:
     def announce(face: Face, lab: Lab) -> None:
         face.kubeconfig(kubeconfig)
         contexts = ", ".join(face.credentials.tokens)
@@ -71,6 +96,8 @@ def _announce(kubeconfig: Path) -> Callable[[Face, Lab], None]:
         show(f"  export KUBECONFIG={kubeconfig}")
         show("  kubectl get nodes,resourceslices,resourceclaims -A")
         show("  kubectl get composabilityrequests,composableresources -w")
+        for line in manager:
+            show(line)
         show(f"contexts: {contexts}. Ctrl-C ends it.")
         _flush()
 

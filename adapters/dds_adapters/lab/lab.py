@@ -30,7 +30,8 @@ from dds_adapters.lab.api.requests import MASTERS, Call
 from dds_adapters.lab.api.server import ApiServer
 from dds_adapters.lab.api.status import ApiError, Cause
 from dds_adapters.lab.client import Client
-from dds_adapters.lab.faults.world import Chaos, FabricFaults, Stalled
+from dds_adapters.lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
+from dds_adapters.lab.manager import Login, Manager
 from dds_adapters.lab.recorder import Recorder, Sink
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.parts import PART_NAMES, PartName
@@ -51,10 +52,20 @@ class Actor(Protocol):
 
 
 class Lab:
-    """`server` is the API, `fabric` the hardware, `ledger` what really happened to it, `steps` how far the story has come."""
+    """`server` is the API, `fabric` the hardware, `manager` its REST API where there is one, `ledger` what really happened to
+    it, `steps` how far the story has come."""
 
-    def __init__(self, scenario: Scenario, time: Time, *, track_updates: bool = False, history: int = HISTORY) -> None:
-        """Nothing happens before `start`. `track_updates`: keep managedFields of plain updates too, as a real server does."""
+    def __init__(
+        self,
+        scenario: Scenario,
+        time: Time,
+        *,
+        track_updates: bool = False,
+        history: int = HISTORY,
+        login: Login | None = None,
+    ) -> None:
+        """Nothing happens before `start`. `track_updates`: keep managedFields of plain updates too, as a real server does.
+        `login`: who may log in to the manager, a well-known one by default."""
         self.scenario = scenario
         self.time = time
         self.server = ApiServer(
@@ -65,6 +76,7 @@ class Lab:
             track_updates=track_updates,
         )
         self.fabric = Fabric(time, settings.fabric(scenario))
+        self.manager = self._managed(login or Login())
         self._recorders: list[Recorder] = []
         self._running: dict[str, list[Actor]] = {}
         self._drivers: dict[str, Driver] = {}
@@ -74,7 +86,8 @@ class Lab:
         self.steps = Steps(self, scenario.steps)
         self._others: list[Actor] = [
             self.workloads,
-            FabricFaults(time, self.fabric, scenario.faults.fabric),
+            fabric_faults(time, self.fabric, scenario.faults.fabric),
+            *self._manager_faults(),
             *(Mix(self.workloads, time, settings.mix(one)) for one in scenario.mix),
             self.steps,
             Chaos(self, scenario.faults.chaos),
@@ -248,6 +261,20 @@ class Lab:
         client = self.client("composable-dra-driver")
         yield Publisher(client, self.time, settings.publisher(self.scenario, knobs), self.fabric)
 
+    def _managed(self, login: Login) -> Manager | None:
+        knobs = self.scenario.parts.manager
+        if knobs is None:
+            return None
+        return Manager(self.time, self.fabric, settings.manager(self.scenario, knobs, login))
+
+    def _manager_faults(self) -> Iterator[Actor]:
+        if self.manager is not None:
+            yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
+
+    def _manager(self) -> Iterator[Actor]:
+        assert self.manager is not None
+        yield self.manager
+
     def _operator(self) -> Iterator[Actor]:
         knobs = self.scenario.parts.operator
         assert knobs is not None
@@ -318,9 +345,11 @@ _MAKERS: dict[str, Callable[[Lab], Iterator[Actor]]] = {
     "vendor": Lab._vendor,
     "publisher": Lab._publisher,
     "operator": Lab._operator,
+    "manager": Lab._manager,
     "scaler": Lab._scaler,
 }
 _ORDER: tuple[PartName, ...] = (
+    "manager",
     "vendor",
     "publisher",
     "claims",

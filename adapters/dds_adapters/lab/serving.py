@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time as wall
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from dds_adapters.lab.face import Credentials, Face
 from dds_adapters.lab.face.credentials import ADMIN
 from dds_adapters.lab.faults import wire
 from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.manager import Login
+from dds_adapters.lab.manager.face import ManagerFace
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.trouble import WireFault
 from dds_adapters.lab.time import RealTime
@@ -36,9 +39,12 @@ async def serve(
     *,
     speed: float | None = None,
     seed: int | None = None,
+    managed: Callable[[ManagerFace], None] = lambda face: None,
 ) -> None:
-    """Serve until `stop` is set; `ready` is called once it answers. Its time begins at the wall clock's, whatever the scenario
-    says. Raises InputError when it cannot listen, BadObject when the scenario's objects are refused."""
+    """Serve until `stop` is set; `ready` is called once it answers, and before that `managed` if the scenario has a manager of
+    the hardware, which always listens on loopback and knows a login of its own at each start. Its time begins at the wall
+    clock's, whatever the scenario says. Raises InputError when it cannot listen, BadObject when the scenario's objects are
+    refused."""
     loop = asyncio.get_running_loop()
     time = RealTime(
         loop,
@@ -46,16 +52,37 @@ async def serve(
         scenario.seed if seed is None else seed,
         scenario.speed if speed is None else speed,
     )
-    lab = Lab(scenario, time, track_updates=True, history=HISTORY)
+    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
     face = Face(lab.server, time, _credentials(scenario), plan(scenario, time))
     await face.listen(address.host, address.port, address.tls)
+    manager_face = None
     try:
+        manager_face = await _managed(lab)
         lab.start()
+        if manager_face is not None:
+            managed(manager_face)
         ready(face, lab)
         await stop.wait()
     finally:
         lab.stop()
+        if manager_face is not None:
+            await manager_face.stop()
         await face.stop()
+
+
+async def _managed(lab: Lab) -> ManagerFace | None:
+    """The manager's own address, where the scenario has one."""
+    knobs = lab.scenario.parts.manager
+    if lab.manager is None or knobs is None:
+        return None
+    face = ManagerFace(lab.manager, lab.time)
+    await face.listen(tls=knobs.api != "nec", certificate=knobs.certificate)
+    return face
+
+
+def _login() -> Login:
+    """Secrets that hold for one start."""
+    return Login(password=secrets.token_urlsafe(18), client_secret=secrets.token_urlsafe(18))
 
 
 def _credentials(scenario: Scenario) -> Credentials:

@@ -17,8 +17,12 @@ from dds_adapters.lab.actors.vendor import DeviceModel, NodeDevicesSettings, Ven
 from dds_adapters.lab.actors.workloads import Run
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.latency import Latency
+from dds_adapters.lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_adapters.lab.scenario import Scenario, work
 from dds_adapters.lab.scenario import parts as written
+
+SCHEME = "lab://"
+"""What a node's providerID has before its machine's UUID."""
 
 
 def api_gates(scenario: Scenario) -> Gates:
@@ -44,6 +48,7 @@ def device_info(scenario: Scenario) -> DeviceInfo:
                 driver=one.driver,
                 attributes={"productName": one.product, **one.pool_attributes},
                 conflicts=tuple(numbers[other] for other in one.not_with),
+                type=one.type,
             )
             for one in models
         ),
@@ -65,6 +70,32 @@ def fabric(scenario: Scenario) -> FabricSettings:
         in_flight=knobs.in_flight,
         in_flight_per_machine=knobs.in_flight_per_machine,
         timeout=knobs.timeout,
+    )
+
+
+def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:
+    """The hardware's manager; its node groups are the scenario's groups of nodes."""
+    cluster = scenario.cluster
+    groups: dict[str, tuple[str, ...]] = {}
+    for group in cluster.nodes:
+        groups[group.name] = (*groups.get(group.name, ()), *group.names())
+    return ManagerSettings(
+        api=knobs.api,
+        tenant=knobs.tenant,
+        cluster=knobs.cluster,
+        login=login,
+        token_life=knobs.token_life,
+        answer=knobs.answer.latency(),
+        types={one.model: one.type for one in cluster.models},
+        products={one.model: one.product for one in cluster.models},
+        quotas=knobs.quotas,
+        limits=tuple(
+            Limit(model, limit.max, limit.min, frozenset(group.names()))
+            for group in cluster.nodes
+            for model, limit in group.limits.items()
+        ),
+        groups=tuple(NodeGroup(name, nodes) for name, nodes in groups.items()),
+        scheme=SCHEME if knobs.api == "nec" else "",
     )
 
 

@@ -16,7 +16,7 @@ from dds_adapters.lab.client import ApiError, Client
 from dds_adapters.lab.crds import DEFINITIONS
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.cluster import Class, Model, Nodes
-from dds_adapters.lab.settings import device_info
+from dds_adapters.lab.settings import SCHEME, device_info
 from dds_core.errors import InputError
 
 
@@ -125,7 +125,7 @@ def _node(name: str, group: Nodes, scenario: Scenario, now: str) -> Object:
         "lastTransitionTime": now,
     }
     amounts = {"cpu": group.cpu, "memory": group.memory, "pods": str(group.pods)}
-    spec: dict[str, Any] = {"providerID": f"lab://{uuid.uuid5(uuid.NAMESPACE_DNS, name)}"}
+    spec: dict[str, Any] = {"providerID": f"{SCHEME}{uuid.uuid5(uuid.NAMESPACE_DNS, name)}"}
     if group.taints:
         spec["taints"] = [one.model_dump(exclude_defaults=False) for one in group.taints]
     return {

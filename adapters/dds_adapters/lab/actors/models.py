@@ -26,7 +26,7 @@ class BadConfig(InputError):
 
 @dataclass(frozen=True)
 class Model:
-    """One entry of device-info. `attributes` are the `dra-attributes` of pool devices."""
+    """One entry of device-info. `attributes` are the `dra-attributes` of pool devices, `type` is the fabric's res-type."""
 
     index: int
     model: str
@@ -34,6 +34,7 @@ class Model:
     driver: str = "gpu.nvidia.com"
     attributes: Mapping[str, str] = field(default_factory=dict)
     conflicts: tuple[int, ...] = ()
+    type: str = "gpu"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def config_map(info: DeviceInfo) -> Object:
             "driver-name": one.driver,
             "k8s-device-name": one.device,
             "cannot-coexist-with": list(one.conflicts),
+            **({"res-type": one.type} if one.type != "gpu" else {}),
         }
         for one in info.models
     ]
@@ -101,4 +103,5 @@ def _model(entry: Any) -> Model:
         driver=str(entry["driver-name"]),
         attributes={str(name): str(value) for name, value in (entry.get("dra-attributes") or {}).items()},
         conflicts=tuple(int(one) for one in entry.get("cannot-coexist-with") or ()),
+        type=str(entry.get("res-type", "gpu")),
     )

@@ -6,34 +6,48 @@ They use what the actors and the hardware offer for it, and never change an obje
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from dds_adapters.lab.actors.fabric import Fabric
 from dds_adapters.lab.actors.fabric_faults import Fault
 from dds_adapters.lab.actors.workloads import Workloads
 from dds_adapters.lab.api.kinds import Object
 from dds_adapters.lab.client import ApiError, Client
+from dds_adapters.lab.manager import Fault as CallFault
+from dds_adapters.lab.manager import Manager
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario import trouble as written
 from dds_adapters.lab.scenario.parts import PartName
 from dds_adapters.lab.time import MICROSECONDS, Time, Timer
 
+_FaultT = TypeVar("_FaultT")
+_OneT = TypeVar("_OneT", contravariant=True)
 
-class FabricFaults:
-    """Tells the fabric of each fault when its window opens, and lifts it when that closes."""
 
-    def __init__(self, time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> None:
+class Struck(Protocol[_OneT]):
+    """Something that faults befall."""
+
+    def add(self, fault: _OneT) -> None: ...
+
+    def lift(self, fault: _OneT) -> None: ...
+
+
+class Planned(Generic[_FaultT]):
+    """Adds each fault when its window opens, and lifts it when that closes."""
+
+    def __init__(self, time: Time, struck: Struck[_FaultT], faults: Sequence[tuple[written.Window, _FaultT]]) -> None:
         self._time = time
-        self._fabric = fabric
-        self._faults = [(one, _fault(one)) for one in faults]
+        self._struck = struck
+        self._faults = faults
         self._timers: list[Timer] = []
 
     def start(self) -> None:
-        for one, fault in self._faults:
-            self._at(one.since, lambda fault=fault: self._fabric.faults.add(fault))  # type: ignore[misc]
-            if one.until is not None:
-                self._at(one.until, lambda fault=fault: self._fabric.faults.lift(fault))  # type: ignore[misc]
+        for window, fault in self._faults:
+            self._at(window.since, partial(self._struck.add, fault))
+            if window.until is not None:
+                self._at(window.until, partial(self._struck.lift, fault))
 
     def stop(self) -> None:
         for timer in self._timers:
@@ -41,6 +55,29 @@ class FabricFaults:
 
     def _at(self, seconds: float, call: Callable[[], None]) -> None:
         self._timers.append(self._time.after(seconds, call))
+
+
+def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> Planned[Fault]:
+    """What befalls the operator's orders."""
+    return Planned(time, fabric.faults, [(one, _fault(one)) for one in faults])
+
+
+def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> Planned[CallFault]:
+    """What befalls calls to the hardware's manager."""
+    return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
+
+
+def _call_fault(one: written.ManagerFault) -> CallFault:
+    return CallFault(
+        kind=one.kind,
+        calls=frozenset(one.calls),
+        times=one.times,
+        chance=one.share,
+        seconds=one.wait,
+        code=one.code,
+        odd=one.odd,
+        field=one.field,
+    )
 
 
 def _fault(one: written.FabricFault) -> Fault:

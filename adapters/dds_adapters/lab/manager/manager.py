@@ -54,13 +54,15 @@ class _Api(Protocol):
 
 
 class Manager:
-    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came."""
+    """`faults` is what goes wrong, `seen` the last calls, `counts` how often each call came. While it is not `up` nobody can
+    reach it."""
 
     def __init__(self, time: Time, fabric: Fabric, settings: ManagerSettings | None = None) -> None:
         self.settings = settings if settings is not None else ManagerSettings()
         self.fabric = fabric
         self.time = time
         self.faults = Faults(time.random("manager/faults"))
+        self.up = True
         self.seen: deque[Seen] = deque(maxlen=REMEMBERED)
         self.counts: Counter[str] = Counter()
         self._random: Random = time.random("manager")
@@ -77,8 +79,20 @@ class Manager:
         fabric_manager = FabricManager(inventory)
         return (fabric_manager, ClusterManager(inventory)) if self.settings.api == "cm" else (fabric_manager,)
 
+    def start(self) -> None:
+        """Be there (as it is from the beginning)."""
+        self.up = True
+
+    def stop(self) -> None:
+        """Be away until it is started again; what it has given tokens for is forgotten."""
+        self.up = False
+        self.forget_tokens()
+
     def ask(self, call: Call, done: Done) -> None:
         """Answer a call: `done` gets the reply once, within this call or when the fabric is done."""
+        if not self.up:
+            done(AWAY)
+            return
         try:
             found, parts = find(self._routes, call)
         except Refused as refused:

@@ -33,6 +33,7 @@ def problems(scenario: Scenario) -> Iterator[Problem]:
     yield from _gates(scenario)
     yield from _models(scenario)
     yield from _nodes(scenario)
+    yield from _manager(scenario)
     yield from _steps(scenario)
     yield from _mix(scenario)
     yield from _faults(scenario)
@@ -121,6 +122,21 @@ def _nodes(scenario: Scenario) -> Iterator[Problem]:
                 yield Problem(("cluster", "drivers", i, "nodes", j), unknown("node", node, seen))
     if len(seen) > MAX_NODES:
         yield Problem(("cluster", "nodes"), f"are {len(seen)} in all, {MAX_NODES} is the most")
+
+
+def _manager(scenario: Scenario) -> Iterator[Problem]:
+    knobs, models = scenario.parts.manager, {one.model for one in scenario.cluster.models}
+    if knobs is None:
+        if scenario.faults.manager:
+            yield Problem(
+                ("faults", "manager"), "there is no manager that they could befall: say `parts: {manager: {}}`"
+            )
+        return
+    for model in knobs.quotas:
+        if model not in models:
+            yield Problem(("parts", "manager", "quotas", model), unknown("model", model, models), name=True)
+    if knobs.api == "nec" and len(scenario.cluster.fabrics) > 1:
+        yield Problem(("parts", "manager", "api"), "CDIM knows one fabric alone: name only one under cluster.fabrics")
 
 
 def _steps(scenario: Scenario) -> Iterator[Problem]:

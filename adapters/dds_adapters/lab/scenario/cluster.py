@@ -52,6 +52,7 @@ class Model(Written):
     compute: Text = Field(
         default="8.0.0", description="Attribute cudaComputeCapability that the vendor's driver tells."
     )
+    type: Text = Field(default="gpu", description="The fabric's word for its kind (res-type).")
     not_with: tuple[Text, ...] = Field(
         default=(), max_length=100, description="Models that may not share a node with it (cannot-coexist-with)."
     )

@@ -1,4 +1,5 @@
-"""The knobs of the parts that live in the cluster: scheduler, operator and fabric, vendor's driver, publisher, scaler, kubelet.
+"""The knobs of the parts that live in the cluster: scheduler, operator and fabric with its manager, vendor's driver, publisher,
+scaler, kubelet.
 
 Forms, bounds and defaults as people write them; `lab.setup` turns them into the actors' own settings. A part that is
 `false` is not started, so that another one (yours) can take its place.
@@ -8,14 +9,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
 from dds_adapters.lab.scenario.forms import (
     Delay,
     DnsName,
     Duration,
+    Number,
     Offset,
     Period,
+    Text,
     Written,
     between,
     fixed,
@@ -31,6 +34,7 @@ def _absent(written: Any) -> Any:
     return {} if written is True or written is None else written
 
 
+Uuid = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 Part = Annotated[_PartT | None, BeforeValidator(_absent)]
 """A part with its knobs, or `false`."""
 
@@ -89,6 +93,25 @@ class Operator(Written):
     )
     webhook: bool = Field(default=True, description="Whether its validating webhook is there.")
     deletes_with_node: bool = Field(default=True, description="Whether requests and resources go when their node goes.")
+
+
+class Manager(Written):
+    """A manager of the hardware with a REST API, for programs that ask one. It shares the hardware with the operator."""
+
+    api: Literal["fm", "cm", "nec"] = Field(
+        default="fm",
+        description="Which API: the fabric manager's; the cluster manager's too, with limits of machines; CDIM's.",
+    )
+    tenant: Uuid = Field(default="3f1a9d52-6f0b-4b52-9a7e-0d6c1b8f2a10", description="The tenant that it has.")
+    cluster: Uuid = Field(default="9b0e4c7a-52d1-4f38-8c26-7e5d3a1f6b24", description="With `cm`: the cluster.")
+    token_life: Period = Field(default=300.0, description="A login is good for so long.")
+    answer: Delay = Field(default=between(0.005, 0.02), description="Time that an answer takes.")
+    quotas: dict[Text, Number] = Field(
+        default={}, description="Devices that the tenant may have attached in all, by model; by default any number."
+    )
+    certificate: Literal["good", "expired", "other_name", "unknown_authority"] = Field(
+        default="good", description="With `fm` and `cm`: the certificate that `dds lab up` shows."
+    )
 
 
 class Vendor(Written):
@@ -169,10 +192,13 @@ class Parts(Written):
     kubelet: Part[Kubelet] = Field(default=Kubelet(), description="The kubelets.")
     fabric: Fabrics = Field(default=Fabrics(), description="The hardware.")
     operator: Part[Operator] = Field(default=Operator(), description="The composable-resource operator.")
+    manager: Part[Manager] = Field(default=None, description="The hardware's manager; by default there is none.")
     vendor: Part[Vendor] = Field(default=Vendor(), description="The vendor's driver.")
     publisher: Part[Publisher] = Field(default=Publisher(), description="The pools' publisher.")
     scaler: Part[Scaler] = Field(default=Scaler(), description="The stand-in scaler.")
 
 
-PartName = Literal["scheduler", "claims", "controllers", "kubelet", "operator", "vendor", "publisher", "scaler"]
+PartName = Literal[
+    "scheduler", "claims", "controllers", "kubelet", "operator", "manager", "vendor", "publisher", "scaler"
+]
 PART_NAMES: tuple[PartName, ...] = get_args(PartName)

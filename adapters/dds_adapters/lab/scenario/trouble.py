@@ -5,7 +5,7 @@ Forms and bounds only.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -69,6 +69,35 @@ class WireFault(Window):
     times: Number = Field(default=0, description="So many; 0: any number.")
 
 
+ManagerCall = Literal[
+    "token", "machines", "machine", "available", "attach", "detach",
+    "node", "resize", "nodegroups", "nodegroup",
+    "nodes", "resources", "resource", "apply", "applied",
+]  # fmt: skip
+
+
+class ManagerFault(Window):
+    """What befalls calls to the hardware's manager."""
+
+    kind: Literal["away", "busy", "cut", "empty", "error", "expired", "huge", "odd", "other_fabric", "slow"] = Field(
+        description="It cannot be reached; says 503 with Retry-After `wait`; does it and cuts the connection; answers with no "
+        "body; with `code`; forgets every token; answers with 10,000 devices; in another form; for another fabric; "
+        "`wait` late."
+    )
+    calls: tuple[ManagerCall, ...] = Field(default=(), max_length=15, description="Which calls; by default all.")
+    wait: Duration = Field(default=1.0, description="With `slow` and `busy`: how long.")
+    code: Annotated[int, Field(ge=400, le=599)] = Field(default=500, description="With `error`: the status.")
+    odd: Literal["types", "missing", "html", "truncated", "null", "list"] = Field(
+        default="types",
+        description="With `odd`: a value of another type; a field that is missing; no JSON; half of it; null; a list.",
+    )
+    field: str = Field(
+        default="", max_length=100, description="With `odd`: which field; by default one that is drawn each time."
+    )
+    share: Share = Field(default=1.0, description="Of what it could befall, this share.")
+    times: Number = Field(default=0, description="So many; 0: any number.")
+
+
 class Chaos(Written):
     """World faults at random instants: each so often in the mean (an exponential distribution)."""
 
@@ -88,4 +117,7 @@ class Faults(Written):
     fabric: tuple[FabricFault, ...] = Field(default=(), max_length=1000, description="On the fabric.")
     allocations: tuple[Stalled, ...] = Field(default=(), max_length=100, description="In the scheduler's writes.")
     wire: tuple[WireFault, ...] = Field(default=(), max_length=1000, description="On the wire.")
+    manager: tuple[ManagerFault, ...] = Field(
+        default=(), max_length=1000, description="On the way to the hardware's manager."
+    )
     chaos: Chaos = Field(default=Chaos(), description="At random instants.")
