@@ -77,7 +77,7 @@ def _trusting(certificate: str) -> ssl.SSLContext:
     """A context that checks chain and name, TLS 1.2 or newer."""
     try:
         context = ssl.create_default_context(cadata=certificate or None)
-    except (ssl.SSLError, ValueError):
+    except (ssl.SSLError, TypeError, ValueError):  # TypeError: text that is not ASCII
         raise FabricDenied(
             "is no certificate in PEM form",
             where="credentials: certificate",

@@ -184,8 +184,13 @@ def read_inventory(path: Path) -> InventoryFile:
 
 def _faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}".removeprefix(": ") for one in faults[:MAX_FAULTS]]
+    told = [_fault(one["loc"], one["msg"]) for one in faults[:MAX_FAULTS]]
     return "; ".join(told) + (f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else "")
+
+
+def _fault(place: tuple[int | str, ...], words: str) -> str:
+    """One fault; what a check of ours says carries a prefix of the library's."""
+    return f"{'.'.join(map(str, place))}: {words.removeprefix('Value error, ')}".removeprefix(": ")
 
 
 class _Repeated(yaml.MarkedYAMLError):

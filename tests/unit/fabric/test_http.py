@@ -154,7 +154,7 @@ def test_what_is_compressed_is_not_unpacked(tmp_path: Path) -> None:
 
 
 def test_cookies_are_not_kept(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, in_turn(said(EMPTY, {"Set-Cookie": "session=1"})))
+    desk = Desk(tmp_path, in_turn(said(EMPTY, headers={"Set-Cookie": "session=1"})))
     desk.provider.machines()
     desk.provider.machines()
     assert all("cookie" not in one.headers for one in desk.asked)
