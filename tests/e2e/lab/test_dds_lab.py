@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dds_adapters.lab import library
@@ -112,6 +114,35 @@ def test_up_serves_a_scenario_with_its_users_at_the_port_and_file_that_were_aske
         guest.close()
         assert ended(process, signal.SIGINT)[0] == 0
     assert not target.exists()
+
+
+def test_up_serves_a_manager_of_the_hardware_and_writes_what_its_clients_need(tmp_path: Path) -> None:
+    scenario, target = tmp_path / "mine.yaml", tmp_path / "config"
+    scenario.write_text("cluster: {nodes: [{count: 3, fabric: null}]}\nparts: {manager: {api: cm}}\n")
+    with started("lab", "up", str(scenario), "--kubeconfig", str(target), folder=tmp_path) as process:
+        assert process.stdout is not None
+        text = ""
+        for line in process.stdout:
+            text += line
+            if line.startswith("contexts:"):
+                break
+        found = re.search(r"manager \(cm\) is at (\S+)\n  credentials: (\S+)\n  tenant (\S+), cluster (\S+)\n", text)
+        assert found, text
+        secret = Path(found[2])
+        assert secret == tmp_path / "config.cdi"
+        given = {path.name: path.read_text() for path in secret.iterdir()}
+        assert secret.stat().st_mode & 0o077 == 0
+        assert given["password"] not in text
+        form = {name: value for name, value in given.items() if name not in ("realm", "certificate")}
+        context = ssl.create_default_context(cadata=given["certificate"])
+        with httpx.Client(base_url=found[1], verify=context, trust_env=False) as client:
+            path = f"/id_manager/realms/{given['realm']}/protocol/openid-connect/token"
+            token = client.post(path, data={**form, "scope": "openid", "grant_type": "password"}).json()["access_token"]
+            headers, query = {"Authorization": f"Bearer {token}"}, {"tenant_uuid": found[3]}
+            machines = client.get("/fabric_manager/api/v1/machines", params=query, headers=headers).json()
+        assert len(machines["data"]["machines"]) == 3
+        assert ended(process, signal.SIGTERM)[0] == 0
+    assert not secret.exists()
 
 
 @pytest.mark.parametrize(
