@@ -1,4 +1,5 @@
-"""`dds doctor`: what stands in the scaler's way, each finding with its mend. Nothing is changed, in the cluster or in the log."""
+"""`dds doctor`: what stands in the way of scaler and publisher, each finding with its mend. Nothing is changed, in the
+cluster, in the fabric or in a log."""
 
 from __future__ import annotations
 
@@ -9,15 +10,17 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from textwrap import wrap
+from typing import Any, Literal
 
 import click
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.config import NAMESPACE
-from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, examine, sound
+from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, Publisher, examine, sound
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
-from dds_commands.parameters import without_password
+from dds_commands.doctor_fabric import FabricManager, fabric_settings, settings_of
+from dds_commands.parameters import publish_policy_from, without_password
 from dds_commands.places import default_path
 from dds_commands.running import FINE, INPUT
 from dds_commands.screen import show, show_json, style, width
@@ -25,14 +28,19 @@ from dds_commands.serve_log import COMPONENT
 from dds_commands.serve_policy import PolicySource
 from dds_commands.settings import FLAG, setting
 from dds_commands.sources import Log
+from dds_core.errors import InputError
 from dds_core.log import Head
 from dds_core.picture import Picture
 from dds_core.policy import MODES, Mode
+from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.policy import PUBLISH_MODES, PublishMode, PublishPolicy
 
+Component = Literal["scaler", "publisher", "both"]
+COMPONENTS: tuple[Component, ...] = ("scaler", "publisher", "both")
 _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unknown": "fact"}
 
 
-@click.command("doctor", short_help="Examine cluster, configuration, permissions, policy and log.")
+@click.command("doctor", short_help="Examine cluster, fabric, configuration, permissions, policies and logs.")
 @setting("--kubeconfig", "By default as dds serve.", metavar="FILE")
 @setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME")
 @setting("--namespace", "Namespace of the ConfigMap.", metavar="NAMESPACE", default=NAMESPACE, show_default=True)
@@ -46,6 +54,16 @@ _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unkn
     default="cluster",
     show_default=True,
 )
+@setting(
+    "--component",
+    "Whose work is looked at; by default the scaler's, and the publisher's too where a fabric is given.",
+    type=click.Choice(COMPONENTS),
+)
+@setting("--publish-policy", "The policy of dds publish.", metavar="FILE")
+@setting(
+    "--publish-mode", "The mode of dds publish, where it outweighs the policy's.", type=click.Choice(PUBLISH_MODES)
+)
+@fabric_settings
 @click.option("--json", "as_json", is_flag=True, help="Every finding as JSON.")
 def doctor(
     kubeconfig: str | None,
@@ -55,22 +73,41 @@ def doctor(
     mode: Mode | None,
     log: str | None,
     cluster_name: str,
+    component: Component | None,
+    publish_policy: str | None,
+    publish_mode: PublishMode | None,
     as_json: bool,
+    **fabric: Any,
 ) -> int:
-    """Examine what dds serve would work with: the API server and what it keeps, every permission, the ConfigMap, models, pools
-    and nodes, the policy, the log and the clocks. Give it the same settings, and the same user's kubeconfig.
+    """Examine what dds serve and dds publish would work with: the API server and what it keeps, every permission, the ConfigMap,
+    models, pools and nodes, the fabric's manager, the policies, the logs and the clocks. Give it the same settings, and the same
+    user's kubeconfig.
 
-    It only reads; what else it sends are reviews and dry runs, of which nothing stays. It ends with 1 when there is an error:
-    something without which a part of the scaler's work cannot be done.
+    It only reads; what else it sends are reviews and dry runs, of which nothing stays, and a login to the fabric's manager. It
+    ends with 1 when there is an error: something without which a part of the work cannot be done.
     """
+    settings = settings_of(fabric, os.environ)
+    wanted = component or ("both" if settings is not None else "scaler")
+
+    def manager() -> FabricManager:
+        if settings is None:
+            raise InputError("no fabric was named", fix="give --fabric and what goes with it, as dds publish has it")
+        return FabricManager(settings, stack)
+
     with ExitStack() as stack:
+        publisher = Publisher(
+            policy=partial(_publish_policy, publish_policy, publish_mode),
+            manager=manager,
+            log=f"{cluster_name}/{PUBLISHER.name}",
+        )
         examined = Examined(
             connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
-            policy=PolicySource(policy, mode, FLAG, os.environ),
+            policy=None if wanted == "publisher" else PolicySource(policy, mode, FLAG, os.environ),
             journal=partial(_Database, log or default_path(), stack),
             now=lambda: time.time_ns() // 1000,
             log=f"{cluster_name}/{COMPONENT}",
             namespace=namespace,
+            publisher=None if wanted == "scaler" else publisher,
         )
         found = list(examine(examined))
     if as_json:
@@ -78,6 +115,12 @@ def doctor(
     else:
         _show(found)
     return FINE if sound(found) else INPUT
+
+
+def _publish_policy(path: str | None, mode: PublishMode | None) -> PublishPolicy:
+    """The file's, under a mode that outweighs it. Raises PolicyError."""
+    written = publish_policy_from(path) or PublishPolicy()
+    return written if mode is None else written.model_copy(update={"mode": mode})
 
 
 def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:
@@ -96,7 +139,8 @@ class _Database:
         return self._database.heads()
 
     def picture(self, name: str) -> Picture:
-        return Log(self._database.log(name), self.where).picture(None, None)
+        picture: Picture = Log(self._database.log(name), self.where).picture(None, None)
+        return picture
 
 
 def _show(found: list[Finding]) -> None:

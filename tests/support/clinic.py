@@ -18,6 +18,7 @@ from dds_adapters.lab.direct import Direct
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.time import VirtualTime
 from dds_core.policy import Policy
+from dds_core.publishing.policy import PublishPolicy
 
 WHERE = "https://lab"
 ROLE_USER = "system:serviceaccount:composable-dra:dds"
@@ -48,6 +49,7 @@ class Clinic:
         groups: tuple[str, ...] = (MASTERS,),
         skew: int = 0,
         namespace: str = "composable-dra",
+        publishing: PublishPolicy | None = None,
     ) -> Patient:
         """Who examines it; `skew` is what our clock is ahead, in microseconds."""
         return Patient(
@@ -56,6 +58,7 @@ class Clinic:
             lambda: self.lab.time.now() + skew,
             policy=policy,
             namespace=namespace,
+            publishing=publishing,
         )
 
     def look(self, check: Callable[[Patient], Iterable[Finding]], **more: Any) -> list[Finding]:
@@ -64,8 +67,18 @@ class Clinic:
 
     def with_role(self, powers: rbac.Powers = rbac.EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """Let a user have exactly the scaler's roles, less rules for these resources; who that is, for `look`."""
-        for where in ("cluster", "config", "lease"):
-            role = rbac.role(where, powers)
+        return self._with_roles([rbac.role(where, powers) for where in ("cluster", "config", "lease")], without)
+
+    def with_publisher_role(
+        self, powers: rbac.PublisherPowers = rbac.ALL_OF_PUBLISHER, without: Iterable[str] = ()
+    ) -> Mapping[str, Any]:
+        """The same with the publisher's."""
+        return self._with_roles(
+            [rbac.publisher_role(where, powers) for where in ("cluster", "config", "lease")], without
+        )
+
+    def _with_roles(self, roles: Iterable[Object], without: Iterable[str]) -> Mapping[str, Any]:
+        for role in roles:
             role["rules"] = [one for one in role["rules"] if not set(one["resources"]) & set(without)]
             namespace = role["metadata"].get("namespace", "")
             kind = "roles" if namespace else "clusterroles"

@@ -240,6 +240,7 @@ PUBLISHER_RULES: tuple[Rule, ...] = (
     Rule(REVIEWS, "authentication.k8s.io", "tokenreviews", ("create",), "who asks for the metrics"),
     Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
     Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
+    Rule(DOCTOR, DRA, "deviceclasses", ("list",), "whether a class asks for what a device does not say"),
 )  # fmt: skip
 """The publisher's table. It asks for no claim, pod or request to be written, and for no Secret: its own is a mounted file."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -12,20 +12,25 @@ from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.doctor import (
     api,
     beside,
+    classes,
     configured,
+    fabric,
     fleet,
     journal,
     operator,
     permissions,
     policy,
+    publishing,
     server,
 )
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
 from dds_adapters.kubernetes.doctor.journal import Journal
+from dds_adapters.kubernetes.doctor.manager import Manager
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.errors import DdsError
 from dds_core.picture import Picture
 from dds_core.policy import Policy
+from dds_core.publishing.policy import PublishPolicy
 
 Check = Callable[[Patient], Iterable[Finding]]
 
@@ -41,18 +46,31 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("clock", server.clock),
     ("binding conditions", api.binding_conditions),
     ("scheduler gates", api.scheduler_gates),
-    ("taint rules", api.taint_rules),
-    ("operator", operator.custom_kinds),
-    ("permissions", permissions.permissions),
     ("config map", configured.config_map),
     ("models", configured.models),
     ("drivers", configured.drivers),
     ("nodes", fleet.nodes),
     ("pools", fleet.pools),
     ("publishers", fleet.publishers),
+    ("classes", classes.classes),
+)
+"""What concerns scaler and publisher, in the order in which it is told."""
+
+SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("taint rules", api.taint_rules),
+    ("operator", operator.custom_kinds),
+    ("permissions", permissions.permissions),
     ("beside", beside.beside),
 )
-"""What is looked at once the server answers and knows us, in the order in which it is told."""
+"""What concerns the scaler alone."""
+
+PUBLISHER_CHECKS: tuple[tuple[str, Check], ...] = (
+    ("publisher rights", permissions.publisher_permissions),
+    ("device fields", publishing.kept_fields),
+    ("device info", publishing.device_info),
+    ("pool owners", publishing.owners),
+)
+"""What concerns the publisher alone."""
 
 
 class Server(Asking, Protocol):
@@ -63,37 +81,57 @@ class Server(Asking, Protocol):
 
 
 @dataclass(frozen=True)
+class Publisher:
+    """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError."""
+
+    policy: Callable[[], PublishPolicy]
+    manager: Callable[[], Manager]
+    log: str = "cluster/publisher"
+
+
+@dataclass(frozen=True)
 class Examined:
     """What is examined. `connect`, `policy` and `journal` are called once each, and may raise DdsError: that is a finding.
 
-    `journal` is None where no log was named. `now` gives microseconds of our clock.
+    `policy` is the scaler's, None where the scaler is not examined; `publisher` is None where the publisher is not. `journal` is
+    None where no log was named. `now` gives microseconds of our clock.
     """
 
     connect: Callable[[], Server]
-    policy: Callable[[], Policy]
+    policy: Callable[[], Policy] | None
     journal: Callable[[], Journal] | None
     now: Callable[[], int]
     log: str = "cluster/scaler"
     namespace: str = config.NAMESPACE
+    publisher: Publisher | None = None
 
 
 def examine(examined: Examined) -> Iterator[Finding]:
-    """Every finding, as it is made: the server's first, then the policy's and the log's."""
+    """Every finding, as it is made: the server's first, then the fabric's, the policies' and the log's."""
     rules, of_policy = _policy(examined)
+    published, of_publishing = _publishing(examined)
     patient: Patient | None = None
     try:
         found = examined.connect()
-        patient = Patient(found, found.where, examined.now, policy=rules, namespace=examined.namespace)
+        patient = Patient(
+            found, found.where, examined.now, policy=rules, namespace=examined.namespace, publishing=published
+        )
     except DdsError as problem:
         yield failed("server", problem, "error")
-    if patient is not None:
-        yield from _cluster(patient)
+    reached = (yield from _first(patient)) if patient is not None else False
+    if patient is not None and reached:
+        yield from _cluster(patient, examined)
+    if examined.publisher is not None:
+        yield from _fabric(examined.publisher, patient if reached else None, examined.now)
     yield from of_policy
+    yield from of_publishing
     yield from _records(examined, patient, rules)
 
 
 def _policy(examined: Examined) -> tuple[Policy, list[Finding]]:
-    """The policy, the usual one in place of one that is not valid."""
+    """The scaler's policy, the usual one in place of one that is not valid."""
+    if examined.policy is None:
+        return Policy(), []
     try:
         rules = examined.policy()
     except DdsError as problem:
@@ -101,33 +139,66 @@ def _policy(examined: Examined) -> tuple[Policy, list[Finding]]:
     return rules, list(policy.in_short(rules))
 
 
-def _cluster(patient: Patient) -> Iterator[Finding]:
-    """Nothing else is asked of a server that does not answer, or not to us."""
+def _publishing(examined: Examined) -> tuple[PublishPolicy | None, list[Finding]]:
+    """The publisher's policy in the same way."""
+    if examined.publisher is None:
+        return None, []
+    try:
+        rules = examined.publisher.policy()
+    except DdsError as problem:
+        return PublishPolicy(), [failed("publish policy", problem, "error", "correct the policy")]
+    return rules, list(policy.of_publisher(rules))
+
+
+def _first(patient: Patient) -> Generator[Finding, None, bool]:
+    """Whether the server answers, and to us; without that nothing else is asked of it."""
     for check, look in FIRST_CHECKS:
         first = list(alone(check, partial(look, patient), "error"))
         yield from first
         if not sound(first):
             yield unknown("cluster", "everything else in the cluster was not looked at")
-            return
-    for check, look in CLUSTER_CHECKS:
+            return False
+    return True
+
+
+def _cluster(patient: Patient, examined: Examined) -> Iterator[Finding]:
+    checks = list(CLUSTER_CHECKS)
+    if examined.policy is not None:
+        checks += SCALER_CHECKS
+    if examined.publisher is not None:
+        checks += PUBLISHER_CHECKS
+    for check, look in checks:
         yield from alone(check, partial(look, patient))
 
 
+def _fabric(examined: Publisher, patient: Patient | None, now: Callable[[], int]) -> Iterator[Finding]:
+    try:
+        manager = examined.manager()
+    except DdsError as problem:
+        yield failed("fabric", problem, "error")
+        return
+    yield from alone("fabric", partial(fabric.fabric, patient, manager, now))
+
+
 def _records(examined: Examined, patient: Patient | None, rules: Policy) -> Iterator[Finding]:
-    """The log, and what it has learned."""
+    """The logs, and what the scaler's has learned."""
     picture: Picture | None = None
     if examined.journal is None:
         yield unknown("log", "no log was named", "give --log URL")
     else:
         try:
             opened = examined.journal()
-            told = list(journal.log(opened, examined.log, _uid(patient), examined.now()))
-            yield from told
-            if sound(told) and any(one.log == examined.log for one in opened.heads()):
-                picture = opened.picture(examined.log)
+            if examined.policy is not None:
+                told = list(journal.log(opened, examined.log, _uid(patient), examined.now()))
+                yield from told
+                if sound(told) and any(one.log == examined.log for one in opened.heads()):
+                    picture = opened.picture(examined.log)
+            if examined.publisher is not None:
+                yield from journal.log(opened, examined.publisher.log, _uid(patient), examined.now())
         except DdsError as problem:
             yield failed("log", problem, "error")
-    yield from alone("binding timeout", partial(policy.timeouts, rules, picture))
+    if examined.policy is not None:
+        yield from alone("binding timeout", partial(policy.timeouts, rules, picture))
 
 
 def _uid(patient: Patient | None) -> str | None:

@@ -14,8 +14,8 @@ from dds_core.text import scrub
 
 Level = Literal["ok", "note", "warning", "error", "unknown"]
 LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error", "unknown")
-"""ok: as it should be. note: good to know. warning: it works, less well than it could. error: a part of the scaler's work cannot
-be done. unknown: nobody could tell."""
+"""ok: as it should be. note: good to know. warning: it works, less well than it could. error: a part of the work cannot be
+done. unknown: nobody could tell."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def warning(check: str, what: str, mend: str) -> Finding:
 
 
 def error(check: str, what: str, mend: str) -> Finding:
-    """A part of the scaler's work cannot be done."""
+    """A part of the work cannot be done."""
     return Finding(check, "error", what, mend)
 
 

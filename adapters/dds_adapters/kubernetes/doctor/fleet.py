@@ -29,6 +29,8 @@ def nodes(patient: Patient) -> Iterator[Finding]:
     on = [one for one in found if label in one.labels]
     if on:
         yield ok("nodes", f"{len(on)} of {len(found)} nodes have the label {label}")
+    elif patient.publishing is not None and patient.publishing.label_nodes:
+        yield note("nodes", f"none of {len(found)} nodes has the label {label} yet: the publisher writes it")
     else:
         mend = "let the publisher label the nodes of each fabric, or see that label-prefix is right"
         yield error(

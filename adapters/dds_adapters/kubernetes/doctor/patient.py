@@ -14,11 +14,15 @@ import msgspec
 
 from dds_adapters.kubernetes import config, decode
 from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Asking, Page, Refused, Scope, Unreachable, path_of
+from dds_adapters.kubernetes.publishing.decode import host, pool_slice
+from dds_adapters.kubernetes.publishing.device_info import read_pool_config
 from dds_adapters.kubernetes.reading import Fault
 from dds_adapters.kubernetes.watched import VERSIONS, scope_of_config
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
 from dds_core.policy import Policy
+from dds_core.publishing.model import Host, PoolConfig, PoolSlice
+from dds_core.publishing.policy import PublishPolicy
 from dds_core.timeline.clock import micros
 
 PAGE = 500
@@ -61,7 +65,10 @@ class Unreadable(DdsError):
 
 
 class Patient:
-    """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock."""
+    """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock.
+
+    `publishing` is the publisher's policy, None where it is not examined.
+    """
 
     def __init__(
         self,
@@ -71,12 +78,14 @@ class Patient:
         *,
         policy: Policy | None = None,
         namespace: str = config.NAMESPACE,
+        publishing: PublishPolicy | None = None,
     ) -> None:
         self.where = where
         self.now = now
         self.policy = policy or Policy()
+        self.publishing = publishing
         self.namespace = namespace
-        self._api = api
+        self.api = api
         self._known: dict[str, Any] = {}
         self._unanswered = 0
 
@@ -90,7 +99,7 @@ class Patient:
             raise Unreachable("does not answer any more", where=self.where, fix="check network and address")
         raw = msgspec.json.encode(body) if body is not None else None
         self._unanswered += 1
-        answer = self._api.ask(method, path, query=query, body=raw, timeout=SECONDS)
+        answer = self.api.ask(method, path, query=query, body=raw, timeout=SECONDS)
         self._unanswered = 0
         return answer
 
@@ -212,12 +221,22 @@ class Patient:
         return self.once("config", self._configuration)
 
     def _configuration(self) -> tuple[Config, tuple[Fault, ...]]:
-        """By a list of one name, as it is followed: the scaler's role allows no more."""
+        return config.read_config(self._config_map(), None)
+
+    def pool_configuration(self) -> tuple[PoolConfig, tuple[Fault, ...]]:
+        """The same as a publisher reads it. Raises as `configuration`."""
+        return self.once("pool config", lambda: read_pool_config(self._config_map(), None))
+
+    def _config_map(self) -> bytes:
+        return self.once("config map", self._asked_config_map)
+
+    def _asked_config_map(self) -> bytes:
+        """By a list of one name, as it is followed: our roles allow no more."""
         scope = scope_of_config(self.namespace)
         found = next(self.objects("configmaps", scope), None)
         if found is None:
             raise Refused(f"{self.where} configmaps {scope.namespace}/{config.NAME}", 404, "NotFound")
-        return config.read_config(found, None)
+        return found
 
     def slices(self) -> list[Slice]:
         """Every ResourceSlice that can be read. Raises Refused and Unreachable."""
@@ -225,7 +244,15 @@ class Patient:
 
     def nodes(self) -> list[Node]:
         """Every node. Raises Refused and Unreachable."""
-        return self.once("nodes", lambda: list(_read(decode.node, self.objects("nodes"))))
+        return self.once("nodes", lambda: list(_read(decode.node, self.everything("nodes"))))
+
+    def hosts(self) -> list[Host]:
+        """The same as a publisher sees them. Raises Refused and Unreachable."""
+        return self.once("hosts", lambda: list(_read(host, self.everything("nodes"))))
+
+    def published(self) -> list[PoolSlice]:
+        """Every slice as a publisher sees it. Raises Refused and Unreachable."""
+        return self.once("published", lambda: list(_read(pool_slice, self.everything("resourceslices"))))
 
     def claims(self) -> Iterator[Claim]:
         """The claims, page by page, asked anew each time. Raises Refused and Unreachable."""
@@ -237,6 +264,13 @@ class Patient:
             return self.configuration()[0]
         except (Refused, Fault, Unreadable, Unreachable):
             return Config(uid="")
+
+    def pools_or_usual(self) -> PoolConfig:
+        """The same as a publisher reads it."""
+        try:
+            return self.pool_configuration()[0]
+        except (Refused, Fault, Unreadable, Unreachable):
+            return PoolConfig(uid="")
 
 
 def _read(decoder: Callable[[bytes], _T], raw: Iterable[bytes]) -> Iterator[_T]:

@@ -1,9 +1,9 @@
-"""Every permission of the table in `rbac`, asked for by SelfSubjectAccessReview, and what stops without it."""
+"""Every permission of the tables in `rbac`, asked for by SelfSubjectAccessReview, and what stops without it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dds_adapters.kubernetes import rbac
@@ -12,9 +12,11 @@ from dds_adapters.kubernetes.doctor.api import taint_rule_version
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import GATED
-from dds_adapters.kubernetes.rbac import Names, Powers, Rule
+from dds_adapters.kubernetes.rbac import Has, Names, Powers, PublisherPowers, Rule
+from dds_core.publishing.policy import PublishPolicy
 
 _CHECK = "permissions"
+_PUBLISHER = "publisher rights"
 _OPTIONAL = ("leader_election", "metrics_reviews")
 """Powers that are used only when `dds serve` is told so by a flag."""
 _HARMLESS = ("events", "doctor")
@@ -51,25 +53,38 @@ def names_of(patient: Patient) -> Names:
 
 
 def permissions(patient: Patient) -> Iterator[Finding]:
-    """One finding for each feature that has all it needs, and one for each rule that lacks something."""
-    names, granted = names_of(patient), Counter[str]()
+    """The scaler's."""
     needed = Powers.needed(patient.policy, leader_election=True, metrics_reviews=True)
+    yield from _table(patient, _CHECK, rbac.RULES, names_of(patient), needed)
+
+
+def publisher_permissions(patient: Patient) -> Iterator[Finding]:
+    """The publisher's."""
+    policy = patient.publishing or PublishPolicy()
+    needed = PublisherPowers.needed(policy, leader_election=True, metrics_reviews=True)
+    names = replace(rbac.USUAL_PUBLISHER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
+    yield from _table(patient, _PUBLISHER, rbac.PUBLISHER_RULES, names, needed)
+
+
+def _table(patient: Patient, check: str, rules: Sequence[Rule], names: Names, needed: Has) -> Iterator[Finding]:
+    """One finding for each feature that has all it needs, and one for each rule that lacks something."""
+    granted = Counter[str]()
     complete: dict[str, bool] = {}
-    for rule in rbac.RULES:
+    for rule in rules:
         asked = asked_of(rule, names)
         try:
             missing = [one for one in asked if not _granted(patient, one)]
         except Refused as refused:
             mend = "let this user create selfsubjectaccessreviews (every authenticated user usually may)"
-            yield unknown(_CHECK, f"the server does not say what we may ({refused.code})", mend)
+            yield unknown(check, f"the server does not say what we may ({refused.code})", mend)
             return
         granted[rule.feature] += len(asked) - len(missing)
         complete[rule.feature] = complete.get(rule.feature, True) and not missing
         if missing:
-            yield Finding(_CHECK, _level(patient, rule, needed), *_said(rule, missing))
+            yield Finding(check, _level(patient, rule, needed), *_said(rule, missing))
     for feature, whole in complete.items():
         if whole:
-            yield ok(_CHECK, f"{feature}: all {granted[feature]} granted")
+            yield ok(check, f"{feature}: all {granted[feature]} granted")
 
 
 def _granted(patient: Patient, asked: Asked) -> bool:
@@ -94,7 +109,7 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
     return what, f"add it to the {kind} of this user (the chart and the kustomize base have it)"
 
 
-def _level(patient: Patient, rule: Rule, needed: Powers) -> Level:
+def _level(patient: Patient, rule: Rule, needed: Has) -> Level:
     """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
     if rule.resource in _GRANULAR and 0 < patient.minor() < GATED:
         return "note"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dds_adapters.kubernetes.doctor.findings import Finding, note, ok, warning
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS, Policy
+from dds_core.publishing.policy import PublishPolicy
 from dds_core.rows import Timeout
 
 _CHECK = "binding timeout"
@@ -26,6 +27,15 @@ def in_short(policy: Policy) -> Iterator[Finding]:
         yield note(
             "policy", "in mode observe nothing is written to the cluster", "set mode to attach once you trust it"
         )
+
+
+def of_publisher(policy: PublishPolicy) -> Iterator[Finding]:
+    """What kind of policy the publisher has."""
+    check = "publish policy"
+    labels = "labels nodes" if policy.label_nodes else "leaves the labels of nodes alone"
+    yield ok(check, f"valid: mode {policy.mode}, adopts {policy.adopt}, {labels}")
+    if policy.mode == "observe":
+        yield note(check, "in mode observe nothing is published", "set mode to publish once you trust it")
 
 
 def timeouts(policy: Policy, picture: Picture | None) -> Iterator[Finding]:

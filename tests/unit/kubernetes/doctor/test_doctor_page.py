@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
-from dds_adapters.kubernetes.doctor import LEVELS, examination
+from dds_adapters.kubernetes.doctor import LEVELS, examination, fabric
 from tests.support.commands import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
-OTHERS = {"policy", "log", "binding timeout", "cluster"}
+OTHERS = {"policy", "publish policy", "log", "binding timeout", "cluster"}
+FABRIC = re.findall(r'"(fabric(?: [a-z]+)?)"', inspect.getsource(fabric) + inspect.getsource(examination))
 
 
 def test_the_page_has_every_level_and_topic() -> None:
     named = set(re.findall(r"^\| ([a-z ]+) \|", PAGE, flags=re.MULTILINE)) - {"level", "topic"}
-    topics = {check for check, _ in (*examination.FIRST_CHECKS, *examination.CLUSTER_CHECKS)}
-    assert named == topics | OTHERS | set(LEVELS)
+    checks = (
+        *examination.FIRST_CHECKS,
+        *examination.CLUSTER_CHECKS,
+        *examination.SCALER_CHECKS,
+        *examination.PUBLISHER_CHECKS,
+    )
+    assert named == {check for check, _ in checks} | OTHERS | set(FABRIC) | set(LEVELS)

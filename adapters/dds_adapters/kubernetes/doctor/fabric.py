@@ -1,0 +1,215 @@
+"""The fabric's manager: whether it can be trusted, knows us, and answers each question that the publisher asks it.
+
+One question failing says nothing of the others; only without certificate or login nothing else is asked, since many failed logins
+lock an account.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from dds_adapters.kubernetes.doctor.findings import (
+    Finding,
+    error,
+    failed,
+    foreign,
+    note,
+    ok,
+    several,
+    sound,
+    unknown,
+    warning,
+)
+from dds_adapters.kubernetes.doctor.manager import Manager
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.server import SKEW_ERROR, SKEW_WARNING, between
+from dds_core.errors import DdsError
+from dds_core.publishing.model import Host, Machine, PoolModel
+from dds_core.timeline.clock import duration, rfc3339
+
+SOON = 30 * 86_400 * 1_000_000
+"""Microseconds before its end from which a certificate should be renewed."""
+TRIES = 3
+"""Machines of a fabric that are asked for its stock, one after the other; as the publisher does it."""
+
+
+def fabric(patient: Patient | None, manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
+    """Every finding about a manager, in the order in which one needs the other. `patient` is the cluster, if it answers."""
+    for first in (_certificate(manager, now), _login(manager)):
+        found = list(first)
+        yield from found
+        if not sound(found):
+            yield unknown("fabric", "everything else of the fabric was not asked")
+            return
+    try:
+        machines = manager.machines()
+    except DdsError as problem:
+        yield failed("fabric machines", problem, "error")
+        return
+    yield from _machines(machines)
+    if patient is None:
+        return
+    yield from _nodes(patient, machines)
+    models = patient.pools_or_usual().models
+    yield from _stocks(manager, machines, models)
+    yield from _limits(manager, machines, models)
+
+
+# -- trust -----------------------------------------------------------------------------------------------------------------
+
+
+def _certificate(manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
+    check = "fabric certificate"
+    try:
+        found = manager.certificate()
+    except DdsError as problem:
+        yield failed(check, problem, "error")
+        return
+    if found is None:
+        return
+    left = found.ends - now()
+    what = f"{manager.where}: valid until {rfc3339(found.ends)}, trusted by {found.trusted_by}"
+    if left < SOON:
+        yield warning(check, f"{what}: {duration(max(left, 0))} are left", "renew it on the manager")
+    else:
+        yield ok(check, what)
+
+
+def _login(manager: Manager) -> Iterator[Finding]:
+    check = "fabric login"
+    try:
+        found = manager.login()
+    except DdsError as problem:
+        yield failed(check, problem, "error")
+        return
+    if found is None:
+        return
+    life = f", for {duration(found.ends - found.made)}" if found.ends is not None and found.made is not None else ""
+    yield ok(check, f"a token was given out{life}")
+    if found.made is None:
+        yield unknown(check, "the token does not say when it was made, so the clocks were not compared")
+        return
+    skew = between(found.made, found.began, found.ended)
+    side = "behind" if skew > 0 else "ahead of"
+    what = f"our clock is at least {duration(abs(skew))} {side} the id manager's"
+    mend = "keep both machines' clocks right with NTP or chrony"
+    if abs(skew) > SKEW_ERROR:
+        yield error(check, what, mend)
+    elif abs(skew) > SKEW_WARNING:
+        yield warning(check, what, mend)
+    else:
+        yield ok(check, "our clock and the id manager's agree, as far as the token tells")
+
+
+# -- machines --------------------------------------------------------------------------------------------------------------
+
+
+def by_fabric(machines: Sequence[Machine]) -> dict[str, list[Machine]]:
+    """Those that some fabric reaches, sorted by UUID."""
+    found: dict[str, list[Machine]] = defaultdict(list)
+    for one in sorted(machines, key=lambda one: one.uuid):
+        if one.fabric:
+            found[one.fabric].append(one)
+    return found
+
+
+def _machines(machines: Sequence[Machine]) -> Iterator[Finding]:
+    check, fabrics = "fabric machines", by_fabric(machines)
+    if not machines:
+        yield error(check, "there are no machines: no pool is published", "check tenant and what this user may see")
+        return
+    alone = [one.name or one.uuid for one in machines if not one.fabric]
+    if fabrics:
+        yield ok(check, f"{len(machines)} machines in {len(fabrics)} fabrics ({several(fabrics)})")
+    else:
+        yield error(
+            check, f"none of {len(machines)} machines is in a fabric", "see how the fabric is cabled and set up"
+        )
+    if alone and fabrics:
+        yield note(check, f"{len(alone)} machines are in no fabric: {several(map(foreign, alone))}")
+
+
+def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
+    """Which nodes are machines of the fabric, by the last part of spec.providerID."""
+    check, known = "fabric nodes", {one.uuid: one for one in machines}
+    try:
+        hosts = patient.hosts()
+    except DdsError as problem:
+        yield failed(check, problem)
+        return
+    there = [one for one in hosts if one.machine in known]
+    bare = [one.name for one in hosts if _is_bare(one) and one not in there]
+    missing = [one for one in hosts if one not in there and not _is_bare(one)]
+    if there:
+        yield ok(check, f"{len(there)} of {len(hosts)} nodes are machines of the fabric")
+    else:
+        mend = "let spec.providerID of each node end in the UUID of its machine; in an inventory name the node"
+        yield error(
+            check, f"none of {len(hosts)} nodes is a machine of the fabric: nothing is labelled or attached", mend
+        )
+    if bare:
+        yield note(
+            check, f"{len(bare)} nodes have no spec.providerID: {several(bare)}", "see who sets it for new nodes"
+        )
+    label = f"{patient.pools_or_usual().prefix}/fabric"
+    labelled = [one.name for one in missing if label in one.labels]
+    if labelled:
+        what = f"{len(labelled)} nodes have the label {label}, and the fabric does not know their machine: {several(labelled)}"
+        yield warning(check, what, "see whether the machine was replaced, or belongs to another tenant")
+    rest = [one.name for one in missing if label not in one.labels]
+    if rest:
+        yield note(check, f"{len(rest)} nodes are machines that the fabric does not know: {several(rest)}")
+
+
+def _is_bare(host: Host) -> bool:
+    return host.machine == f"node:{host.name}" or not host.machine
+
+
+# -- free devices and limits -----------------------------------------------------------------------------------------------
+
+
+def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:
+    """Each model in each fabric."""
+    for model in models:
+        free: dict[str, int] = {}
+        for name, some in sorted(by_fabric(machines).items()):
+            try:
+                free[name] = _stock(manager, some, model)
+            except DdsError as problem:
+                found = failed("fabric stock", problem)
+                mend = found.mend or "look the request up in the manager's log"
+                yield error("fabric stock", f"{model.model} in fabric {name}: {found.what}", mend)
+        if free:
+            told = several((f"{count} in {name}" for name, count in free.items()), 10)
+            yield ok("fabric stock", f"{model.model}: free are {told}")
+
+
+def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> int:
+    """What is free, by the first machine that can be asked. Raises the last one's DdsError."""
+    for position, machine in enumerate(machines[:TRIES], 1):
+        try:
+            found = manager.stock(machine, model)
+        except DdsError:
+            if position == len(machines[:TRIES]):
+                raise
+            continue
+        if found.devices is None:
+            return found.free
+        return sum(one.healthy for one in found.devices)
+    return 0
+
+
+def _limits(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:
+    """By one machine of each fabric: whether this manager tells limits at all, and of which models."""
+    check = "fabric limits"
+    for name, some in sorted(by_fabric(machines).items()):
+        try:
+            found = manager.limits(some[0], models)
+        except DdsError as problem:
+            yield failed(check, problem, "warning", "look the request up in the manager's log")
+            continue
+        if found is None:
+            yield note(check, "this manager tells no limits: labels -size-max and -size-min are left alone")
+            return
+        yield ok(check, f"fabric {name}: limits of {several(map(foreign, found)) or 'no model'} are told")

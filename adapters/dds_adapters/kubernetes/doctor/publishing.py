@@ -1,0 +1,124 @@
+"""The publisher's side of the cluster: what of device-info is published, what the API server keeps of it, whose the pools are.
+
+Only the cluster is looked at here; whoever manages the fabric is asked in `fabric`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from dds_adapters.kubernetes import config
+from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, several, unknown, warning
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.publishing.probe import probe
+from dds_adapters.kubernetes.reading import Fault
+from dds_core.publishing.model import MANAGED_BY, PoolConfig, PoolSlice
+
+REFERENCE = "composable-dra-driver"
+"""Name of the reference publisher's Deployment as its chart makes it."""
+GATES = {"device_taints": "DRADeviceTaints", "shared_devices": "DRAConsumableCapacity"}
+
+
+# -- device-info -----------------------------------------------------------------------------------------------------------
+
+
+def device_info(patient: Patient) -> Iterator[Finding]:
+    """What is wrong with entries for the publisher alone; the rest is told of the ConfigMap itself."""
+    check = "device info"
+    try:
+        found, faults = patient.pool_configuration()
+        known = {fault.field for fault in patient.configuration()[1]}
+    except Fault:
+        return  # told as a fault of the whole ConfigMap
+    except Refused as refused:
+        if refused.code != 404:
+            raise
+        return
+    for fault in faults:
+        if fault.field not in known:
+            what = f"{fault.field}: {fault.reason} (nothing of the model is published)"
+            yield warning(check, what, f"correct {fault.field} in {patient.namespace}/{config.NAME}")
+    for model in found.models:
+        kind = "shared, " if model.shared else ""
+        what = f"{model.model}: {kind}{len(model.attributes)} attributes and {len(model.capacity)} capacities"
+        yield ok(check, f"{what} are published of each device of {model.driver}")
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------------------
+
+
+def kept_fields(patient: Patient) -> Iterator[Finding]:
+    """What the API server keeps of taints and shares, by a slice on trial."""
+    check, models = "device fields", patient.pools_or_usual().models
+    driver = next((model.driver for model in models), "doctor.dds.cohdi.io")
+    found = probe(patient.api, patient.version_of("resourceslices"), driver)
+    shared = [model.model for model in models if model.shared]
+    for field, what, lost, needed in (
+        ("device_taints", "taints of devices", "a pool that cools down is withdrawn instead of tainted", False),
+        ("shared_devices", "what makes a device shared", f"{several(shared) or 'none'} published as exclusive", shared),
+    ):
+        if getattr(found, field):
+            yield ok(check, f"the API server keeps {what} (tried by dry-run)")
+            continue
+        said, mend = f"the API server drops {what}: {lost}", f"switch {GATES[field]} on in API server and scheduler"
+        yield warning(check, said, mend) if needed else note(check, said, mend)
+
+
+# -- whose the pools are ---------------------------------------------------------------------------------------------------
+
+
+def owners(patient: Patient) -> Iterator[Finding]:
+    """Each pool that we publish or would publish, by the marks on its slices; and whether the reference driver runs."""
+    check, settings = "pool owners", patient.publishing
+    adopts = settings is not None and settings.adopt == "reference"
+    pools: dict[str, list[PoolSlice]] = defaultdict(list)
+    for one in patient.published():
+        if not one.node and of_model(patient.pools_or_usual(), one):
+            pools[one.pool].append(one)
+    for name, slices in sorted(pools.items()):
+        yield _of_pool(check, name, {one.owner for one in slices}, adopts)
+    if not pools:
+        yield note(check, "no pool of the ConfigMap's models is published yet")
+    yield from _reference(check, patient)
+
+
+def of_model(found: PoolConfig, one: PoolSlice) -> bool:
+    """Whether a slice is of a pool that some configured model has in some fabric."""
+    head, fabric, _ = one.pool.rpartition("-fabric")
+    return bool(fabric) and any((model.driver, model.device) == (one.driver, head) for model in found.models)
+
+
+def _of_pool(check: str, pool: str, marks: set[str], adopts: bool) -> Finding:
+    if marks == {MANAGED_BY}:
+        return ok(check, f"pool {pool} is ours")
+    others = marks - {MANAGED_BY, ""}
+    if others:
+        what = f"pool {pool} has slices of {several(map(foreign, others))}: nothing of it is published by us"
+        return error(check, what, "end that publisher and delete its slices of the pool")
+    if adopts:
+        return note(check, f"pool {pool} has slices of nobody named, which are taken over (adopt: reference)")
+    what = (
+        f"pool {pool} has slices of nobody named (the reference driver leaves such): nothing of it is published by us"
+    )
+    return error(check, what, "end the reference driver, then set adopt: reference in the publisher's policy")
+
+
+def _reference(check: str, patient: Patient) -> Iterator[Finding]:
+    """By its Deployment. It takes every slice of its drivers that is of no node for its own, so it deletes ours."""
+    path = path_of("deployments", "apps/v1", patient.namespace, REFERENCE)
+    try:
+        spec = patient.decoded(path, patient.get(path)).get("spec") or {}
+    except Refused as refused:
+        if refused.code != 404:
+            yield unknown(check, f"whether the reference driver runs could not be seen ({refused.code})")
+        return
+    if spec.get("replicas") == 0:
+        yield ok(check, f"the reference driver is there and has no pods (Deployment {REFERENCE})")
+        return
+    what = f"the reference driver seems to run: Deployment {REFERENCE} in {patient.namespace}"
+    if patient.publishing is None or patient.publishing.mode == "observe":
+        yield note(check, what, "in mode publish only one of both may run: it deletes the other's slices")
+    else:
+        yield error(check, f"{what}; it deletes our slices, and we make them again", "scale it to 0 first")

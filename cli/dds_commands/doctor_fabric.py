@@ -1,0 +1,135 @@
+"""The fabric that `dds doctor` examines: its settings, and its manager as the examination wants to meet it.
+
+Nothing is asked before the examination asks for it. No credential and no token is kept or shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import click
+
+from dds_adapters.fabric import APIS, Api, FabricSettings, Outside, Provider, open_provider
+from dds_adapters.kubernetes.doctor.certificate import certificate_of
+from dds_adapters.kubernetes.doctor.manager import Certificate, Login
+from dds_commands.settings import setting
+from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+SECOND = 1_000_000
+PATIENCE = 20.0
+"""Seconds for one answer of the manager: a person waits."""
+
+_SETTINGS = (
+    setting(
+        "--fabric", "Who knows the free devices, as for dds publish; examined when given.", type=click.Choice(APIS)
+    ),
+    setting("--fabric-endpoint", "Address of the manager.", metavar="URL"),
+    setting("--tenant-id", "UUID of the tenant (fm, cm).", metavar="UUID"),
+    setting("--cluster-id", "UUID of the cluster (cm).", metavar="UUID"),
+    setting("--credentials-folder", "Folder with a file for each of the credentials (fm, cm).", metavar="FOLDER"),
+    setting("--inventory", "What there is, in a YAML file (file).", metavar="FILE"),
+)
+
+
+def fabric_settings(command: _F) -> _F:
+    """The options, in the order of the table."""
+    for one in reversed(_SETTINGS):
+        command = one(command)
+    return command
+
+
+def settings_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> FabricSettings | None:
+    """What the options say, None where none names a fabric. The variables of the reference driver (CDI_ENDPOINT, TENANT_ID,
+    CLUSTER_ID, USE_CM) stand in for what is not given."""
+    api: Api | None = given["fabric"]
+    if api is None and environment.get("CDI_ENDPOINT"):
+        api = "cm" if environment.get("USE_CM", "").lower() == "true" else "fm"
+    if api is None:
+        return None
+    folder, inventory = given["credentials_folder"], given["inventory"]
+    return FabricSettings(
+        api=api,
+        endpoint=given["fabric_endpoint"] or environment.get("CDI_ENDPOINT", ""),
+        tenant=given["tenant_id"] or environment.get("TENANT_ID", ""),
+        cluster=given["cluster_id"] or environment.get("CLUSTER_ID", ""),
+        credentials=Path(folder) if folder else None,
+        inventory=Path(inventory) if inventory else None,
+    )
+
+
+class FabricManager:
+    """Asks the manager of these settings until the stack ends. `outside` is the world around it."""
+
+    def __init__(self, settings: FabricSettings, stack: ExitStack, outside: Outside | None = None) -> None:
+        """Raises InputError for settings that cannot be used, FabricOdd for an inventory with faults."""
+        self._settings = replace(
+            settings, token_seconds=PATIENCE, fm_seconds=PATIENCE, cm_seconds=PATIENCE, nec_seconds=PATIENCE
+        )
+        self._outside = outside or Outside()
+        self._provider: Provider = open_provider(self._settings, self._outside)
+        stack.callback(self._provider.close)
+
+    @property
+    def where(self) -> str:
+        """Host and port, or the inventory's path."""
+        if self._settings.api == "file":
+            return str(self._settings.inventory)
+        parts = urlsplit(self._settings.endpoint)
+        return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+
+    def certificate(self) -> Certificate | None:
+        """As `Manager` says. Raises Untrusted, and FabricDenied for credentials that cannot be read."""
+        parts = urlsplit(self._settings.endpoint)
+        if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
+            return None
+        trusted = ""
+        if self._settings.credentials is not None:
+            from dds_adapters.fabric.fsas.credentials import Folder
+
+            trusted = Folder(self._settings.credentials).read().certificate
+        return certificate_of(parts.hostname, parts.port or _PORTS["https"], trusted)
+
+    def login(self) -> Login | None:
+        """As `Manager` says. Raises FabricError."""
+        if self._settings.credentials is None or self._settings.api not in ("fm", "cm"):
+            return None
+        from dds_adapters.fabric.fsas.credentials import Folder
+        from dds_adapters.fabric.fsas.session import Session
+        from dds_adapters.fabric.fsas.token import claims_of, instant_of
+
+        session = Session(self._settings, Folder(self._settings.credentials), self._outside)
+        with ExitStack() as stack:
+            stack.callback(session.close)
+            began = self._now()
+            claims = claims_of(session.token.current())
+            ended = self._now()
+        made, ends = instant_of(claims, "iat"), instant_of(claims, "exp")
+        return Login(began, ended, _micros(made), _micros(ends))
+
+    def machines(self) -> Sequence[Machine]:
+        """As `Manager` says. Raises FabricError."""
+        return self._provider.machines()
+
+    def stock(self, machine: Machine, model: PoolModel) -> Stock:
+        """As `Manager` says. Raises FabricError."""
+        return self._provider.stock(machine, model)
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        """As `Manager` says. Raises FabricError."""
+        return self._provider.limits(machine, models)
+
+    def _now(self) -> int:
+        return round(self._outside.wall() * SECOND)
+
+
+_PORTS = {"https": 443, "http": 80}
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * SECOND)

@@ -1,0 +1,246 @@
+"""What the doctor says of the publisher's side of a cluster: its rights, what is kept and published, and whose the pools are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.doctor import classes, fleet, permissions, policy, publishing
+from dds_core.publishing.model import MANAGED_BY
+from dds_core.publishing.policy import PublishPolicy
+from tests.support.clinic import Clinic, levels, worst
+
+CONFIG, SPACE = "composable-dra-dds", "composable-dra"
+A100 = "nvidia-a100-40"
+LIVE = PublishPolicy(mode="publish")
+LABEL = "app.kubernetes.io/managed-by"
+Entry = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def sound() -> Clinic:
+    return Clinic()
+
+
+def described(change: Callable[[Entry], None]) -> Clinic:
+    """A cluster in which the first entry of device-info is another."""
+    clinic = Clinic()
+    found = clinic.admin.get("configmaps", CONFIG, SPACE)
+    models = yaml.safe_load(found["data"]["device-info"])
+    change(models[0])
+    data = {**found["data"], "device-info": yaml.safe_dump(models)}
+    clinic.admin.update("configmaps", {**found, "data": data})
+    return clinic
+
+
+def marked(owner: str) -> Clinic:
+    """A cluster in which somebody has put this mark on the pools' slices."""
+    clinic = Clinic(parts={"publisher": None}, seconds=0)
+    ready = Clinic()
+    for one in ready.admin.list("resourceslices"):
+        if "nodeName" in one["spec"]:
+            continue
+        labels = {LABEL: owner} if owner else {}
+        clinic.admin.create(
+            "resourceslices", {"metadata": {"name": one["metadata"]["name"], "labels": labels}, "spec": one["spec"]}
+        )
+    return clinic
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+
+def test_exactly_the_publishers_role_is_enough() -> None:
+    clinic = Clinic()
+    found = clinic.look(permissions.publisher_permissions, publishing=LIVE, **clinic.with_publisher_role())
+    assert set(levels(found)) == {"ok"}
+    assert {one.what.partition(":")[0] for one in found} == {rule.feature for rule in rbac.PUBLISHER_RULES}
+
+
+def test_a_missing_right_is_named_with_what_stops() -> None:
+    clinic = Clinic()
+    user = clinic.with_publisher_role(without=["resourceslices"])
+    wrong = worst(clinic.look(permissions.publisher_permissions, publishing=LIVE, **user), "error")
+    assert any(what.startswith("publish is not possible without: create resourceslices") for what in wrong), wrong
+    assert any("list resourceslices" in what for what in wrong)
+
+
+def test_in_mode_observe_nobody_needs_to_write() -> None:
+    clinic = Clinic()
+    user = clinic.with_publisher_role(rbac.PublisherPowers.needed(PublishPolicy()))
+    found = clinic.look(permissions.publisher_permissions, publishing=PublishPolicy(), **user)
+    assert set(levels(found)) == {"ok", "note"}
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_kept(sound: Clinic) -> None:
+    assert levels(sound.look(publishing.kept_fields, publishing=LIVE)) == ["ok", "ok"]
+
+
+def test_a_server_that_drops_taints_and_shares() -> None:
+    clinic = Clinic(version="1.35")
+    found = clinic.look(publishing.kept_fields, publishing=LIVE)
+    assert levels(found) == ["note", "note"]
+    assert "DRADeviceTaints" in found[0].mend
+    assert "DRAConsumableCapacity" in found[1].mend
+
+
+def test_a_shared_model_where_shares_are_dropped() -> None:
+    clinic = described(lambda entry: entry.update({"allow-multiple-allocations": True}))
+    old = Clinic(version="1.35")
+    patient = old.patient(publishing=LIVE)
+    patient.once("pool config", clinic.patient().pool_configuration)
+    assert [one.level for one in publishing.kept_fields(patient)] == ["note", "warning"]
+
+
+# -- device-info -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_published_of_each_model(sound: Clinic) -> None:
+    found = sound.look(publishing.device_info)
+    assert levels(found) == ["ok", "ok"]
+    assert "A100 40G: " in found[0].what
+
+
+def test_a_fault_that_only_the_publisher_minds() -> None:
+    clinic = described(lambda entry: entry.update(capacity={"memory": "many"}))
+    (what,) = worst(clinic.look(publishing.device_info), "warning")
+    assert what.startswith("data.device-info[0].capacity.memory: ") or "capacity.memory" in what
+    assert "many" not in what
+
+
+def test_a_fault_that_the_scaler_minds_too_is_told_once() -> None:
+    clinic = described(lambda entry: entry.update(index="first"))
+    assert worst(clinic.look(publishing.device_info), "warning") == []
+
+
+def test_without_a_config_map_it_is_silent() -> None:
+    assert Clinic(seconds=0, config=False).look(publishing.device_info) == []
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+
+def _class(clinic: Clinic, name: str, expression: str) -> None:
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    clinic.admin.create("deviceclasses", {"metadata": {"name": name}, "spec": spec})
+
+
+def test_classes_that_fit(sound: Clinic) -> None:
+    found = sound.look(classes.classes)
+    assert levels(found) == ["ok", "ok"]
+    assert found[0].what == f"A100 40G: its devices are chosen by {A100}"
+
+
+MEMORY = (
+    "device.driver == 'gpu.nvidia.com' && device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0"
+)
+
+
+def test_d13_a_class_that_asks_for_what_no_pool_device_says() -> None:
+    clinic = Clinic()
+    _class(clinic, "big", MEMORY)
+    wrong = [one for one in clinic.look(classes.classes) if one.level == "error"]
+    assert len(wrong) == 2
+    assert "DeviceClass big asks a device of A100 40G for what it does not say (no such key: memory)" in wrong[0].what
+    assert "capacity" in wrong[0].mend
+
+
+def test_d13_a_model_that_says_it_is_chosen() -> None:
+    clinic = described(lambda entry: entry.update(capacity={"memory": "40Gi"}))
+    _class(clinic, "big", MEMORY)
+    found = clinic.look(classes.classes)
+    assert found[0].what == f"A100 40G: its devices are chosen by big, {A100}"
+    assert len(worst(found, "error")) == 1
+
+
+def test_a_class_without_its_driver_that_fails_on_others_devices() -> None:
+    clinic = Clinic()
+    _class(clinic, "nic", "device.attributes['nic.example.com'].speed > 10")
+    assert len(worst(clinic.look(classes.classes), "warning")) == 2
+
+
+def test_a_model_that_no_class_chooses() -> None:
+    clinic = Clinic()
+    clinic.admin.delete("deviceclasses", A100)
+    assert "no DeviceClass chooses its devices" in worst(clinic.look(classes.classes), "note")[0]
+
+
+# -- whose the pools are -----------------------------------------------------------------------------------------------
+
+
+def test_pools_of_nobody_named(sound: Clinic) -> None:
+    wrong = worst(sound.look(publishing.owners, publishing=LIVE), "error")
+    assert len(wrong) == 2
+    assert "nobody named (the reference driver leaves such)" in wrong[0]
+
+
+def test_pools_of_nobody_named_are_taken_over(sound: Clinic) -> None:
+    found = sound.look(publishing.owners, publishing=PublishPolicy(mode="publish", adopt="reference"))
+    assert levels(found) == ["note", "note"]
+
+
+def test_pools_that_are_ours() -> None:
+    found = marked(MANAGED_BY).look(publishing.owners, publishing=LIVE)
+    assert levels(found) == ["ok", "ok"]
+
+
+def test_pools_of_somebody_else() -> None:
+    wrong = worst(marked("others").look(publishing.owners, publishing=LIVE), "error")
+    assert len(wrong) == 2
+    assert "has slices of others" in wrong[0]
+
+
+def test_no_pools_yet() -> None:
+    assert levels(Clinic(parts={"publisher": None}).look(publishing.owners, publishing=LIVE)) == ["note"]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "settings", "level"),
+    [(1, LIVE, "error"), (1, PublishPolicy(), "note"), (0, LIVE, "ok"), (1, None, "note")],
+)
+def test_the_reference_driver(replicas: int, settings: PublishPolicy | None, level: str) -> None:
+    clinic = marked(MANAGED_BY)
+    deployment = {"metadata": {"name": publishing.REFERENCE, "namespace": SPACE}, "spec": {"replicas": replicas}}
+    patient = clinic.patient(publishing=settings)
+    real, path = patient.api.ask, f"/apis/apps/v1/namespaces/{SPACE}/deployments/{publishing.REFERENCE}"
+    found = _answering(patient, path, deployment, real)
+    assert [one.level for one in publishing.owners(found)][-1] == level
+
+
+def _answering(patient: Any, path: str, body: Any, real: Callable[..., Any]) -> Any:
+    """The same patient; a path that the lab does not serve has this answer."""
+
+    class Beside:
+        def ask(self, method: str, asked: str, **more: Any) -> Any:
+            return Answer(200, msgspec.json.encode(body)) if asked == path else real(method, asked, **more)
+
+    patient.api = Beside()
+    return patient
+
+
+# -- nodes and policy --------------------------------------------------------------------------------------------------
+
+
+def test_labels_that_the_publisher_will_write_are_no_error() -> None:
+    clinic = Clinic(seconds=0, prefix="other.example")
+    patient = clinic.patient(publishing=LIVE)
+    for node in clinic.admin.list("nodes"):
+        labels = {key: None for key in node["metadata"]["labels"] if key.endswith("/fabric")}
+        clinic.admin.patch("nodes", node["metadata"]["name"], {"metadata": {"labels": labels}})
+    assert next(one.level for one in fleet.nodes(patient)) == "note"
+    assert levels(clinic.look(fleet.nodes))[0] == "error"
+
+
+def test_the_policy_in_short() -> None:
+    assert [one.level for one in policy.of_publisher(PublishPolicy())] == ["ok", "note"]
+    (found,) = policy.of_publisher(LIVE)
+    assert found.what == "valid: mode publish, adopts none, labels nodes"
