@@ -86,7 +86,7 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("machines: [", "is not YAML (line 1)"),
+        ("machines: [", "is not YAML (line 2)"),
         ("a: 1\na: 2", "a key stands twice in a mapping (line 2)"),
         ('fabrics: {"0": {"A": 1, "A": 2}}', "a key stands twice in a mapping (line 1)"),
         ("[]", "Input should be"),
@@ -109,7 +109,8 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
         ("fabrics: !!python/object/apply:os.system ['true']", "is not YAML"),
         ("fabrics: {? [1] : 2}", "is not YAML"),
         ("--- 1\n--- 2", "is not YAML"),
-        ("[" * 5000, "is not YAML"),
+        ("[" * 1_000_000, "is nested more than 16 levels deep (line 1)"),
+        ("machines: &a [{node: a}]\nfabrics: *a", "aliases (*name) are not allowed (line 2)"),
         ("\x00", "is not YAML"),
     ],
 )
