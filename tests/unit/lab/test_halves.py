@@ -15,6 +15,9 @@ ROOT = "dds_adapters.lab"
 FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency"}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
+# What the manager of the hardware may know: the hardware, and what serves it.
+FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time")}
+OVER_SOCKETS = "manager.face"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}
 
 
@@ -59,12 +62,21 @@ def test_neither_half_reaches_outside() -> None:
     assert reached == []
 
 
+def test_the_manager_knows_the_hardware_and_no_api_object() -> None:
+    assert foreign("manager", FOR_THE_MANAGER) == []
+
+
+def test_the_manager_reaches_outside_at_its_face_alone() -> None:
+    reached = [(module, name) for module, name in imported(LAB / "manager") if name.split(".")[0] in PURE]
+    assert [one for one in reached if one[0] != OVER_SOCKETS] == [("manager.transport", "threading.RLock")]
+
+
 def test_nothing_below_knows_the_whole() -> None:
     """The lab puts the parts together; no part may know the lab."""
     whole = {f"{ROOT}.{name}" for name in ("lab", "steps", "setup", "settings", "serving", "recorder")}
     upwards = [
         f"{module} imports {name}"
-        for folder in ("api", "actors", "face", "conform", "record", "scenario")
+        for folder in ("api", "actors", "face", "conform", "manager", "record", "scenario")
         for module, name in imported(LAB / folder)
         if any(name == one or name.startswith(f"{one}.") for one in whole)
     ]
