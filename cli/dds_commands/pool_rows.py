@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from dds_core.events import pool_stream
 from dds_core.publishing.describe import in_order
 from dds_core.publishing.fold import shows
-from dds_core.publishing.model import MANAGED_BY, PoolModel
+from dds_core.publishing.model import MANAGED_BY, PoolModel, SliceLayout
 from dds_core.publishing.picture import PoolPicture
 from dds_core.publishing.rows import PoolKey
 from dds_core.timeline.clock import rfc3339
@@ -21,7 +23,8 @@ class PoolRow(NamedTuple):
 
     `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held` those that
     claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
-    `as_decided`: the cluster shows what was decided last, None where nothing was. `since` is the instant of that decision.
+    `wanted` is how many devices were decided last, also in mode observe, None where nothing was; `since` the instant of a
+    decision that is carried out, and `as_decided` whether the cluster shows it, None in mode observe.
     """
 
     pool: str
@@ -35,6 +38,7 @@ class PoolRow(NamedTuple):
     held: tuple[str, ...]
     tainted: tuple[str, ...]
     stock: int | None
+    wanted: int | None
     as_decided: bool | None
     since: int
 
@@ -56,14 +60,33 @@ class MachineRow(NamedTuple):
 
 def pool_rows(picture: PoolPicture, fabrics: set[str] | None = None) -> list[PoolRow]:
     """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
-    keys = picture.pools.rows.keys() | {key for key in picture.slices_of.sets if key[1]}
-    rows = [_row(picture, key) for key in sorted(keys)]
-    return sorted(
-        (row for row in rows if fabrics is None or row.fabric in fabrics), key=lambda row: (row.fabric, row.pool)
-    )
+    shown = _shown(picture)
+    keys = picture.pools.rows.keys() | shown.keys() | {key for key in picture.slices_of.sets if key[1]}
+    rows = [_row(picture, key, shown.get(key)) for key in sorted(keys)]
+    chosen = (row for row in rows if fabrics is None or row.fabric in fabrics)
+    return sorted(chosen, key=lambda row: (row.fabric, row.pool))
 
 
-def _row(picture: PoolPicture, key: PoolKey) -> PoolRow:
+def _shown(picture: PoolPicture) -> dict[PoolKey, int]:
+    """What was decided of pools in mode observe, and so never carried out: how many devices each would have."""
+    found = {}
+    for (kind, subject), data in picture.shown.rows.items():
+        driver, _, pool = subject.removeprefix("pool/").partition("/")
+        if kind == "pool" and not picture.live:
+            found[driver, pool] = sum(len(one.devices) for one in _decided.decode(data).slices)
+    return found
+
+
+class _Decided(msgspec.Struct):
+    """The part of a `PoolPublished`, or of a `PoolWithdrawn`, that says how many devices there are to be."""
+
+    slices: tuple[SliceLayout, ...] = ()
+
+
+_decided = msgspec.json.Decoder(_Decided)
+
+
+def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
     decided, live = picture.pools.get(key), picture.slices_in(key)
     model = _model(picture, key)
     fabric = decided.fabric if decided is not None and decided.fabric else key[1].rpartition("-fabric")[2]
@@ -82,6 +105,7 @@ def _row(picture: PoolPicture, key: PoolKey) -> PoolRow:
         held=tuple(in_order(picture.held(key))),
         tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
         stock=stock.free if stock is not None else None,
+        wanted=len(decided.names) if decided is not None else shown,
         as_decided=shows(picture, key, decided) if decided is not None else None,
         since=decided.since if decided is not None else 0,
     )

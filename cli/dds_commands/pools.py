@@ -100,10 +100,12 @@ def show_pools(rows: list[PoolRow], now: int) -> None:
 
 
 def _decided(row: PoolRow, now: int) -> str:
-    """How long ago it was decided so, and whether it is."""
-    if row.as_decided is None:
+    """How many devices were decided, how long ago, and whether they are there."""
+    if row.wanted is None:
         return "-"
-    return duration(now - row.since) + (" ago" if row.as_decided else " ago, not seen yet")
+    if row.as_decided is None:
+        return f"would be {row.wanted}"
+    return f"{row.wanted}, {duration(now - row.since)} ago" + ("" if row.as_decided else ", not seen yet")
 
 
 def show_machines(rows: list[MachineRow]) -> None:

@@ -1,9 +1,9 @@
-"""`dds status`: what a scaler is doing now, folded from its log; the scaler itself is never asked."""
+"""`dds status`: what scaler and publisher are doing now, folded from their logs; they themselves are never asked."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -15,17 +15,16 @@ from dds_commands.places import default_path
 from dds_commands.screen import note, progress, show, show_json, style, width
 from dds_commands.sources import Opened
 from dds_commands.status_data import readable, status_data
+from dds_commands.status_pools import pools_status, show_pools_status
 from dds_commands.status_text import show_status
 from dds_commands.timelines import brief
+from dds_core.component import Component, component_of
 from dds_core.errors import LogUnavailable
 from dds_core.events import TYPES, Fact
 from dds_core.log import EventLog, Head, LeanEvent
-from dds_core.picture import Picture
+from dds_core.publishing.component import PUBLISHER
 from dds_core.replay import fold_log
-from dds_core.timeline import Entry, as_data, moments, render_lines
-from dds_core.timeline.entries import Teller
-from dds_core.timeline.known import Known
-from dds_core.timeline.scope import Everything
+from dds_core.timeline import Entry, as_data, moments, render_lines, telling_of
 
 REFRESH = 2.0
 """Seconds between looks at the log."""
@@ -34,7 +33,7 @@ _NEWS = 300
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command("status", short_help="Tell what a scaler is doing now.")
+@click.command("status", short_help="Tell what scaler and publisher are doing now.")
 @click.argument("log", metavar="[LOG]", required=False, envvar=LOG_VARIABLE)
 @click.option(
     "--name",
@@ -47,25 +46,41 @@ _CLEAR = "\x1b[H\x1b[J"
 @click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of each table, at most.")
 @click.option("--news", type=click.IntRange(min=0), default=5, show_default=True, help="Last changes and decisions.")
 def status(log: str | None, name: str | None, as_json: bool, watch: bool, most: int, news: int) -> None:
-    """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong.
+    """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong. Where the
+    database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow.
 
     LOG is a database URL or the path of a SQLite file; by default DDS_LOG, else the file that `dds serve` writes. Only the
     log is read; whether the process runs, its /livez tells.
     """
     with Opened() as opened:
-        view = LogView(opened.log(as_url(log or default_path()), name))
+        views = _views(opened, as_url(log or default_path()), name)
         while True:
             try:
-                view.refresh()
+                for view in views:
+                    view.refresh()
             except LogUnavailable as error:
                 if not watch:
                     raise
                 note(str(error))
             else:
-                _show(view, most, news, as_json=as_json, again=watch)
+                _show(views, most, news, as_json=as_json, again=watch)
             if not watch:
                 return
             time.sleep(REFRESH)
+
+
+def _views(opened: Opened, url: str, name: str | None) -> list[LogView]:
+    """The log that is meant; behind a scaler's that of the publisher of the same cluster, where the database has it."""
+    chosen = opened.log(url, name)
+    beside = publisher_beside(chosen.name)
+    heads = opened.database(url).heads() if beside else []
+    return [LogView(chosen), *(LogView(opened.log(url, head.log)) for head in heads if head.log == beside)]
+
+
+def publisher_beside(log: str) -> str:
+    """The name of the log of the publisher beside a scaler's, "" for a publisher's own."""
+    cluster, _, _ = log.rpartition("/")
+    return f"{cluster}/{PUBLISHER.name}" if component_of(log) is not PUBLISHER else ""
 
 
 class LogView:
@@ -76,8 +91,9 @@ class LogView:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._position = 0
+        self.component: Component[Any] = component_of(log.name)
         self.head: Head = log.head()
-        self.picture = Picture()
+        self.picture = self.component.picture()
         self._begin_news()
 
     def refresh(self) -> None:
@@ -99,18 +115,16 @@ class LogView:
         rows = progress(self._log.read_lean(after, head.position), head.position - after, "folding")
         first = after + (begun is None)  # it may be a checkpoint, which is no news
         last: list[LeanEvent] = []
-        self.picture = fold_log(_until(rows, max(first, head.position - _NEWS), last), begun)
+        self.picture = fold_log(_until(rows, max(first, head.position - _NEWS), last), begun, component=self.component)
         if begun is None:
             self._begin_news()
-        entries = [entry for moment in moments(last) for entry in self._teller.tell(moment)]
+        entries = [entry for moment in moments(last, self.component) for entry in self._teller.tell(moment)]
         self.news = [*self.news, *brief(entries)][-_NEWS:]
-        self.picture = fold_log(last, self.picture)
+        self.picture = fold_log(last, self.picture, component=self.component)
 
     def _begin_news(self) -> None:
         """What is told from here on speaks in the names that the picture knows."""
-        known = Known()
-        known.begin(self.picture)
-        self._teller = Teller(known, Everything())
+        self._teller = telling_of(self.component).teller(None, self.picture)
         self.news = []
 
 
@@ -123,16 +137,28 @@ def _until(rows: Iterable[LeanEvent], position: int, rest: list[LeanEvent]) -> I
             yield row
 
 
-def _show(view: LogView, most: int, news: int, *, as_json: bool, again: bool) -> None:
-    data: dict[str, Any] = status_data(view.head, view.picture, most)
-    entries = view.news[-news:] if news else []
+def _data(view: LogView, most: int) -> dict[str, Any]:
+    if view.component is PUBLISHER:
+        return pools_status(view.head, view.picture)
+    return status_data(view.head, view.picture, most)
+
+
+def _show(views: Sequence[LogView], most: int, news: int, *, as_json: bool, again: bool) -> None:
+    entries = views[0].news[-news:] if news else []
+    told = [_data(view, most) for view in views]
     if as_json:
-        told = {**readable(data), "news": [as_data(entry) for entry in entries]}
-        show(msgspec.json.encode(told).decode()) if again else show_json(told)
+        whole = {**readable(told[0]), "news": [as_data(entry) for entry in entries]}
+        if len(told) > 1:
+            whole["publisher"] = readable(told[1])
+        show(msgspec.json.encode(whole).decode()) if again else show_json(whole)
         return
     if again:
         click.echo(_CLEAR, nl=False)  # dropped where the output is no terminal
-    show_status(data, time.time_ns() // 1000, most)
+    now = time.time_ns() // 1000
+    for place, data in enumerate(told):
+        if place:
+            show("")
+        (show_pools_status if data["component"] == PUBLISHER.name else show_status)(data, now, most)
     if entries:
         show("")
         show(style()("last changes and decisions", "name"))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from dds_commands.rows import claim_rows, device_rows
 from dds_commands.waiting import waiting_rows
+from dds_core.component import component_of
 from dds_core.events import Alerted
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import Head
@@ -21,7 +23,7 @@ from dds_core.timeline.clock import rfc3339
 _alert = msgspec.json.Decoder(Alerted)
 
 
-INSTANTS = frozenset({"recorded_at", "at", "epoch_at", "synced_at", "since", "until", "again_at"})
+INSTANTS = frozenset({"recorded_at", "at", "epoch_at", "synced_at", "since", "until", "again_at", "listed_at"})
 """Keys whose values are microseconds since 1970-01-01 UTC, 0 for never."""
 
 
@@ -29,13 +31,7 @@ def status_data(head: Head, picture: Picture, most: int) -> dict[str, Any]:
     """The whole status; of the claims that wait the first `most`, those that wait longest, and how many there are."""
     waiting = waiting_rows(picture)
     return {
-        "log": head.log,
-        "cluster": head.cluster,
-        "position": head.position,
-        "recorded_at": head.recorded_at,
-        "at": picture.now,
-        "epoch": head.epoch,
-        "epoch_at": head.epoch_at,
+        **log_data(head, picture.now),
         "mode": {"effective": picture.mode, "policy": picture.policy.mode, "config": picture.config.mode or None},
         "hand_over": picture.policy.hand_over,
         "config_seen": bool(picture.config.uid),
@@ -56,6 +52,20 @@ def status_data(head: Head, picture: Picture, most: int) -> dict[str, Any]:
         "refused": _refused(picture),
         "alerts": _alerts(picture),
         "rejected": _rejected(picture),
+    }
+
+
+def log_data(head: Head, at: int) -> dict[str, Any]:
+    """Whose log it is, how far it goes, and who writes it; `at` is the newest fact's instant."""
+    return {
+        "log": head.log,
+        "component": component_of(head.log).name,
+        "cluster": head.cluster,
+        "position": head.position,
+        "recorded_at": head.recorded_at,
+        "at": at,
+        "epoch": head.epoch,
+        "epoch_at": head.epoch_at,
     }
 
 
@@ -164,8 +174,13 @@ def _refused(picture: Picture) -> list[dict[str, Any]]:
     ]
 
 
+def alerts_of(shown: Mapping[tuple[str, str], bytes]) -> list[Alerted]:
+    """What a person was told, of what a picture has shown."""
+    return [_alert.decode(data) for (kind, _), data in sorted(shown.items()) if kind == Alerted.__name__]
+
+
 def _alerts(picture: Picture) -> list[dict[str, Any]]:
-    told = [_alert.decode(data) for (kind, _), data in sorted(picture.shown.rows.items()) if kind == Alerted.__name__]
+    told = alerts_of(picture.shown.rows)
     return [{"of": name_of(picture, one.of), "reason": one.reason, "text": one.text} for one in told]
 
 

@@ -9,13 +9,16 @@ from dds_commands.screen import counted, show, style, table
 from dds_core.timeline.clock import duration, rfc3339
 
 Data = Mapping[str, Any]
+Cells = Callable[[Data, "Ages"], Sequence[str]]
+Table = tuple[str, str, tuple[str, ...], Cells]
+"""A title, the key of its rows in the data, headings, and the cells of a row."""
 
 
 def show_status(data: Data, now: int, most: int) -> None:
     """Everything; times count back from `now`, microseconds. What there is none of is left out, and so is what goes beyond `most`
     rows of a table: it has to be read in a hurry."""
-    ages = _Ages(now)
-    for line in _head(data, ages):
+    ages = Ages(now)
+    for line in head_lines(data, ages):
         show(line)
     show("")
     show(f"claims: {_numbers(data['claims'])}")
@@ -23,15 +26,12 @@ def show_status(data: Data, now: int, most: int) -> None:
         show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool")
     show(f"attaches under way: {data['attaches_under_way']} of at most {data['attaches_at_most']}")
     _show_waiting(data, ages)
-    for title, key, headings, cells in _TABLES:
-        if data[key]:
-            _titled(title)
-            table(headings, [cells(row, ages) for row in data[key][:most]], "")
-            if len(data[key]) > most:
-                show(f"… and {len(data[key]) - most} more, with --most or --json")
+    show_tables(data, ages, most, _TABLES)
 
 
-class _Ages:
+class Ages:
+    """How long ago instants were, or how far they are off."""
+
     def __init__(self, now: int) -> None:
         self._now = now
 
@@ -44,7 +44,8 @@ class _Ages:
         return f"in {duration(at - self._now)}" if at > self._now else "now"
 
 
-def _head(data: Data, ages: _Ages) -> list[str]:
+def head_lines(data: Data, ages: Ages) -> list[str]:
+    """The log, who writes it, the mode, and what stands in the way of every decision."""
     dress = style()
     newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
     lines = [f"{dress('log ' + data['log'], 'name')}  {newest}"]
@@ -52,9 +53,8 @@ def _head(data: Data, ages: _Ages) -> list[str]:
         lines.append(f"epoch {data['epoch']} since {rfc3339(data['epoch_at'])} ({ages.since(data['epoch_at'])})")
     mode = data["mode"]
     config = f", the ConfigMap says {mode['config']}" if mode["config"] else ""
-    lines.append(
-        f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}), hand-over {data['hand_over']}"
-    )
+    hand_over = f", hand-over {data['hand_over']}" if "hand_over" in data else ""
+    lines.append(f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}){hand_over}")
     if not data["synced"]:
         lines.append(
             dress("not synced: nothing is decided yet; /readyz of the process names what was not listed", "bad")
@@ -73,17 +73,28 @@ def _numbers(states: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
 
 
-def _titled(title: str) -> None:
+def show_tables(data: Data, ages: Ages, most: int, tables: Sequence[Table]) -> None:
+    """Of each table the first rows; a table without any is left out."""
+    for title, key, headings, cells in tables:
+        if data[key]:
+            titled(title)
+            table(headings, [cells(row, ages) for row in data[key][:most]], "")
+            if len(data[key]) > most:
+                show(f"… and {len(data[key]) - most} more, with --most or --json")
+
+
+def titled(title: str) -> None:
+    """A heading, with an empty line before it."""
     show("")
     show(style()(title, "name"))
 
 
-def _show_waiting(data: Data, ages: _Ages) -> None:
+def _show_waiting(data: Data, ages: Ages) -> None:
     if not data["waiting_count"]:
         return
     rest = data["waiting_count"] - len(data["waiting"])
     more = f", the {len(data['waiting'])} that wait longest" if rest else ""
-    _titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
+    titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
     table(
         ("claim", "state", "for", "node", "model", "why"),
         [
@@ -101,8 +112,29 @@ def _show_waiting(data: Data, ages: _Ages) -> None:
     )
 
 
-_Cells = Callable[[Data, _Ages], Sequence[str]]
-_TABLES: tuple[tuple[str, str, tuple[str, ...], _Cells], ...] = (
+COMMON: tuple[Table, ...] = (
+    (
+        "refused writes",
+        "refused",
+        ("write", "of", "times", "again"),
+        lambda row, ages: (row["action"], row["of"], str(row["count"]), ages.until(row["again_at"])),
+    ),
+    (
+        "alerts",
+        "alerts",
+        ("of", "reason", "text"),
+        lambda row, ages: (row["of"], row["reason"], row["text"]),
+    ),
+    (
+        "objects that were not as expected, each told once; some may be mended by now",
+        "rejected",
+        ("of", "field", "reason"),
+        lambda row, ages: (row["of"], row["field"], row["reason"]),
+    ),
+)
+"""What can go wrong with either component."""
+
+_TABLES: tuple[Table, ...] = (
     (
         "orders that the requests do not show yet",
         "orders",
@@ -133,22 +165,5 @@ _TABLES: tuple[tuple[str, str, tuple[str, ...], _Cells], ...] = (
         ("node", "model", "ends", "after"),
         lambda row, ages: (row["node"], row["model"], ages.until(row["until"]), row["reason"]),
     ),
-    (
-        "refused writes",
-        "refused",
-        ("write", "of", "times", "again"),
-        lambda row, ages: (row["action"], row["of"], str(row["count"]), ages.until(row["again_at"])),
-    ),
-    (
-        "alerts",
-        "alerts",
-        ("of", "reason", "text"),
-        lambda row, ages: (row["of"], row["reason"], row["text"]),
-    ),
-    (
-        "objects that were not as expected, each told once; some may be mended by now",
-        "rejected",
-        ("of", "field", "reason"),
-        lambda row, ages: (row["of"], row["field"], row["reason"]),
-    ),
+    *COMMON,
 )

@@ -21,7 +21,7 @@ from dds_core.engine import EngineOf, Step
 from dds_core.events import pool_stream
 from dds_core.log import MemoryLog
 from dds_core.log.envelope import Group
-from dds_core.model import Allocation, Claim, Result
+from dds_core.model import Allocation, Claim, Result, Taint
 from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.describe import devices_of, digest_of, selector
 from dds_core.publishing.model import MANAGED_BY, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice
@@ -103,7 +103,8 @@ class PoolStory:
             step = self.steps[self._carried_out]
             self._carried_out += 1
             for number, decision in enumerate(step.decisions, start=1):
-                self._do(decision, f"{self._carried_out}-{number}")
+                if getattr(decision, "mode", "") != "observe":
+                    self._do(decision, f"{self._carried_out}-{number}")
 
     def _do(self, decision: e.Decision, name: str) -> None:
         match decision:
@@ -136,6 +137,7 @@ class PoolStory:
                     owner=MANAGED_BY,
                     selector=selector(decision.prefix, decision.model.device, decision.fabric),
                     devices=one.devices,
+                    taints=(Taint(decision.taint, "", "NoSchedule"),) if decision.taint else (),
                     digest=digest_of(devices_of(decision.model, one.devices, decision.taint)),
                 )
             )

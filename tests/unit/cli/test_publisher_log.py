@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.sql import Database
+from dds_core import events as e
 from dds_core.engine import Step
 from dds_core.events import Checkpoint
 from dds_core.log.envelope import Group
@@ -23,6 +24,13 @@ def write(path: str, groups: list[Group], now: int, name: str = "lab/publisher")
     with Database(f"sqlite:///{path}") as database:
         log = database.open_log(name, cluster="uid", recorded_at=START)
         log.append(groups, epoch=log.take_epoch(START), recorded_at=now)
+
+
+def write_on(path: str, story: PoolStory) -> None:
+    """Append what is not in the log yet."""
+    with Database(f"sqlite:///{path}") as database:
+        log = database.log("lab/publisher")
+        log.append(story.groups()[-1:], epoch=log.take_epoch(story.now), recorded_at=story.now)
 
 
 @pytest.fixture(scope="module")
@@ -192,11 +200,78 @@ def test_what_differs_between_two_instants(log: str) -> None:
     assert found[0]["changed"] == {
         "devices": [3, 2],
         "names": [[f"nvidia-a100-40-{n}" for n in range(3)], [f"nvidia-a100-40-{n}" for n in range(2)]],
+        "tainted": [[], ["cohdi.io/cooling"]],
         "stock": [3, 2],
     }
     text = fine("replay", log, "--diff", "22:13:22", "22:13:27.9")
     assert "  names    nvidia-a100-40-2 → (none)\n" in text
     assert fine("replay", log, "--diff", "22:13:22", "22:13:22") == "nothing differs\n"
+
+
+def test_in_observe_a_pool_is_what_dds_would_make_of_it(tmp_path: Path) -> None:
+    story = told_story("observe")
+    path = str(tmp_path / "log.sqlite3")
+    fine("db", "upgrade", path)
+    write(path, story.groups(), story.now)
+    rows = json.loads(fine("pools", path, "--format", "json"))
+    assert [(row["pool"], row["devices"], row["wanted"], row["as_decided"]) for row in rows] == [
+        (POOL, 0, 2, None),
+        (H100, 0, 2, None),
+    ]
+    assert fine("pools", path).splitlines()[1].endswith("would be 2")
+    assert "dds would publish pool" in fine("replay", path)
+
+
+# -- status ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_status_of_a_scaler_is_followed_by_that_of_its_publisher(both: str, log: str) -> None:
+    text = fine("status", both)
+    assert text.index("log lab/scaler") < text.index("log lab/publisher") < text.index("last changes and decisions")
+    assert "fabric: 2 machines in 2 fabrics" in text
+    assert "claim default/train-1" in text, "the news are the scaler's"
+    told = json.loads(fine("status", both, "--json"))
+    assert (told["log"], told["component"]) == ("lab/scaler", "scaler")
+    assert told["publisher"]["pools"][0]["pool"] == H100, "what is not as it was decided comes first"
+    assert {**told["publisher"], "news": None} == {**json.loads(fine("status", log, "--json")), "news": None}
+
+
+def test_the_status_of_a_publisher(log: str) -> None:
+    text = fine("status", log)
+    assert text.startswith("log lab/publisher  position 38, newest event ")
+    assert "mode publish (policy publish)\n" in text
+    lines = text.splitlines()
+    assert lines[lines.index("pools") + 2].split()[:7] == [H100, "dds", "1", "1", "0", "1", "2"]
+    assert lines[lines.index("pools") + 2].endswith("not seen yet")
+    assert lines[lines.index("pools") + 3].split() == [POOL, "dds", "1", "2", "1", "1", "2", "cohdi.io/cooling", "2"]
+    assert "PoolPublished  pool nvidia-h100-80-fabric2  1" in text
+    assert text.rstrip().endswith("422 Invalid spec.devices: too many")
+    told = json.loads(fine("status", log, "--json"))
+    assert told["stocks"] == [
+        {"fabric": "1", "model": "A100 40G", "free": 2},
+        {"fabric": "2", "model": "H100 80G", "free": 2},
+    ]
+    assert told["refused"][0]["again_at"] == "2023-11-14T22:13:58.000000Z"
+    assert [entry["kind"] for entry in told["news"]] == ["fabric", "stock", "decision", "stock", "write"]
+
+
+def test_the_status_of_a_publisher_says_what_is_wrong(tmp_path: Path) -> None:
+    story = told_story()
+    story.feed(e.FabricFailed("machines", "no route to host"))
+    story.feed(e.Rejected("ResourceSlice", "uid-x", "odd", "spec.devices", "has no name"))
+    story.feed(e.Capabilities(binding_conditions=False, device_taints=False))
+    path = str(tmp_path / "log.sqlite3")
+    fine("db", "upgrade", path)
+    write(path, story.groups(), story.now)
+    text = fine("status", path)
+    assert "no good answer about the list of machines: no route to host" in text
+    assert "the API server drops binding conditions, taints of devices of slices" in text
+    assert "uid-x  spec.devices  has no name" in text
+    assert "fabric  BindingConditionsDropped" in text
+    story.feed(e.Started("test", "", 1, 2, "publish"))
+    write_on(path, story)
+    assert "the list of machines was not answered since the start" in fine("status", path)
+    assert "not synced: nothing is decided yet" in fine("status", path)
 
 
 # -- checked and moved -------------------------------------------------------------------------------------------------------
