@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.lab.face import Face
 from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.manager.face import ManagerFace
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.serving import Address, serve
 from dds_adapters.live.lived import P
@@ -71,6 +72,10 @@ class LiveLab:
         self._error: BaseException | None = None
         self.lab: Lab
         self.face: Face
+        self.manager: ManagerFace
+        """Where the scenario has one."""
+        self.credentials = folder / "manager"
+        """What a client needs to log in to the manager, as the files of a Secret."""
 
     def start(self) -> None:
         """Serve; comes back when it answers."""
@@ -115,13 +120,25 @@ class LiveLab:
         try:
             address = Address(tls=self._tls)
             self._loop.run_until_complete(
-                serve(self.scenario, address, self._stop, self._up, speed=self._speed, seed=self._seed)
+                serve(
+                    self.scenario,
+                    address,
+                    self._stop,
+                    self._up,
+                    speed=self._speed,
+                    seed=self._seed,
+                    managed=self._managed,
+                )
             )
         except BaseException as error:
             self._error = error
         finally:
             self._ready.set()
             self._loop.close()
+
+    def _managed(self, face: ManagerFace) -> None:
+        self.manager = face
+        face.write_credentials(self.credentials)
 
     def _up(self, face: Face, lab: Lab) -> None:
         self.face, self.lab = face, lab
