@@ -8,6 +8,7 @@ run.sound()
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.lab.actors.models import NAME, NAMESPACE
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.manager import Login, Manager, ManagerSettings
 from dds_adapters.lab.our_process import OurProcess
@@ -158,6 +160,15 @@ class PublishRun:
 
 
 def void(_: object) -> None: ...
+
+
+def change_models(lab: Lab, change: Callable[[Any], object]) -> None:
+    """Change device-info in place, as an administrator does."""
+    client = lab.client("admin")
+    found = client.get("configmaps", NAME, NAMESPACE)
+    entries = json.loads(found["data"]["device-info"])
+    change(entries)
+    client.update("configmaps", {**found, "data": {**found["data"], "device-info": json.dumps(entries)}})
 
 
 def _settings(manager: ManagerSettings, folder: Path) -> FabricSettings:

@@ -32,9 +32,15 @@ class TroubledApi(Direct):
     The question what became of a pod is spared: in the lab's stand-in for a reflector nobody asks it again."""
 
     def __init__(
-        self, lab: Lab, kinds: tuple[Trouble, ...], share: float, since: float = 0.0, until: float = 1e9
+        self,
+        lab: Lab,
+        kinds: tuple[Trouble, ...],
+        share: float,
+        since: float = 0.0,
+        until: float = 1e9,
+        user: str = USER,
     ) -> None:
-        super().__init__(lab.server, USER)
+        super().__init__(lab.server, user)
         self.met: Counter[Trouble] = Counter()
         self._lab = lab
         self._random: Random = lab.time.random("troubles")

@@ -99,6 +99,12 @@ class Fabric:
             self._plug(node, self._made(fabric, model), fixed=True)
         return machine
 
+    def disconnect(self, node: str) -> None:
+        """The fabric's manager knows nothing of a node's machine any more; what is in it stays there."""
+        machine = self._machines.pop(node, None)
+        if machine is not None:
+            del self._by_uuid[machine.uuid]
+
     def machine(self, node: str) -> Machine | None:
         return self._machines.get(node)
 

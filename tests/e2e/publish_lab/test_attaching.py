@@ -1,0 +1,111 @@
+"""Stories of claims that are served out of our pools: publisher, scaler, operator, scheduler and simulated manager together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dds_adapters.lab.scenario import Scenario
+from dds_core.events import PoolPublished
+from tests.support.publishing import PublishRun, publishing, written
+
+A100 = ("gpu.nvidia.com", "nvidia-a100-fabric1")
+CLUSTER = """
+models:
+  - {model: NVIDIA A100, device: nvidia-a100, product: A100}
+  - {model: NVIDIA H100, device: nvidia-h100, product: H100}
+fabrics:
+  - {id: 1, devices: {NVIDIA A100: 4, NVIDIA H100: 2}}
+  - {id: 2, devices: {NVIDIA A100: 2}}
+nodes:
+  - {count: 4, fabric: 1}
+  - {first: 4, count: 2, fabric: 2}
+"""
+
+
+def pods(*names: str, at: int = 10, lasts: str = "30s", device: str = "nvidia-a100", count: int = 1) -> str:
+    """Steps of a scenario: these pods at this second, each with a claim of so many devices."""
+    lines = (
+        f"  - {{at: {at}s, run: {{name: {name}, devices: {{{device}: {count}}}, lasts: {lasts}, delete_after: {lasts}}}}}"
+        for name in names
+    )
+    return "\n".join(lines)
+
+
+def steps(*parts: str) -> str:
+    return "steps:\n" + "\n".join(parts)
+
+
+def story(more: str, cluster: str = CLUSTER) -> Scenario:
+    return written(cluster, more)
+
+
+def ran(run: PublishRun) -> set[str]:
+    return set(run.outcomes.ran)
+
+
+def names_of(run: PublishRun, pool: tuple[str, str] = A100) -> list[str]:
+    return sorted(run.judge.view.listed(pool))
+
+
+def test_the_first_attach_takes_one_device_from_the_pool_and_gives_it_back() -> None:
+    with publishing(story(steps(pods("train", lasts="60s")))) as run:
+        run.lab.run(8)
+        assert names_of(run) == [f"nvidia-a100-{number}" for number in range(4)]
+        run.lab.run(40)
+        assert ran(run) == {"train"}
+        used = run.lab.fabric.free("1", "NVIDIA A100") + run.lab.fabric.free("2", "NVIDIA A100")
+        assert used == 5
+        run.lab.run(200)
+        assert names_of(run) == [f"nvidia-a100-{number}" for number in range(4)]
+        run.at_rest()
+    run.sound()
+    pools = Counter(event.pool for _, event in run.events(PoolPublished) if isinstance(event, PoolPublished))
+    assert max(pools.values()) <= 6, pools  # first, taken, handed over, given back, and a race or two
+
+
+def test_a_burst_of_claims_on_a_small_pool_is_served_one_after_the_other() -> None:
+    names = [f"job-{number}" for number in range(14)]
+    with publishing(story(steps(pods(*names, lasts="20s")))) as run:
+        run.lab.run(600)
+        assert ran(run) == set(names)
+        run.at_rest()
+    run.sound()
+    assert run.outcomes.failed == {}, "nobody was promised a device that there was not"
+
+
+def test_pods_of_many_devices_share_a_pool() -> None:
+    some = pods("big", count=3, lasts="40s"), pods("two", at=12, count=2, lasts="40s"), pods("one", at=14, lasts="40s")
+    with publishing(story(steps(*some, pods("other", at=15, device="nvidia-h100")))) as run:
+        run.lab.run(400)
+        assert ran(run) == {"big", "two", "one", "other"}
+        run.at_rest()
+    run.sound()
+
+
+def test_devices_that_come_and_go_by_hand_are_followed() -> None:
+    with publishing(story(steps(pods("first", lasts="50s")))) as run:
+        run.lab.run(20)
+        run.lab.fabric.resize("1", "NVIDIA A100", 3)
+        run.lab.run(20)
+        run.lab.fabric.resize("1", "NVIDIA A100", -5)
+        run.lab.run(200)
+        run.at_rest()
+        assert run.lab.fabric.free("1", "NVIDIA A100") + run.lab.fabric.free("2", "NVIDIA A100") == 4
+    run.sound()
+
+
+def test_more_devices_than_a_slice_holds_are_in_several_and_one_change_is_one_write() -> None:
+    many = CLUSTER.replace("{NVIDIA A100: 4, NVIDIA H100: 2}", "{NVIDIA A100: 300, NVIDIA H100: 2}")
+    with publishing(story("", many)) as run:
+        run.lab.run(30)
+        assert [len(one.names) for one in run.judge.view.of(A100)] == [128, 128, 44]
+        before = len(run.judge.writes)
+        run.lab.fabric.resize("1", "NVIDIA A100", 1)
+        run.lab.run(10)
+        assert len(run.judge.writes) == before + 1
+        assert [one.generation for one in run.judge.view.of(A100)] == [1, 1, 1]
+        run.lab.fabric.resize("1", "NVIDIA A100", -200)
+        run.lab.run(30)
+        assert [len(one.names) for one in run.judge.view.of(A100)] == [101]
+        run.at_rest()
+    run.sound()

@@ -1,0 +1,87 @@
+"""The judge of publishers finds faults: those of the reference publisher, each by its number.
+
+Our own publisher does the same stories with nothing found (`test_scenarios`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dds_adapters.lab.lab import Lab
+from dds_adapters.lab.ours import OurScaler
+from dds_core.log import MemoryLog
+from tests.support.ours import CLUSTER
+from tests.support.pools_judge import PoolsJudge
+from tests.support.publishing import SCALER, change_models, written
+
+REFERENCE = "composable-dra-driver"
+SMALL = """
+models:
+  - {model: NVIDIA A100, device: nvidia-a100, product: A100}
+fabrics:
+  - {id: 1, devices: {NVIDIA A100: 3}}
+  - {id: 2, devices: {NVIDIA A100: 2}}
+nodes:
+  - {count: 3, fabric: 1}
+  - {first: 3, count: 1, fabric: 2}
+"""
+THREE_CLAIMS = """
+steps:
+  - {at: 10s, run: {name: a, devices: {nvidia-a100: 1}, node_selector: {cohdi.io/fabric: "1"}}}
+  - {at: 10s, run: {name: b, devices: {nvidia-a100: 1}, node_selector: {cohdi.io/fabric: "1"}}}
+  - {at: 10s, run: {name: c, devices: {nvidia-a100: 1}, node_selector: {cohdi.io/fabric: "1"}}}
+"""
+
+
+@contextmanager
+def reference(cluster: str, more: str = "") -> Iterator[tuple[Lab, PoolsJudge]]:
+    """A lab in which the reference publisher runs, and our scaler."""
+    scenario = written(cluster, more).model_copy()
+    parts = scenario.parts.model_copy(update={"publisher": type(scenario.parts).model_fields["publisher"].default})
+    with Lab.virtual(scenario.model_copy(update={"parts": parts})) as lab:
+        judge = PoolsJudge(lab, REFERENCE, mark="")
+        scaler = OurScaler(lab, MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=scenario.start), SCALER)
+        scaler.start()
+        yield lab, judge
+        scaler.kill()
+
+
+def test_d1_d2_a_name_that_a_claim_holds_vanishes() -> None:
+    with reference(SMALL, THREE_CLAIMS) as (lab, judge):
+        lab.run(40)
+    assert judge.rules["withdrawn in use"] >= 1
+    assert {one.of.partition("/")[0] for one in judge.findings if one.rule == "withdrawn in use"} == {
+        "nvidia-a100-fabric1"
+    }
+
+
+def test_d3_a_change_of_the_configuration_is_not_taken_up() -> None:
+    with reference(SMALL) as (lab, judge):
+        lab.run(20)
+        assert judge.differences() == []
+        change_models(lab, lambda entries: entries[0]["dra-attributes"].update(architecture="Ampere"))
+        lab.run(60)
+        assert any("has the attributes" in one for one in judge.differences())
+
+
+def test_d4_the_pool_of_a_fabric_that_is_gone_stays() -> None:
+    with reference(SMALL) as (lab, judge):
+        lab.run(20)
+        lab.fabric.connect("node0003", "")
+        lab.run(300)
+        assert any(one.startswith("nvidia-a100-fabric2 is still there") for one in judge.differences())
+
+
+def test_d6_what_does_not_fit_into_one_slice_is_left_out() -> None:
+    with reference(SMALL.replace("{NVIDIA A100: 3}", "{NVIDIA A100: 200}")) as (lab, judge):
+        lab.run(60)
+        assert judge.differences() == ["nvidia-a100-fabric1 lists 128 devices that nobody holds, there are 200"]
+
+
+def test_d13_capacities_are_not_published() -> None:
+    with reference(SMALL) as (lab, judge):
+        change_models(lab, lambda entries: entries[0].update(capacity={"memory": "40Gi"}))
+        lab.restart("publisher")
+        lab.run(60)
+        assert any("has the capacity None" in one for one in judge.differences())
