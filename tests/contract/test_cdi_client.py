@@ -6,7 +6,7 @@ What is sent is checked where it arrives; the manager is stateful and shares its
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -36,12 +36,13 @@ from dds_adapters.fabric.survey import (
 from dds_adapters.lab.actors.fabric import Fabric, Pool
 from dds_adapters.lab.actors.fabric import FabricSettings as FabricOfLab
 from dds_adapters.lab.latency import Fixed
+from dds_adapters.lab.manager.face import ServedManager, serving_manager
 from dds_adapters.lab.manager.faults import Fault
 from dds_adapters.lab.manager.manager import Manager, Seen
 from dds_adapters.lab.manager.settings import Limit as LimitOfLab
 from dds_adapters.lab.manager.settings import Login, ManagerSettings, NodeGroup
 from dds_adapters.lab.manager.transport import ManagerTransport
-from dds_adapters.lab.time import MICROSECONDS, VirtualTime
+from dds_adapters.lab.time import MICROSECONDS, Time, VirtualTime
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
 A100 = PoolModel(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
@@ -439,3 +440,63 @@ def test_each_try_is_observed(fm: Site) -> None:
     fm.manager.faults.add(Fault("error", frozenset({"machines"}), times=1, code=502))
     fm.provider.machines()
     assert fm.observed == [("im.token", "200"), ("fm.machines", "502"), ("fm.machines", "200")]
+
+
+# -- over the wire -----------------------------------------------------------------------------------------------------
+
+
+def made(api: Any) -> Callable[[Time], Manager]:
+    """A manager on real time whose fabric answers at once."""
+
+    def make(time: Time) -> Manager:
+        fabric = Fabric(time, FabricOfLab(POOLS, attach=Fixed(0.0)))
+        fabric.connect("w-1", "0")
+        fabric.connect("w-2", "1")
+        limits = (LimitOfLab(A100.model, 4, 1),)
+        return Manager(time, fabric, ManagerSettings(api=api, login=LOGIN, limits=limits))
+
+    return make
+
+
+def client_of(served: ServedManager, api: Api, folder: Path, **settings: Any) -> Provider:
+    chosen = served.manager.settings
+    credentials = served.credentials(folder) if api != "nec" else None
+    return open_provider(FabricSettings(api, served.url, chosen.tenant, chosen.cluster, credentials, **settings))
+
+
+@pytest.mark.parametrize("api", ["fm", "cm", "nec"])
+def test_a_round_over_the_wire(tmp_path: Path, api: Api) -> None:
+    with serving_manager(made(api), tls=api != "nec") as served:
+        provider = client_of(served, api, tmp_path)
+        answers: list[Answer] = []
+        survey(provider, [A100, CXL], 0, answers.append, lambda: False)
+        provider.close()
+    assert not [one for one in answers if isinstance(one, NoAnswer)]
+    counts = {(one.stock.fabric, one.stock.model): one.stock.free for one in answers if isinstance(one, StockAnswer)}
+    limits = [one.limits for one in answers if isinstance(one, LimitsAnswer)]
+    assert counts[("0", A100.model)] == (203 if api == "nec" else 3)
+    assert limits == [{A100.model: Limit(4, 1)} if api == "cm" else None] * 2
+
+
+@pytest.mark.parametrize("certificate", ["expired", "other_name", "unknown_authority"])
+def test_a_manager_whose_certificate_does_not_match_is_sent_nothing(tmp_path: Path, certificate: Any) -> None:
+    with serving_manager(made("fm"), certificate=certificate) as served:
+        provider = client_of(served, "fm", tmp_path)
+        with pytest.raises(FabricAway, match="the manager's certificate is not trusted"):
+            provider.machines()
+        provider.close()
+        assert not served.manager.seen
+
+
+def test_answers_that_come_late_or_not_at_all_over_the_wire(tmp_path: Path) -> None:
+    with serving_manager(made("fm")) as served:
+        provider = client_of(served, "fm", tmp_path, fm_seconds=0.3)
+        provider.machines()
+        served.run(lambda: served.manager.faults.add(Fault("slow", frozenset({"machines"}), times=1, seconds=1)))
+        with pytest.raises(FabricUnreachable, match=r"no whole answer within 0\.3 s"):
+            provider.machines()
+        provider.close()
+        patient = client_of(served, "fm", tmp_path)
+        served.run(lambda: served.manager.faults.add(Fault("cut", frozenset({"machines"}), times=1)))
+        assert len(patient.machines()) == 2
+        patient.close()

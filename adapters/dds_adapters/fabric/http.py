@@ -117,7 +117,7 @@ class Http:
         finally:
             seconds = clock() - began
             self._outside.observe(call.name, seconds, outcome)
-            LOG.debug("%s: %s after %.3f s", call.name, outcome, seconds, extra={"request": request_id})
+            LOG.debug("%s: %s after %.3f s", where, outcome, seconds)
 
     def _sent(self, call: Call, request_id: str, where: str, until: float) -> Reply:
         left = until - self._outside.clock()
