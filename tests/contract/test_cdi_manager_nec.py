@@ -123,6 +123,15 @@ def test_a_layout_connects_a_named_device_and_disconnects_it() -> None:
     assert room.get(f"{CDIM}/resources/{wanted}").json()["nodeIDs"] == []
 
 
+def test_a_device_on_its_way_is_the_nodes_and_free_no_more() -> None:
+    room = nec_room()
+    source, wanted = ends(room), gpus(room)[0]["device"]["deviceID"]
+    applied(room, layout("connect", source, wanted))
+    assert len(gpus(room)) == 3
+    (coming,) = [one for one in gpus(room) if one["nodeIDs"]]
+    assert (coming["device"]["deviceID"], coming["nodeIDs"]) == (wanted, [room.nodes[0].uuid.upper()])
+
+
 def test_one_layout_is_applied_at_a_time() -> None:
     room = nec_room()
     source, (first, second, _) = ends(room), [one["device"]["deviceID"] for one in gpus(room)]

@@ -12,29 +12,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dds_adapters.lab.actors.fabric_faults import Fault, Faults
-from dds_adapters.lab.actors.hardware import Attached, Device, Machine, Pool
+from dds_adapters.lab.actors.hardware import Attached, Device, FabricSettings, Machine, Pool
 from dds_adapters.lab.actors.ledger import Entry, Ledger, Operation, Outcome
-from dds_adapters.lab.latency import Fixed, Latency, Uniform
 from dds_adapters.lab.time import Time
 
 __all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
 
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"
-
-
-@dataclass(frozen=True)
-class FabricSettings:
-    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any
-    number; further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
-
-    pools: tuple[Pool, ...] = ()
-    attach: Latency = field(default=Uniform(1.0, 6.0))
-    detach: Latency = field(default=Uniform(0.4, 0.6))
-    refusal: Latency = field(default=Fixed(0.01))
-    in_flight: int = 0
-    in_flight_per_machine: int = 0
-    timeout: float = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +38,7 @@ class _Order:
     model: str
     resource: str
     done: Callable[[Answer], None]
+    fabric: str = ""
     taken: list[Device] = field(default_factory=list)
     fault: Fault | None = None
 
@@ -73,6 +59,7 @@ class Fabric:
         self._by_uuid: dict[str, Machine] = {}
         self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
         self._where: dict[str, str] = {}  # serial → node
+        self._coming: dict[str, tuple[Device, str]] = {}  # serial → what is on its way in, and the node
         self._broken: dict[str, str] = {}  # serial → words
         self._out: dict[str, Device] = {}  # serial → what was taken out broken, and is in no pool until it is repaired
         self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
@@ -123,6 +110,10 @@ class Fabric:
     def pool(self, fabric: str, model: str) -> tuple[Device, ...]:
         """The devices that could be attached now, the next one first."""
         return tuple(self._free.get((fabric, model), ()))
+
+    def coming(self) -> tuple[tuple[Device, str], ...]:
+        """The devices that are on their way into a machine, each with the node."""
+        return tuple(self._coming.values())
 
     def out(self) -> tuple[Device, ...]:
         """What was taken out of a machine broken: in no machine and, until it is repaired, in no pool."""
@@ -291,7 +282,7 @@ class Fabric:
 
     def _reserve(self, order: _Order) -> None:
         """Take from the pool what is going to come, which is not always what was asked for."""
-        fabric = self._machines[order.node].fabric
+        fabric = order.fabric = self._machines[order.node].fabric
         kind = order.fault.kind if order.fault is not None else ""
         model = self._other_model(fabric, order.model) if kind == "wrong_device" else order.model
         named = self._named(order, fabric) if model == order.model and order.resource else None
@@ -301,7 +292,8 @@ class Fabric:
                 wanted = named if named is not None and named in free else free[0]
                 free.remove(wanted)
                 order.taken.append(wanted)
-        self._count(order, fabric, 1)
+                self._coming[wanted.serial] = wanted, order.node
+        self._count(order, 1)
         self._pool_changed(fabric, model)
 
     def _named(self, order: _Order, fabric: str) -> Device | None:
@@ -312,14 +304,15 @@ class Fabric:
         others = [name for place, name in self._free if place == fabric and name != model and self.free(place, name)]
         return others[0] if others else model
 
-    def _count(self, order: _Order, fabric: str, by: int) -> None:
-        key = (fabric, order.model)
+    def _count(self, order: _Order, by: int) -> None:
+        key = (order.fabric, order.model)
         self._running[key] = self._running.get(key, 0) + by
 
     def _attach(self, order: _Order) -> None:
-        self._count(order, self._machines[order.node].fabric, -1)
+        self._count(order, -1)
         words = self._unheard(order)
         for device in order.taken:
+            del self._coming[device.serial]
             self._write(order, "done", self._plug(order.node, device), words)
         self._answer(order, Answer(error=words) if words else Answer(order.taken[0]))
 

@@ -83,6 +83,8 @@ class Cdim:
         fabric = self._inventory.fabric
         for machine in fabric.machines():
             yield from self._in(machine)
+        for device, node in fabric.coming():  # it is listed as the node's from the order on
+            yield self._device(device, fabric.machine(node))
         for pool in fabric.pools():
             yield from (self._device(one) for one in fabric.pool(*pool))
         yield from (self._device(one) for one in fabric.out())
@@ -131,7 +133,9 @@ class Cdim:
         fabric = self._inventory.fabric
         pooled = (one for pool in fabric.pools() for one in fabric.pool(*pool))
         plugged = (one.device for machine in fabric.machines() for one in self._inventory.devices(machine))
-        return next((one for devices in (pooled, plugged, fabric.out()) for one in devices if one.resource == id), None)
+        coming = (device for device, _ in fabric.coming())
+        everywhere = (pooled, plugged, coming, fabric.out())
+        return next((one for devices in everywhere for one in devices if one.resource == id), None)
 
     def _next(self, apply: Apply) -> None:
         """Make the next move, or be done."""

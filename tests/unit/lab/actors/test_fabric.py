@@ -313,6 +313,24 @@ def test_a_named_device_that_is_not_free_is_refused() -> None:
     assert room.fabric.free("1", A100) == 2
 
 
+def test_a_device_on_its_way_in_is_told() -> None:
+    room = Room()
+    first = room.fabric.pool("1", A100)[0]
+    room.attach()
+    assert room.fabric.coming() == ((first, "node0"),)
+    room.run(2)
+    assert room.fabric.coming() == ()
+
+
+def test_a_machine_may_leave_its_fabric_while_a_device_is_on_its_way() -> None:
+    room = Room()
+    room.attach()
+    room.fabric.disconnect("node0")
+    room.run(2)
+    assert len(room.fabric.attached("node0")) == 1
+    assert room.fabric.running("1", A100) == 0
+
+
 def test_the_fabric_tells_of_what_does_not_work() -> None:
     room = Room()
     room.attach()
