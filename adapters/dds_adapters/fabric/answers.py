@@ -66,7 +66,7 @@ def _first(faults: list[Any]) -> tuple[str, str]:
     if fault["type"] == "missing":
         return field, "is missing"
     if fault["type"] == "string_pattern_mismatch":
-        return field, "is not of the form that such an id has"
+        return field, "is not of the form that it must have"
     if not field:
         return "", f"is not as expected: {fault['msg']}"
     return field, f"is not as expected: {fault['msg']}"

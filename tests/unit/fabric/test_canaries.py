@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 
 import httpx
 import pytest
@@ -20,6 +20,7 @@ from dds_adapters.fabric import FabricError, Provider
 from dds_adapters.fabric.facts import facts_of
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.survey import Answer, NoAnswer, survey
+from dds_adapters.fabric.words import said as words_of
 from dds_core.events import encode
 from tests.unit.fabric.rig import A100, M1, Desk, jwt, said
 from tests.unit.fabric.test_facts import Known
@@ -38,7 +39,9 @@ def quoting(request: httpx.Request) -> str:
     """All that was sent, in every form that a manager might echo."""
     content = request.read().decode()
     head = " ".join(f"{name}: {value}" for name, value in request.headers.items())
-    return f"{request.url} {content} {unquote_plus(content)} {head} {json.dumps(SECRETS)} {SECRETS!r} {quote(str(SECRETS))}"
+    forms = (json.dumps(SECRETS), repr(SECRETS), quote(str(SECRETS)), " ".join(SECRETS.values()), head, content)
+    turned = int(request.headers["X-Request-Id"][0], 16) % len(forms)  # an error tells the beginning only
+    return " ".join((*forms[turned:], *forms[:turned], unquote_plus(content), str(request.url)))
 
 
 def broken(kind: str) -> Callable[[httpx.Request], httpx.Response]:
@@ -162,3 +165,22 @@ def test_what_holds_secrets_does_not_show_them(tmp_path: Path, lines: pytest.Log
     desk.token = lambda request: said({"access_token": jwt(canary=CANARY), "expires_in": 300})
     assert token.current()
     silent(lines, credentials, token, vars(token), desk.provider.__dict__["_session"])
+
+
+@pytest.mark.parametrize("secret", [*SECRETS.values(), "C" + "x" * 998, "ab"])
+def test_words_hide_a_secret_in_every_form_and_wherever_they_are_cut(secret: str) -> None:
+    forms = (
+        secret,
+        quote(secret, safe=""),
+        quote_plus(secret),
+        json.dumps(secret),
+        repr(secret),
+        urlencode({"x": secret}),
+    )
+    for form in forms:
+        for before in ("", "so ", "x" * 190 + " ", "word " * 13_100):
+            words = words_of(f"{before}{form}{form} and more", [secret])
+            assert len(words) <= 200
+            assert len(secret) <= 2 or (CANARY not in words and "xx" not in words.removeprefix(before.strip()))
+    cut = words_of(secret * 70_000, [secret])
+    assert len(secret) <= 2 or CANARY not in cut

@@ -23,6 +23,7 @@ class Known:
         self._stock = {(one.fabric, one.model): one for one in stock}
         self._failing = set(failing)
         self.listed = listed
+        self._doubted = doubted
 
     def machine(self, uuid: str) -> Machine | None:
         return self._machines.get(uuid)
@@ -32,6 +33,9 @@ class Known:
 
     def stock(self, fabric: str, model: str) -> Stock | None:
         return self._stock.get((fabric, model))
+
+    def in_doubt(self, fabric: str, model: str) -> bool:
+        return self._doubted
 
     def failing(self, of: str) -> bool:
         return of in self._failing
@@ -73,6 +77,7 @@ def test_stock() -> None:
     named = Stock("0", "A", 1, (FreeDevice("d-1"), FreeDevice("d-2", False)), True)
     assert facts_of(StockAnswer(stock), Known()) == (StockObserved("0", "A", 3),)
     assert facts_of(StockAnswer(stock), Known(stock=[stock])) == ()
+    assert facts_of(StockAnswer(stock), Known(stock=[stock], doubted=True)) == (StockObserved("0", "A", 3),)
     assert facts_of(StockAnswer(named), Known(stock=[stock], failing=["stock/0/A"])) == (
         StockObserved("0", "A", 1, named.devices, True),
         FabricAnswered("stock/0/A"),
