@@ -90,22 +90,32 @@ class PublisherPowers:
     """What the publisher may do, in the same sense.
 
     publish: create, change and delete ResourceSlices; asking what the API server keeps of one is a dry run and needs it too.
-    node_labels: the labels of fabric and limits on nodes. events, leader_election, metrics_reviews: as the scaler's.
+    node_labels: the labels of fabric and limits on nodes. bare_metal_hosts: follow BareMetalHosts, where these say which machine
+    a node is. events, leader_election, metrics_reviews: as the scaler's.
     """
 
     publish: bool = True
     node_labels: bool = True
+    bare_metal_hosts: bool = False
     events: bool = True
     leader_election: bool = True
     metrics_reviews: bool = True
 
     @classmethod
-    def needed(cls, policy: PublishPolicy, *, leader_election: bool = False, metrics_reviews: bool = False) -> Self:
+    def needed(
+        cls,
+        policy: PublishPolicy,
+        *,
+        bare_metal_hosts: bool = False,
+        leader_election: bool = False,
+        metrics_reviews: bool = False,
+    ) -> Self:
         """The powers that a policy can ever use. In mode `observe` nothing is written about the fleet at all."""
         writes = policy.mode != "observe"
         return cls(
             publish=writes,
             node_labels=writes and policy.label_nodes,
+            bare_metal_hosts=bare_metal_hosts,
             events=writes,
             leader_election=leader_election,
             metrics_reviews=metrics_reviews,
@@ -145,6 +155,7 @@ REVIEWS = Feature("metrics protection", "metrics_reviews")
 DOCTOR = Feature("doctor")
 PUBLISH = Feature("publish", "publish", "attach")
 NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "attach")
+MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts")
 
 
 @dataclass(frozen=True)
@@ -233,6 +244,7 @@ PUBLISHER_RULES: tuple[Rule, ...] = (
         PUBLISH, DRA, "resourceslices", ("get", "create", "update", "delete"),
         "compare a slice, then write it; what the API server keeps of one",
     ),
+    Rule(MACHINES, "metal3.io", "baremetalhosts", _LISTEN, "which machine a node is, by the annotation of its host"),
     Rule(NODE_LABELS, "", "nodes", ("get", "patch"), "compare a node, then set the labels of its fabric and limits"),
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what became of a pool"),
     Rule(ELECTION, _COORDINATION, "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),

@@ -142,7 +142,7 @@ class Translator:
                 return self._seen_config(resource, raw)
             new = resource.decode(raw)
         except Fault as fault:
-            return self._rejected(resource, _identity(raw), (fault,))
+            return self._rejected(resource, who_is(raw), (fault,))
         old = self._view.object(resource.kind, new.uid)
         facts = list(self._replaced(resource, new)) if old is None else []
         if old is not None or not isinstance(new, Pod) or decode.refers_to_claims(new):
@@ -151,7 +151,7 @@ class Translator:
 
     def _seen_config(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
         """The one ConfigMap that is ours; of any other only the name is looked at. Raises Fault for the whole of it."""
-        who = _identity(raw)
+        who = who_is(raw)
         if who.name and (who.namespace, who.name) != (self._config_namespace, config.NAME):
             return ()
         assert resource.configured is not None  # a resource has the one or the other
@@ -169,13 +169,13 @@ class Translator:
 
     def _gone(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
         """The end of an object. Its uid is all that is read, so that a broken object can still go."""
-        who = _identity(raw)
+        who = who_is(raw)
         if not who.uid:
             return self._rejected(resource, who, (Fault("metadata.uid", "is missing"),))
         known = self._view.object(resource.kind, who.uid) is not None or self._view.rejected(who.uid)
         return (_gone(resource.kind, who.uid),) if known else ()
 
-    def _rejected(self, resource: Resource, who: _Identity, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
+    def _rejected(self, resource: Resource, who: Who, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
         """One fact for each fault not told before; what cannot be identified is told in the scaler's own stream."""
         uid = who.uid or SCALER
         new = {(f.field, f.reason): None for f in faults if not self._view.told(uid, f.field, f.reason)}
@@ -214,7 +214,7 @@ class _AnyObject(Struct):
     metadata: _AnyMetadata
 
 
-class _Identity(NamedTuple):
+class Who(NamedTuple):
     """Which object it is; "" for what cannot be read."""
 
     uid: str = ""
@@ -225,13 +225,14 @@ class _Identity(NamedTuple):
 _any_object = msgspec.json.Decoder(_AnyObject)
 
 
-def _identity(raw: bytes) -> _Identity:
+def who_is(raw: bytes) -> Who:
+    """Who an object is, as far as that can be read."""
     try:
         meta = well_formed(_any_object, raw).metadata
     except Fault:
-        return _Identity()
+        return Who()
     parts = (meta.uid, meta.namespace, meta.name)
-    return _Identity(*(v if isinstance(v, str) and len(v) <= 253 and v.isprintable() else "" for v in parts))
+    return Who(*(v if isinstance(v, str) and len(v) <= 253 and v.isprintable() else "" for v in parts))
 
 
 class _Status(Struct):

@@ -57,6 +57,10 @@ class Watched:
     matters: Callable[[bytes], bool] | None = None
 
 
+BARE_METAL_HOSTS = Watched("baremetalhosts", ("metal3.io/v1alpha1",))
+"""Nobody else's business than the publisher's, and only where a cluster is told to have them."""
+
+
 def scope_of_config(namespace: str = config.NAMESPACE) -> Scope:
     """The one ConfigMap that is ours."""
     return Scope(namespace, f"metadata.name={config.NAME}")
@@ -71,10 +75,14 @@ def watched(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
     return tuple(special.get(name) or Watched(name, versions) for name, versions in VERSIONS.items())
 
 
-def watched_by_publisher(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
-    """All that the publisher follows: of nodes, slices and claims every one."""
+def watched_by_publisher(
+    config_namespace: str = config.NAMESPACE, *, bare_metal_hosts: bool = False
+) -> tuple[Watched, ...]:
+    """All that the publisher follows: of nodes, slices and claims every one; BareMetalHosts where they say which machine a node
+    is."""
     ours = scope_of_config(config_namespace)
-    return tuple(Watched(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
+    found = tuple(Watched(name, VERSIONS[name], ours if name == "configmaps" else EVERYTHING) for name in PUBLISHER)
+    return (BARE_METAL_HOSTS, *found) if bare_metal_hosts else found
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):

@@ -55,7 +55,12 @@ def host(raw: bytes) -> Host:
 def machine_of(node: str, provider: str) -> str:
     """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), without one `node:<name>`, by which
     an inventory in a file can name it."""
-    return provider.rstrip("/").rpartition("/")[2] or f"node:{node}"
+    return last_segment(provider) or f"node:{node}"
+
+
+def last_segment(provider: str) -> str:
+    """Of a provider ID what names the machine, or what stands for it."""
+    return provider.rstrip("/").rpartition("/")[2]
 
 
 def pool_slice(raw: bytes) -> PoolSlice:
