@@ -17,7 +17,12 @@ ONE, TWO = Machine("m-1", "one", "0"), Machine("m-2", "two", "1", {"A": Limit(4)
 
 class Known:
     def __init__(
-        self, *machines: Machine, stock: Iterable[Stock] = (), failing: Iterable[str] = (), listed: bool = True
+        self,
+        *machines: Machine,
+        stock: Iterable[Stock] = (),
+        failing: Iterable[str] = (),
+        listed: bool = True,
+        doubted: bool = False,
     ) -> None:
         self._machines = {one.uuid: one for one in machines}
         self._stock = {(one.fabric, one.model): one for one in stock}
