@@ -38,7 +38,7 @@ class Call:
         """The body. Raises Refused for what is no JSON."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(400, "E010400", "the body is no JSON") from None
 
 
@@ -98,3 +98,11 @@ def at(found: Any, *path: str | int) -> Any:
             raise Refused(400, "E010400", f"the body has no {shown}")
         found = found[part]
     return found
+
+
+def text_at(found: Any, *path: str | int) -> str:
+    """The text at a path of a body. Raises Refused, naming the path, where there is none."""
+    text = at(found, *path)
+    if not isinstance(text, str):
+        raise Refused(400, "E010400", f"{'.'.join(map(str, path))} must be text")
+    return text

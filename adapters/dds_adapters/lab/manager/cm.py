@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dds_adapters.lab.actors.fabric import Answer, Attached, Device, Machine
-from dds_adapters.lab.manager.calls import Call, Refused, Reply, at, told
+from dds_adapters.lab.manager.calls import Call, Refused, Reply, at, text_at, told
 from dds_adapters.lab.manager.inventory import RUNNING, Inventory, condition, fabric_id, fabric_uuid, made_up
 from dds_adapters.lab.manager.routes import Route, route
 from dds_adapters.lab.manager.settings import NodeGroup
@@ -130,7 +130,7 @@ class ClusterManager:
         return self._inventory.machine(parts["machine"])
 
     def _model(self, machine: Machine, order: Any) -> str:
-        wanted = at(order, "spec_uuid")
+        wanted = text_at(order, "spec_uuid")
         for model in self._inventory.models(machine):
             if _spec_uuid(machine, model) == wanted:
                 return model

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from dds_adapters.lab.actors.fabric import LOST, Answer, Attached, Device, Machine
-from dds_adapters.lab.manager.calls import CUT, Call, Done, Later, Refused, Reply, at, error, told
+from dds_adapters.lab.manager.calls import CUT, Call, Done, Later, Refused, Reply, at, error, text_at, told
 from dds_adapters.lab.manager.inventory import RUNNING, Inventory, condition, fabric_id, fabric_uuid, model_of
 from dds_adapters.lab.manager.routes import Route, route
 
@@ -51,7 +51,7 @@ class FabricManager:
             raise Refused(400, "E010400", "res_type is missing")
         try:
             model = model_of(json.loads(call.query.get("condition", "")))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(400, "E010400", "condition is no JSON") from None
         free = self._inventory.free(machine, model, call.query["res_type"])
         return told(200, {"fabric_id": fabric_id(machine.fabric), "reserved_res_num_per_fabric": free})
@@ -90,7 +90,7 @@ class FabricManager:
 
     def _detach(self, call: Call, parts: dict[str, str]) -> Later:
         machine, spec = self._ordered(call, parts)
-        resource = at(spec, "res_uuid")
+        resource = text_at(spec, "res_uuid")
         there = {one.device.resource: one.device.model for one in self._inventory.devices(machine)}
         if resource not in there or at(spec, "res_type") != self._inventory.type_of(there[resource]):
             raise Refused(404, "E020404", f"the machine {machine.uuid} has no such resource")
@@ -100,7 +100,7 @@ class FabricManager:
                 words = _words([answer])
                 done(Reply(204) if words is None else words)
 
-            self._inventory.fabric.detach(machine.node, str(resource), answered)
+            self._inventory.fabric.detach(machine.node, resource, answered)
 
         return begin
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from dds_adapters.lab.actors.fabric import Answer, Device, Machine
-from dds_adapters.lab.manager.calls import Call, Refused, Reply, at, told
+from dds_adapters.lab.manager.calls import Call, Refused, Reply, at, text_at, told
 from dds_adapters.lab.manager.inventory import Inventory, made_up
 from dds_adapters.lab.manager.routes import Route, route
 from dds_adapters.lab.time import Time
@@ -118,18 +118,18 @@ class Cdim:
         return told(200, {"applyID": found.id, "status": found.status, **rollback})
 
     def _procedure(self, written: Any) -> Procedure:
-        operation, source = at(written, "operation"), at(written, "sourceDeviceID")
+        operation, source = text_at(written, "operation"), text_at(written, "sourceDeviceID")
         for needed in ("operationID", "dependencies"):
             at(written, needed)
         if operation not in _OPPOSITE:
             raise Refused(400, "E40001", "operation must be connect or disconnect")
         machines = {_end(IO, one): one for one in self._inventory.fabric.machines() if one.fabric}
-        device = self._found(at(written, "destinationDeviceID"))
+        device = self._found(text_at(written, "destinationDeviceID"))
         if source not in machines or device is None:
             raise Refused(400, "E40001", "sourceDeviceID or destinationDeviceID is not known")
         return Procedure(operation, machines[source], device)
 
-    def _found(self, id: object) -> Device | None:
+    def _found(self, id: str) -> Device | None:
         fabric = self._inventory.fabric
         pooled = (one for pool in fabric.pools() for one in fabric.pool(*pool))
         plugged = (one.device for machine in fabric.machines() for one in self._inventory.devices(machine))

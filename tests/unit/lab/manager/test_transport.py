@@ -88,3 +88,14 @@ def test_what_is_answered_at_once_can_be_asked_without_a_client() -> None:
     attach = Call("PATCH", order[-1].path, order[-1].query, headers, order[-1].body)
     with pytest.raises(TypeError, match="use ask"):
         room.manager.answer(attach)
+
+
+def test_a_body_that_is_nested_too_deep_is_no_json() -> None:
+    room = logged_in()
+    path = f"{MACHINES}/{room.nodes[0].uuid}/update"
+    answer = room.client.patch(path, params={"tenant_uuid": room.tenant}, content=b"[" * 200_000)
+    assert answer.status_code == 400
+    query = {"tenant_uuid": room.tenant, "res_type": "gpu", "condition": "[" * 50_000}
+    path = f"{MACHINES}/{room.nodes[0].uuid}/available-reserved-resources"
+    headers = {"authorization": room.client.headers["Authorization"]}
+    assert room.manager.answer(Call("GET", path, query, headers)).status == 400
