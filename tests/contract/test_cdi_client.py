@@ -137,7 +137,7 @@ def nec(tmp_path: Path) -> Iterator[Site]:
 # -- id manager --------------------------------------------------------------------------------------------------------
 
 
-def test_the_login_is_a_form_whose_values_survive_whatever_is_in_them(fm: Site) -> None:
+def test_d10_the_login_is_a_form_whose_values_survive_whatever_is_in_them(fm: Site) -> None:
     fm.provider.machines()
     [login] = fm.seen("token")
     assert (login.method, login.status) == ("POST", 200)
@@ -153,7 +153,7 @@ def test_the_login_is_a_form_whose_values_survive_whatever_is_in_them(fm: Site) 
     assert set(login.form) >= {"password", "client_secret"}
 
 
-def test_one_login_lasts_until_thirty_seconds_before_the_token_ends(fm: Site) -> None:
+def test_d10_one_login_lasts_until_thirty_seconds_before_the_token_ends(fm: Site) -> None:
     for _ in range(9):
         fm.survey(A100, CXL)
         fm.sleep(30)
@@ -221,7 +221,7 @@ def test_machines_with_their_fabrics(fm: Site) -> None:
     assert call.headers["accept"] == "application/json"
 
 
-def test_free_devices_are_asked_for_by_model_and_its_own_resource_type(fm: Site) -> None:
+def test_d11_free_devices_are_asked_for_by_model_and_its_own_resource_type(fm: Site) -> None:
     machine = fm.machine("w-1")
     assert fm.provider.stock(machine, A100) == Stock("0", A100.model, 3)
     assert fm.provider.stock(machine, CXL) == Stock("0", CXL.model, 5)
@@ -333,7 +333,7 @@ def test_a_round_asks_once_per_fabric_and_model(fm: Site) -> None:
     assert not any(isinstance(one, NoAnswer) for one in answers)
 
 
-def test_rounds_ask_by_way_of_one_machine_after_the_other(fm: Site) -> None:
+def test_d07_rounds_ask_by_way_of_one_machine_after_the_other(fm: Site) -> None:
     for round in range(4):
         fm.survey(A100, round=round)
     asked = [one.path.split("/")[5] for one in fm.seen("available")]
@@ -347,7 +347,7 @@ def test_an_answer_of_another_fabric_is_an_error_of_that_machine(fm: Site) -> No
     assert len(fm.seen("available")) == 3
 
 
-def test_a_fabric_that_cannot_be_asked_leaves_the_others_alone(fm: Site) -> None:
+def test_d08_a_fabric_that_cannot_be_asked_leaves_the_others_alone(fm: Site) -> None:
     fm.manager.faults.add(
         Fault("odd", frozenset({"available"}), times=2, odd="missing", field="reserved_res_num_per_fabric")
     )

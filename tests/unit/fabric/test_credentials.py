@@ -161,7 +161,7 @@ def test_a_login_that_gives_no_token(tmp_path: Path, body: object, what: str) ->
     assert not desk.calls
 
 
-def test_many_threads_log_in_once(tmp_path: Path) -> None:
+def test_d10_many_threads_log_in_once(tmp_path: Path) -> None:
     desk = Desk(tmp_path, machines)
     entered = threading.Barrier(8, timeout=30)
 
@@ -195,7 +195,7 @@ def test_many_threads_that_are_refused_renew_once(tmp_path: Path) -> None:
     assert desk.logins == 2
 
 
-def test_other_credentials_are_used_at_once(tmp_path: Path) -> None:
+def test_d10_other_credentials_are_used_at_once(tmp_path: Path) -> None:
     desk = Desk(tmp_path, machines)
     desk.provider.machines()
     folder(tmp_path / "credentials", username="somebody-else")
@@ -236,3 +236,14 @@ def test_a_refused_login_is_repeated_ever_more_seldom(tmp_path: Path) -> None:
     desk.token = lambda request: login(desk.clock)
     desk.clock.now += 600
     assert desk.provider.machines() == ()
+
+
+def test_d10_a_token_that_has_ended_is_not_used_when_there_is_no_other(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, machines)
+    desk.provider.machines()
+    desk.clock.now += 3600
+    desk.token = lambda request: said({}, 500)
+    for _ in range(3):
+        with pytest.raises(FabricError, match="the login fails with 500"):
+            desk.provider.machines()
+    assert len(desk.calls) == 1

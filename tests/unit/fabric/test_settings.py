@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,20 @@ def test_settings_that_cannot(changes: dict[str, Any], words: str) -> None:
         open_provider(replace(GOOD, **changes))
     assert words in str(caught.value)
     assert "canary" not in str(caught.value)
+
+
+def test_an_inventory_needs_no_http_library(tmp_path: Path) -> None:
+    (tmp_path / "inventory.yaml").write_text("machines: []")
+    script = (
+        "import sys; from pathlib import Path; from dds_adapters.fabric import *; from dds_adapters.fabric import survey, facts;"
+        f"open_provider(FabricSettings('file', inventory=Path({str(tmp_path / 'inventory.yaml')!r}))).machines();"
+        "print([name for name in ('httpx', 'httpcore', 'ssl') if name in sys.modules])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(InputError, match=r"the package httpx is not installed; pip install 'dds-core\[fabric\]'"):
+        open_provider(GOOD)

@@ -176,7 +176,7 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
             assert "Zm9v" not in str(caught.value)
 
 
-def test_a_new_certificate_counts_from_the_next_call_on(tmp_path: Path) -> None:
+def test_d10_a_new_certificate_counts_from_the_next_call_on(tmp_path: Path) -> None:
     old, new = Authority.made("old"), Authority.made("new")
     with served(old.server(tmp_path)) as server, client(tmp_path, server.port, old.pem) as provider:
         provider.machines()
