@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dds_core.component import SCALER, Component
-from dds_core.errors import MalformedEvent, UnknownEvent
+from dds_core.component import SCALER, Component, component_of
+from dds_core.errors import InputError, MalformedEvent, UnknownEvent
 from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, Event, decode
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
 from dds_core.log.upcast import Upcasts
@@ -68,14 +68,34 @@ def _decoded(row: Envelope | LeanEvent, data: bytes) -> Event:
     return decode(row.type, msgspec.json.encode(UPCASTS.decoded(row.type, row.schema_version, data)))
 
 
+class _Opening(msgspec.Struct):
+    """The part of `LogOpened` that says whose log it is."""
+
+    component: str = ""
+
+
+_opening = msgspec.json.Decoder(_Opening)
+
+
+def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> None:
+    """Look at the first event of a log. Raises InputError when it says that the log is a publisher's, and it is about to be taken
+    for the scaler's: that is what a reader gets who does not say whose it is."""
+    said = _opening.decode(row.data).component if row.data is not None else ""
+    if component is SCALER and component_of(said) is not SCALER:
+        raise InputError(f"it is the log of a {said}", where=f"position {row.position}", fix="give component=PUBLISHER")
+
+
 def groups(rows: Iterable[Envelope], component: Component[Any] = SCALER) -> Iterator[LoggedGroup]:
-    """The groups of a log; the opening event is left out. `component` is the one whose log it is."""
+    """The groups of a log; the opening event is left out. `component` is the one whose log it is; raises InputError where
+    the log itself says otherwise."""
     current: list[Envelope] = []
     for row in rows:
         if current and (row.epoch, row.group) != (current[0].epoch, current[0].group):
             yield LoggedGroup(current, [event_of(row, component) for row in current])
             current = []
-        if row.type != LOG_OPENED:
+        if row.type == LOG_OPENED:
+            require_component(row, component)
+        else:
             current.append(row)
     if current:
         yield LoggedGroup(current, [event_of(row, component) for row in current])

@@ -25,7 +25,7 @@ from dds_core.events import (
     encode,
 )
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.logged import LoggedGroup, event_of, groups
+from dds_core.logged import LoggedGroup, event_of, groups, require_component
 from dds_core.picture import Picture
 from dds_core.verification import Difference, VerifyReport, verify
 
@@ -47,6 +47,7 @@ def fold_log(rows: Rows, picture: Any = None, *, component: Component[Any] = SCA
     first = picture is None
     for row in rows:
         if row.type == LOG_OPENED:
+            require_component(row, component)
             continue
         event = event_of(row, component)
         if event is None:

@@ -167,7 +167,8 @@ class Verification(Generic[P]):
     def _check_deadlines(self, group: LoggedGroup, fact: Event) -> None:
         first = self._agenda.next()
         if isinstance(fact, DeadlinePassed):
-            if first is None or fact.due > group.at or not self._agenda.has(Deadline(fact.due, fact.kind, fact.of)):
+            known = self._agenda.has(Deadline(fact.due, fact.kind, fact.of))
+            if first is None or not known or not first.due == fact.due <= group.at:
                 self._differ(group.position, _said(first), f"deadline {fact.kind} of {fact.of}")
         elif first is not None and first.due < group.at and not isinstance(fact, (Started, PolicyChanged)):
             self._differ(group.position, _said(first), f"{type(fact).__name__} before it")

@@ -12,7 +12,7 @@ from dds_core.component import SCALER, Component
 from dds_core.engine import Step
 from dds_core.events import TYPES, Decision, Event, Fact, Transition
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.logged import event_of
+from dds_core.logged import event_of, require_component
 
 FIRST = 2
 """Position of the first fact in a log; the log's own opening has position 1."""
@@ -47,6 +47,7 @@ def moments(rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component
     current: Moment | None = None
     for row in rows:
         if row.type == LOG_OPENED:
+            require_component(row, component)
             continue
         event = event_of(row, component)
         if current is None or not issubclass(TYPES.get(row.type, Fact), Decision | Transition):

@@ -1,6 +1,6 @@
 """Run the core over facts in a process where every clock, source of chance and environment variable raises, and every
-audit event is noted: `python -m tests.unit.purity.isolated < facts`. Prints what it decided, as a digest, and what it did
-that it must not do.
+audit event is noted: `python -m tests.unit.purity.isolated COMPONENT < facts`. Prints what it decided, as a digest, and what
+it did that it must not do.
 
 Everything is imported and read before the watch begins; from there on only `dds_core` runs.
 """
@@ -16,12 +16,11 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from dds_core.engine import Engine
+from dds_core.component import SCALER, Component, component_named
+from dds_core.engine import EngineOf
 from dds_core.events import Event
 from dds_core.log import MemoryLog
-from dds_core.picture import Picture
 from dds_core.replay import fold_log, verify
-from dds_core.snapshot import dump, load
 from tests.unit.purity.facts import read
 
 HARMLESS = ("object.", "code.", "sys._getframe", "builtins.id", "marshal.", "gc.")
@@ -30,10 +29,11 @@ HARMLESS = ("object.", "code.", "sys._getframe", "builtins.id", "marshal.", "gc.
 CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "gmtime")
 
 
-def replayed(facts: list[tuple[int, Event]]) -> str:
+def replayed(facts: list[tuple[int, Event]], component: Component[Any] = SCALER) -> str:
     """The digest of all that the core makes of the facts: decided, logged, folded, verified, dumped and loaded."""
-    engine = Engine()
-    log = MemoryLog("test/scaler", cluster="test", recorded_at=0)
+    dump, load = component.dump, component.load
+    engine = EngineOf(component)
+    log = MemoryLog(f"test/{component.name}", cluster="test", recorded_at=0)
     epoch = log.take_epoch(0)
     digest = hashlib.sha256()
     for ordinal, step in enumerate(engine.run(facts)):
@@ -41,8 +41,8 @@ def replayed(facts: list[tuple[int, Event]]) -> str:
         log.append([group], epoch=epoch, recorded_at=step.at)
         for row in group.events:
             digest.update(f"{row.type} {row.stream} {row.occurred_at} {row.cause} ".encode() + row.data + b"\n")
-    assert verify(log.read()).ok
-    assert dump(fold_log(log.read())) == dump(load(dump(engine.picture))) == dump(engine.picture)
+    assert verify(log.read(), component=component).ok
+    assert dump(fold_log(log.read(), component=component)) == dump(load(dump(engine.picture))) == dump(engine.picture)
     return digest.hexdigest()
 
 
@@ -65,9 +65,12 @@ def main() -> None:
     facts = read(sys.stdin.buffer.read())
     out = io.StringIO()
     did: set[str] = set()
-    load(dump(Picture()))  # msgspec evaluates the annotations of a type when it is first used
+    component = component_named(sys.argv[1])
+    component.load(
+        component.dump(component.picture())
+    )  # msgspec evaluates the annotations of a type when it is first used
     forbid(did)
-    digest = replayed(facts)
+    digest = replayed(facts, component)
     json.dump({"digest": digest, "did": sorted(did)}, out)
     sys.stdout.write(out.getvalue())
 

@@ -11,16 +11,18 @@ import pytest
 from freezegun import freeze_time
 
 from dds_core.policy import Policy
-from tests.unit.purity.facts import facts_of, read
+from dds_core.publishing.component import PUBLISHER
+from tests.support.pool_story import A100, told_story
+from tests.unit.purity.facts import facts_of, lines, read
 from tests.unit.purity.isolated import replayed
 
 REPOSITORY = Path(__file__).parents[3]
 CASES = [("first_attach", "observe"), ("two_claims", "detach"), ("node_limit", "attach"), ("shares", "observe")]
 
 
-def isolated(facts: bytes, **environment: str) -> dict[str, object]:
+def isolated(facts: bytes, component: str, **environment: str) -> dict[str, object]:
     run = subprocess.run(
-        [sys.executable, "-m", "tests.unit.purity.isolated"],
+        [sys.executable, "-m", "tests.unit.purity.isolated", component],
         input=facts,
         capture_output=True,
         cwd=REPOSITORY,
@@ -47,8 +49,25 @@ def test_the_time_of_day_changes_nothing(recording: str, mode: str) -> None:
 def test_the_core_touches_nothing_outside(recording: str, mode: str) -> None:
     """In a process of its own, with another hash seed and time zone: no file, socket, process, import, clock or chance."""
     facts = facts_of(recording, Policy.model_validate({"mode": mode}))
-    found = isolated(facts, PYTHONHASHSEED="7", TZ="Pacific/Kiritimati")
+    found = isolated(facts, "scaler", PYTHONHASHSEED="7", TZ="Pacific/Kiritimati")
     assert found == {"digest": replayed(read(facts)), "did": []}
+
+
+def published() -> bytes:
+    """The facts of a publisher, with time behind them for its deadlines."""
+    story = told_story()
+    story.tick(1000)
+    story.stock("1", A100, 3)
+    return lines(story.steps)
+
+
+def test_the_publishers_half_is_as_pure() -> None:
+    facts = published()
+    now = replayed(read(facts), PUBLISHER)
+    with freeze_time("2038-01-19 03:14:08"):
+        assert replayed(read(facts), PUBLISHER) == now
+    found = isolated(facts, "publisher", PYTHONHASHSEED="7", TZ="Pacific/Kiritimati")
+    assert found == {"digest": now, "did": []}
 
 
 def test_the_watch_sees_what_is_forbidden(tmp_path: Path) -> None:
