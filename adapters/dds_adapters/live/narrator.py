@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from dds_adapters.live.metrics.metrics import Row
+from dds_adapters.live.metrics.common import Row
 from dds_core import events as e
 from dds_core.events import KIND_OF, Decision, Event, Transition
 from dds_core.lifecycle import GONE, RELEASED
@@ -32,21 +32,62 @@ EVENTS = "dds.events"
 
 Fields = dict[str, Any]
 
-_WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected)
-_TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint)
-"""Facts that say how the scaler fares."""
+_WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected, e.FabricFailed)
+_TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint, e.FabricAnswered, e.MachineGone)
+"""Facts that say how whoever decides fares, and with which fabric."""
 MANY = 100
 """So many steps of one group are told one by one."""
+
+
+class Naming(Known):
+    """Names, and the fields that say whom an event is about, from the picture of whoever decides and not from its own objects."""
+
+    picture: Any
+
+    def about(self, event: Event) -> Fields:
+        """The fields that say whom an event is about, and why."""
+        return reasons(event)
+
+    def keep(self, move: Event) -> None:
+        """Keep the name of who has moved, though it is not told."""
+
+    def remember(self) -> None:
+        """A process took over: take the names that the log tells of."""
+
+    def let_go(self, one: Row) -> None:
+        """Forget the names of those whose lives have ended with this group."""
+
+
+def reasons(event: Event) -> Fields:
+    """The fields that events of every kind may have."""
+    found: Fields = {}
+    match event:
+        case e.Alerted():
+            found = {"of": event.of}
+        case e.NodeLabelled():
+            found = {"node": event.node}
+        case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
+            found = {"action": event.action, "target": event.target, "decision": event.decision}
+        case e.Rejected():
+            found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}
+            found |= {"field": event.field}
+    found |= {key: value for key in ("mode", "reason") if (value := getattr(event, key, ""))}
+    if isinstance(event, e.WriteRefused):
+        found["code"] = event.code
+    if getattr(event, "reissued", False):
+        found["reissued"] = True
+    return found
 
 
 class Narrator:
     """Tells what was committed to `logger`'s child "events", or to that of "dds"."""
 
-    def __init__(self, logger: logging.Logger | None = None) -> None:
+    def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None) -> None:
+        """`names` are those of the component that decides, by default the scaler's."""
         self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
-        self._names = _Names()
+        self._names = names if names is not None else _Names()
 
-    def committed(self, steps: Sequence[Row], picture: Picture) -> None:
+    def committed(self, steps: Sequence[Row], picture: object) -> None:
         """Tell it. `picture` may already know more than that."""
         self._names.picture = picture
         everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
@@ -104,13 +145,13 @@ class Narrator:
                 return "; ".join(fact_words(event, UNCHANGED, names)) or type(event).__name__
 
 
-class _Names(Known):
-    """Names from the picture instead of objects of its own. Those of claims and devices are kept until their lives have ended:
+class _Names(Naming):
+    """The scaler's. Those of claims and devices are kept until their lives have ended:
     the picture may forget them before that is told."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.picture = Picture()
+        self.picture: Picture = Picture()
         self._kept: dict[str, Fields] = {}
 
     def name(self, uid: str) -> str:
@@ -124,7 +165,6 @@ class _Names(Known):
         return self.name(uid) if uid not in self.picture.resources else str(self._device(uid)["device"])
 
     def about(self, event: Event) -> Fields:
-        """The fields that say whom an event is about, and why."""
         found: Fields = {}
         match event:
             case e.ClaimMoved():
@@ -144,24 +184,13 @@ class _Names(Known):
                 found = {"node": event.node, "model": event.model, "request": getattr(event, "request", "")}
             case e.OfDevice():
                 found = self._device(event.resource)
-            case e.NodeLabelled():
-                found = {"node": event.node}
             case e.Alerted():
                 found = {"of": self.name(event.of)}
             case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
-                found = {"action": event.action, "target": self.name(event.target), "decision": event.decision}
-            case e.Rejected():
-                found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}
-                found |= {"field": event.field}
-        found |= {key: value for key in ("mode", "reason") if (value := getattr(event, key, ""))}
-        if isinstance(event, e.WriteRefused):
-            found["code"] = event.code
-        if getattr(event, "reissued", False):
-            found["reissued"] = True
-        return found
+                found = {"target": self.name(event.target)}
+        return {**reasons(event), **found}
 
     def keep(self, move: Event) -> None:
-        """Keep the name of who has moved, though it is not told."""
         with suppress(Exception):  # as with what is told: a name is not worth more
             if isinstance(move, e.ClaimMoved):
                 self._claim(move.claim)
@@ -169,14 +198,13 @@ class _Names(Known):
                 self._device(move.resource)
 
     def remember(self) -> None:
-        """Take the names of all that a log told of at a start: what went meanwhile is gone before it is told."""
+        """Of all: what went meanwhile is gone before it is told."""
         for uid in self.picture.lives.rows:
             self._claim(uid)
         for uid in self.picture.resources.rows:
             self._device(uid)
 
     def let_go(self, one: Row) -> None:
-        """Forget the names of those whose lives have ended with this group."""
         for event, _ in one.step.caused:
             if isinstance(event, Transition) and self._ended(event):
                 self._kept.pop(event.subject, None)
@@ -211,7 +239,7 @@ class _Names(Known):
         return dict(self._kept.get(uid) or {"device": uid})
 
 
-def _changed(fact: Event, names: _Names) -> str:
+def _changed(fact: Event, names: Naming) -> str:
     """A fact about an object: what it is called, and which fields are different."""
     changes: Struct | None = getattr(fact, "changes", None)
     name = names.name(fact.subject)

@@ -1,4 +1,4 @@
-"""What people and probes see of a running scaler: metrics, health, log lines, and the addresses on which they are served.
+"""What people and probes see of a running process: metrics, health and log lines.
 
 It looks on and never steers. What it shows of other threads is read without waiting for them.
 """
@@ -6,30 +6,22 @@ It looks on and never steers. What it shows of other threads is read without wai
 from __future__ import annotations
 
 import logging
-import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
-
-from prometheus_client import CollectorRegistry, ProcessCollector
+from typing import Any, Generic
 
 from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
-from dds_adapters.live.health import Health, alive, answering, log_there, turning, unless_standby, views
+from dds_adapters.live.endpoints import Endpoints
+from dds_adapters.live.health import Check, alive, answering, log_there, turning, unless_standby, views
+from dds_adapters.live.lived import P, Watcher
 from dds_adapters.live.metrics import Metrics, Sources
-from dds_adapters.live.narrator import Narrator
+from dds_adapters.live.narrator import Naming, Narrator
 from dds_adapters.live.pen import Committed
 from dds_adapters.live.process import Process
-from dds_adapters.live.settings import LiveSettings
-from dds_adapters.web.messages import Route
-from dds_adapters.web.pages import exposition, probes
-from dds_adapters.web.reviews import Reviews, guarded
-from dds_adapters.web.server import Server, Unbound
-from dds_adapters.web.tls import Certificate, self_signed
-from dds_core.errors import DdsError, InputError
-from dds_core.fingerprint import FINGERPRINT
+from dds_core.component import SCALER
+from dds_core.errors import DdsError
 from dds_core.picture import Picture
 
 AGAIN = 60.0
@@ -37,68 +29,74 @@ AGAIN = 60.0
 PATIENCE = 120.0
 """Seconds without a turn of the loop after which only a new process can help: longer than any call to a log takes."""
 
-_FLAGS = {"health": "--health-probe-bind-address", "metrics": "--metrics-bind-address"}
 
+class Operation(ABC, Generic[P]):
+    """The observer of one process (`process.Observer`), shown on the program's endpoints."""
 
-class Operation:
-    """The observer of one process (`process.Observer`). `close` ends what it serves."""
+    wanted: Sequence[str]
+    """Resources without which it is not ready."""
+    deciding: str
+    """What is said when this process leads."""
 
-    def __init__(self, settings: LiveSettings, logger: logging.Logger) -> None:
-        self.registry = CollectorRegistry()
-        self.servers: dict[str, Server] = {}
-        self._settings = settings
+    def __init__(
+        self, endpoints: Endpoints, logger: logging.Logger, *, prefix: str = "", names: Naming | None = None
+    ) -> None:
+        """`prefix` is put before the names of checks, and of parts that are in trouble, where several processes are shown."""
+        self._endpoints = endpoints
         self._log = logger
-        self._metrics: Metrics
-        self._narrator = Narrator(logger)
+        self._prefix = prefix
+        self._watchers: list[Watcher[P]] = [Narrator(logger, names)]
         self._turned = time.monotonic()
         self._synced = False
         self._mode = ""
         self._said: dict[str, tuple[str, float]] = {}
         self._away = ""
-        self._ends = ExitStack()
 
-    def close(self) -> None:
-        """Serve no longer."""
-        self._ends.close()
+    # -- what is the component's own -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def measured(self, process: Process[P]) -> Watcher[P]:
+        """Its metrics, from now on."""
+
+    @abstractmethod
+    def seen(self, picture: P) -> str:
+        """How much the whole cluster is."""
+
+    @abstractmethod
+    def configured_mode(self, picture: P) -> str:
+        """What the ConfigMap says of the mode, "" for nothing."""
+
+    def more_checks(self) -> Mapping[str, Check]:
+        """What else is asked for readiness."""
+        return {}
 
     # -- what the process tells ----------------------------------------------------------------------------------
 
     def began(self, process: Process[Any]) -> None:
         """Serve, from now on. Raises InputError when an address cannot be had."""
-        self._metrics = Metrics(
-            self.registry, version=version("dds-core"), fingerprint=FINGERPRINT, sources=_sources(process)
-        )
-        ProcessCollector(registry=self.registry)
-        process.cluster.asked = self._metrics.asked
-        health = self._health(process)
-        pages = probes("/livez", health.livez) | probes("/readyz", health.readyz) | probes("/healthz", health.livez)
-        settings = self._settings
-        if settings.health is not None:
-            here = settings.health
-            self._serve("health", lambda: Server(pages, here.host, here.port, name="health"))
-        if settings.metrics is not None:
-            self._serve("metrics", lambda: self._metrics_server(process))
+        self._watchers.append(self.measured(process))
+        live, ready = self._checks(process)
+        lease, leads = process.settings.lease_name, lambda: process.leading and process.decider is not None
+        self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
 
     def leads(self, leading: bool) -> None:
         """Say who decides."""
-        self._log.info("this process decides" if leading else "standing by: another process leads, or is about to")
+        self._log.info(self.deciding if leading else "standing by: another process leads, or is about to")
 
     def alive(self) -> None:
         """The loop came round, whatever it waits for."""
         self._turned = time.monotonic()
 
-    def turned(self, picture: Picture) -> None:
+    def turned(self, picture: P, /) -> None:
         """The loop came round with all that there was."""
         self._turned = time.monotonic()
         self._away = ""
         if picture.synced and not self._synced:
-            self._log.info(
-                "the whole cluster was seen: %d claims, %d nodes, %d requests; mode %s",
-                len(picture.claims.rows), len(picture.nodes.rows), len(picture.requests.rows), picture.mode,
-            )  # fmt: skip
+            self._log.info("the whole cluster was seen: %s; mode %s", self.seen(picture), picture.mode)
         elif picture.synced and picture.mode != self._mode:
-            switch = f", the ConfigMap says {picture.config.mode}" if picture.config.mode else ""
-            self._log.info("mode %s is in effect now (policy %s%s)", picture.mode, picture.policy.mode, switch)
+            switch = self.configured_mode(picture)
+            says = f", the ConfigMap says {switch}" if switch else ""
+            self._log.info("mode %s is in effect now (policy %s%s)", picture.mode, picture.policy.mode, says)
         self._synced, self._mode = picture.synced, picture.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
@@ -109,68 +107,61 @@ class Operation:
         again = str(error) == before and time.monotonic() - at < AGAIN
         if not again:
             self._said[part] = (str(error), time.monotonic())
-        self._log.log(logging.DEBUG if again else logging.WARNING, "%s", error, extra={"part": part})
+        self._log.log(logging.DEBUG if again else logging.WARNING, "%s", error, extra={"part": self._prefix + part})
 
-    def committed(self, steps: Sequence[Committed], picture: Picture) -> None:
+    def committed(self, steps: Sequence[Committed], picture: P, /) -> None:
         """Count and tell what is in the log now."""
-        self._metrics.committed(steps, picture)
-        self._narrator.committed(steps, picture)
+        for watcher in reversed(self._watchers):
+            watcher.committed(steps, picture)
 
-    # -- what is served ------------------------------------------------------------------------------------------
+    # -- what is asked -------------------------------------------------------------------------------------------
 
-    def _health(self, process: Process[Picture]) -> Health:
+    def _named(self, checks: Mapping[str, Check]) -> dict[str, Check]:
+        return {self._prefix + name: check for name, check in checks.items()}
+
+    def _checks(self, process: Process[P]) -> tuple[dict[str, Check], dict[str, Check]]:
+        """Those of liveness, and those of readiness beyond."""
+
         def leading() -> bool:
             return process.leading  # also while the log does not open: that is no standby
 
-        wanted = [name for name in VERSIONS if name not in OPTIONAL]
         seen = views(
-            wanted,
+            self.wanted,
             lambda: process.decider.synced_resources if process.decider is not None else (),
             lambda: process.decider.lost if process.decider is not None else (),
         )
-        return Health(
-            {
-                "loop": turning(lambda: self._turned, time.monotonic, PATIENCE),
-                "threads": alive(process.threads),
-                "lease": answering(lambda: process.elector.overdue() if process.elector is not None else 0.0),
-            },
-            {
-                "log": unless_standby(leading, log_there(lambda: self._away)),
-                **{name: unless_standby(leading, check) for name, check in seen.items()},
-            },
+        live = {
+            "loop": turning(lambda: self._turned, time.monotonic, PATIENCE),
+            "threads": alive(process.threads),
+            "lease": answering(lambda: process.elector.overdue() if process.elector is not None else 0.0),
+        }
+        ready = {"log": log_there(lambda: self._away), **seen, **self.more_checks()}
+        return live, {name: unless_standby(leading, check) for name, check in ready.items()}
+
+
+class ScalerOperation(Operation[Picture]):
+    """A scaler's."""
+
+    wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
+    deciding = "this process decides"
+
+    def measured(self, process: Process[Picture]) -> Metrics:
+        code = version("dds-core")
+        return Metrics(
+            self._endpoints.registry, version=code, fingerprint=SCALER.fingerprint, sources=sources_of(process)
         )
 
-    def _metrics_server(self, process: Process[Picture]) -> Server:
-        settings, route = self._settings, exposition(self.registry)
-        assert settings.metrics is not None
-        tls: Callable[[], ssl.SSLContext] | None = None
-        if settings.metrics_cert is not None and settings.metrics_key is not None:
-            tls = Certificate(settings.metrics_cert, settings.metrics_key)
-        elif settings.metrics_secure:
-            own = self_signed([settings.metrics.host] if settings.metrics.host else [])
-            tls = partial(_same, own)
-        if settings.metrics_secure:
-            route = guarded(route, Reviews(process.cluster))
-        routes: dict[str, Route] = {"/metrics": route}
-        return Server(routes, settings.metrics.host, settings.metrics.port, tls=tls, name="metrics")
+    def seen(self, picture: Picture) -> str:
+        claims, nodes, requests = picture.claims.rows, picture.nodes.rows, picture.requests.rows
+        return f"{len(claims)} claims, {len(nodes)} nodes, {len(requests)} requests"
 
-    def _serve(self, name: str, listening: Callable[[], Server]) -> None:
-        try:
-            server = self.servers[name] = listening()
-        except Unbound as error:
-            fix = f"give another {_FLAGS[name]} (0 for nowhere), or end what listens there"
-            raise InputError(error.what, where=error.where, fix=fix) from None
-        server.start()
-        self._ends.callback(server.stop)
-        self._log.info("%s served on %s", name, server.url)
+    def configured_mode(self, picture: Picture) -> str:
+        return picture.config.mode
 
 
-def _same(context: ssl.SSLContext) -> ssl.SSLContext:
-    """One for every connection."""
-    return context
+def sources_of(process: Process[Any]) -> Sources:
+    """What others keep of a process, to be read at each scrape."""
 
-
-def _sources(process: Process[Picture]) -> Sources:
     def behind() -> int:
         return process.decider.behind if process.decider is not None else 0
 
@@ -181,6 +172,9 @@ def _sources(process: Process[Picture]) -> Sources:
     def outbox() -> Mapping[str, int]:
         return {"waiting": process.writer.waiting, "running": process.writer.running}
 
+    def away() -> bool:
+        return process.decider is not None and process.decider.away
+
     return Sources(
         ages=process.arrivals.ages,
         arrivals=lambda: len(process.arrivals),
@@ -188,7 +182,5 @@ def _sources(process: Process[Picture]) -> Sources:
         attempts=lambda: process.writer.counts,
         behind=behind,
         lag=lag,
-        away=lambda: process.decider is not None and process.decider.away,
-        lease=process.settings.lease_name,
-        leader=lambda: process.leading and process.decider is not None,
+        away=away,
     )

@@ -115,6 +115,16 @@ class PublisherPart:
         }
         return [name for name, over in ended.items() if not over]
 
+    # -- what metrics show ---------------------------------------------------------------------------------------
+
+    def ages(self) -> Mapping[str, float]:
+        """By question the seconds since the fabric answered it last."""
+        return self.answers.ages() if self._began else {}
+
+    def rounds(self) -> tuple[int, float]:
+        """How many rounds of questions there were, and how many seconds the last one took."""
+        return (self.surveyor.rounds, self.surveyor.seconds) if self._began else (0, 0.0)
+
     def threads(self) -> Mapping[str, bool]:
         if not self._began:
             return {}

@@ -1,4 +1,4 @@
-"""`serve`: a scaler as a program has it, with everything around it, until a signal ends it."""
+"""`serve`: a scaler, a publisher or both as a program has them, with everything around them, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -7,59 +7,126 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from dds_adapters.fabric import FabricSettings, Outside, open_provider
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.live.operation import Operation
+from dds_adapters.live.endpoints import Endpoints
+from dds_adapters.live.metrics import Calls
+from dds_adapters.live.operation import Operation, ScalerOperation
+from dds_adapters.live.part import Part
+from dds_adapters.live.pool_operation import PublisherOperation
 from dds_adapters.live.process import Process
+from dds_adapters.live.publishing import PublisherPart
 from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
+from dds_adapters.live.surveyor import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.live.together import Together
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.policy import Policy
+from dds_core.publishing.policy import PublishPolicy
+
+PREFIX = "publisher-"
+"""Before the names of a publisher's checks where a scaler is in the same program."""
+
+OpenLog = Callable[[str], EventLog]
+"""Opens a log for the cluster whose namespace kube-system has this UID."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What a scaler is given. `policy` is asked again and again and raises PolicyError."""
+
+    settings: LiveSettings
+    open_log: OpenLog
+    policy: Callable[[], Policy]
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """What a publisher is given. A round of questions to the fabric begins each `interval` seconds, with at most so many
+    questions side by side as `connections`."""
+
+    settings: LiveSettings
+    open_log: OpenLog
+    policy: Callable[[], PublishPolicy]
+    fabric: FabricSettings = field(default_factory=lambda: FabricSettings("file"))
+    interval: float = SCAN_SECONDS
+    connections: int = CONNECTIONS
 
 
 def serve(
-    settings: LiveSettings,
-    *,
     cluster: Cluster,
-    open_log: Callable[[str], EventLog],
-    policy: Callable[[], Policy],
     logger: logging.Logger,
+    *,
+    scaling: Scaling | None = None,
+    publishing: Publishing | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; only in the main thread. `open_log` is given the UID of the namespace kube-system; `policy` is
-    asked again and again and raises PolicyError.
+    """Run until SIGTERM or SIGINT; only in the main thread. Addresses and certificates are those of the scaler's settings, where
+    there is one.
 
-    Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, Refused and Unreachable
-    when the cluster cannot even be identified.
+    Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, FabricOdd for an inventory
+    with faults, Refused and Unreachable when the cluster cannot even be identified.
     """
-    operation = Operation(settings, logger)
-    folder = settings.archive_folder
-    process = Process(
-        settings,
+    settings = [one.settings for one in (scaling, publishing) if one is not None]
+    endpoints = Endpoints(settings[0], logger, len(settings))
+    with ExitStack() as ends:
+        ends.callback(endpoints.close)
+        processes: list[Process[Any]] = []
+        if scaling is not None:
+            processes.append(_scaler(cluster, endpoints, logger, scaling))
+        if publishing is not None:
+            prefix = PREFIX if scaling is not None else ""
+            processes.append(_publisher(cluster, endpoints, logger, publishing, ends, prefix))
+        program = Together(processes)
+        with _ended_by_signals(program, logger):
+            program.run()
+        logger.info("ended in order")
+
+
+def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
+    part = ScalerPart(version("dds-core"), given.settings.config_namespace)
+    return _process(cluster, given, part, ScalerOperation(endpoints, logger))
+
+
+def _publisher(
+    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Publishing, ends: ExitStack, prefix: str
+) -> Process[Any]:
+    provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
+    ends.callback(provider.close)
+    part = PublisherPart(
+        version("dds-core"),
+        provider,
+        config_namespace=given.settings.config_namespace,
+        interval=given.interval,
+        connections=given.connections,
+    )
+    return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, prefix=prefix))
+
+
+def _process(cluster: Cluster, given: Scaling | Publishing, part: Part[Any], operation: Operation[Any]) -> Process[Any]:
+    folder = given.settings.archive_folder
+    if folder is not None:
+        _look_at(folder, operation)
+    return Process(
+        given.settings,
         cluster,
-        open_log,
-        policy,
-        ScalerPart(version("dds-core"), settings.config_namespace),
+        given.open_log,
+        given.policy,
+        part,
         observer=operation,
         archive=None if folder is None else lambda log: archive_into(folder, log),
     )
-    try:
-        if folder is not None:
-            _look_at(folder, operation)
-        with _ended_by_signals(process, logger):
-            process.run()
-        logger.info("ended in order")
-    finally:
-        operation.close()
 
 
-def _look_at(folder: Path, operation: Operation) -> None:
+def _look_at(folder: Path, operation: Operation[Any]) -> None:
     """Say at the start, not weeks later at the first checkpoint, that nothing can be archived there."""
     try:
         _made(folder)
@@ -89,8 +156,8 @@ def archive_into(folder: Path, log: EventLog) -> None:
 
 
 @contextmanager
-def _ended_by_signals(process: Process[Any], logger: logging.Logger) -> Iterator[None]:
-    """The first signal ends the process in order, the second at once."""
+def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[None]:
+    """The first signal ends the program in order, the second at once."""
     seen: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -102,7 +169,7 @@ def _ended_by_signals(process: Process[Any], logger: logging.Logger) -> Iterator
 
     def _stop(number: int) -> None:
         logger.info("%s: ending in order", signal.Signals(number).name)
-        process.stop()
+        program.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -19,7 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.lab.library import find
 from dds_adapters.live import logs
-from dds_adapters.live.operation import Operation
+from dds_adapters.live.endpoints import Endpoints
+from dds_adapters.live.operation import ScalerOperation
 from dds_adapters.live.process import Process
 from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import Listen, LiveSettings
@@ -64,7 +65,9 @@ class Watched:
         self._token = lab.face.credentials.tokens["admin"]
         here = Listen("127.0.0.1", 0)
         settings = LiveSettings(identity="test", health=here, metrics=here, metrics_secure=True)
-        self.operation = Operation(settings, logs.start("info", "json", self.lines))
+        logger = logs.start("info", "json", self.lines)
+        self.endpoints = Endpoints(settings, logger)
+        self.operation = ScalerOperation(self.endpoints, logger)
         self._cluster = lab.cluster()
         self.process = Process(
             settings, self._cluster, self.kept.open, lambda: QUICK, ScalerPart("test"), observer=self.operation
@@ -73,20 +76,20 @@ class Watched:
 
     def start(self) -> None:
         self._thread.start()
-        eventually(lambda: "metrics" in self.operation.servers)
+        eventually(lambda: "metrics" in self.endpoints.servers)
 
     def stop(self) -> None:
         self.process.stop()
         self._thread.join(30)
-        self.operation.close()
+        self.endpoints.close()
         self._cluster.close()
         assert not self._thread.is_alive()
 
     def probe(self, path: str) -> Said:
-        return ask(self.operation.servers["health"], path)
+        return ask(self.endpoints.servers["health"], path)
 
     def metrics(self, token: str = "") -> Said:
-        server = self.operation.servers["metrics"]
+        server = self.endpoints.servers["metrics"]
         return ask(server, "/metrics", headers={"Authorization": f"Bearer {token or self._token}"}, context=ANYBODY)
 
     def samples(self, text: str) -> dict[str, dict[tuple[str, ...], float]]:
@@ -137,7 +140,7 @@ def test_what_is_shown_is_what_is_in_the_log(watched: Watched) -> None:
 
     watched.stop()
     rows = list(watched.kept.log.read())
-    samples = watched.samples(generate_latest(watched.operation.registry).decode())
+    samples = watched.samples(generate_latest(watched.endpoints.registry).decode())
     types = Counter(row.type for row in rows if row.type not in ("LogOpened", "ClaimMoved", "DeviceMoved"))
     facts = {labels[0]: count for labels, count in samples["dds_facts_total"].items()}
     decisions = {labels[1]: count for labels, count in samples["dds_decisions_total"].items()}

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.kubernetes.replay import replay_recording
-from dds_adapters.live.metrics import CATALOGUE, Metrics, Sources
+from dds_adapters.live.metrics import CATALOGUE, Metrics, Program, Sources
 from dds_adapters.live.metrics.stages import Stages
 from dds_core.engine import Engine
 from dds_core.events import (
@@ -254,10 +254,9 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
         behind=lambda: 5,
         lag=lambda: 0.25,
         away=lambda: True,
-        lease="dds-scaler",
-        leader=lambda: leads[0],
     )
     Metrics(registry, version="", fingerprint="", sources=sources)
+    Program(registry).leads("dds-scaler", lambda: leads[0])
     samples = scraped(registry)
     assert value(samples, "dds_watch_age_seconds", resource="pods") == 1.5
     assert value(samples, "dds_queue_objects") == 7
@@ -279,11 +278,11 @@ def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureF
     def broken() -> int:
         raise RuntimeError("dictionary changed size during iteration")
 
-    Metrics(registry, version="", fingerprint="", sources=Sources(arrivals=broken, leader=lambda: True))
+    Metrics(registry, version="", fingerprint="", sources=Sources(arrivals=broken, behind=lambda: 1))
     scraped(registry)
     samples = scraped(registry)
     assert "dds_queue_objects" not in samples
-    assert value(samples, "leader_election_master_status", name="") == 1
+    assert value(samples, "dds_log_groups_behind") == 1
     assert value(samples, "dds_scrape_errors_total", metric="dds_queue_objects") >= 1
     assert caplog.messages == ["dds_queue_objects cannot be read (RuntimeError); told once"]
 
@@ -299,9 +298,9 @@ def test_a_group_that_cannot_be_counted_does_not_reach_who_decides(caplog: pytes
 
 def test_every_request_is_counted() -> None:
     registry = CollectorRegistry()
-    metrics = Metrics(registry, version="", fingerprint="")
-    metrics.asked("PATCH", 200, 0.02)
-    metrics.asked("PATCH", 0, 10.0)
+    program = Program(registry)
+    program.asked("PATCH", 200, 0.02)
+    program.asked("PATCH", 0, 10.0)
     samples = scraped(registry)
     assert value(samples, "rest_client_requests_total", method="PATCH", code="200") == 1
     assert value(samples, "rest_client_requests_total", method="PATCH", code="0") == 1
@@ -317,10 +316,12 @@ def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
         behind=lambda: 0,
         lag=lambda: 0.0,
         away=lambda: False,
-        leader=lambda: True,
     )
     registry = CollectorRegistry()
     metrics = Metrics(registry, version="1", fingerprint="2", sources=sources)
+    program = Program(registry)
+    program.asked("GET", 200, 0.1)
+    program.leads("dds-scaler", lambda: True)
     for one in burst.steps:
         metrics.committed([one], burst.picture)
     families = {family.name: family for family in text_string_to_metric_families(generate_latest(registry).decode())}

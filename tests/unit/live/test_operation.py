@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from dds_adapters.live.operation import Operation
+from dds_adapters.live.endpoints import Endpoints
+from dds_adapters.live.operation import ScalerOperation
 from dds_adapters.live.settings import LiveSettings
 from dds_core.events import ConfigObserved, Event, PolicyChanged, Synced
 from dds_core.fold import apply
@@ -17,7 +18,8 @@ from dds_core.policy import Policy
 
 def test_a_kill_switch_that_was_pulled_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
     picture = Picture()
-    operation = Operation(LiveSettings(identity="test"), logging.getLogger("dds.test"))
+    logger = logging.getLogger("dds.test")
+    operation = ScalerOperation(Endpoints(LiveSettings(identity="test"), logger), logger)
 
     def told(*events: Event) -> list[str]:
         caplog.clear()

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import CollectorRegistry
 
 from dds_adapters.live.metrics import catalogue as c
+from dds_adapters.live.metrics.common import Common, Row
 from dds_adapters.live.metrics.fleet import Fleet
-from dds_adapters.live.metrics.instruments import counter, counters, gauge, histogram, histograms
+from dds_adapters.live.metrics.instruments import counters, gauge, histograms
 from dds_adapters.live.metrics.sources import Asked, Sources
 from dds_adapters.live.metrics.stages import Stages
 from dds_core import events as e
-from dds_core.engine import Step
-from dds_core.events import Decision, Event
+from dds_core.events import Event
 from dds_core.lifecycle import GONE, LEAVING, REQUESTED
-from dds_core.log.envelope import Envelope
 from dds_core.picture import Picture
 from dds_core.policy import MODES
 
@@ -30,29 +29,16 @@ LOG = logging.getLogger("dds.metrics")
 SECOND = 1_000_000
 
 
-class Row(Protocol):
-    """One group that is in the log (`live.scaler.Committed`): the step, and its rows, the fact's first."""
-
-    @property
-    def step(self) -> Step: ...
-
-    @property
-    def envelopes(self) -> Sequence[Envelope]: ...
-
-
 class Metrics:
     """All metrics of the scaler, in the registry that is given."""
 
     def __init__(
         self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources | None = None
     ) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which nobody asked for
+        self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
         self._picture: Picture | None = None
         self._fleet = Fleet(registry)
         self._stages = Stages(registry)
-        self._facts = counters(c.FACTS, registry)
-        self._decisions = counters(c.DECISIONS, registry)
-        self._reissued = counters(c.REISSUED, registry)
         self._transitions = counters(c.TRANSITIONS, registry)
         self._states = histograms(c.CLAIM_STATE, registry)
         self._bound = counters(c.BOUND, registry)
@@ -60,34 +46,15 @@ class Metrics:
         self._attach = histograms(c.ATTACH, registry)
         self._departures = counters(c.DEPARTURES, registry)
         self._hand_overs = counters(c.HAND_OVERS, registry)
-        self._writes = counters(c.WRITES, registry)
-        self._refusals = counters(c.REFUSALS, registry)
-        self._rejected = counters(c.REJECTED, registry)
-        self._alerts = counters(c.ALERTS, registry)
-        self._lateness = histograms(c.LATENESS, registry)
-        self._commit = histogram(c.COMMIT, registry)
-        self._requests = counters(c.REQUESTS, registry)
-        self._request = histograms(c.REQUEST, registry)
-        self._mode = gauge(c.MODE, registry)
-        self._shown_mode = ""
-        self._uncounted = counter(c.UNCOUNTED, registry)
         self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
-        self._position = gauge(c.POSITION, registry)
-        gauge(c.BUILD, registry).labels(version, fingerprint).set(1)
         Asked(sources or Sources(), registry)
         self._take: dict[type[Event], Callable[[Any, int, Picture], None]] = {
             e.ClaimObserved: lambda fact, at, picture: self._stages.observed(fact, at),
             e.ClaimGone: self._claim_gone,
             e.NodeGone: lambda fact, at, picture: self._fleet.node_gone(picture),
-            e.WriteDone: lambda fact, at, picture: self._writes[(fact.action, "done")].inc(),
-            e.WriteRefused: self._refused,
-            e.WriteObsolete: lambda fact, at, picture: self._writes[(fact.action, "obsolete")].inc(),
-            e.Superseded: lambda fact, at, picture: self._writes[(fact.action, "superseded")].inc(),
-            e.Rejected: lambda fact, at, picture: self._rejected[(fact.kind, fact.reason)].inc(),
             e.ClaimMoved: self._claim_moved,
             e.DeviceMoved: self._device_moved,
             e.HandOver: self._handed_over,
-            e.Alerted: lambda alert, at, picture: self._alerts[(alert.reason,)].inc(),
         }
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
@@ -102,12 +69,7 @@ class Metrics:
                 self._fleet.recount(picture)
         for instrument, read in self._gauges:
             instrument.set(read(picture))
-        if picture.mode != self._shown_mode:
-            self._shown_mode = picture.mode
-            for mode in MODES:
-                self._mode.labels(mode).set(mode == picture.mode)
-        if steps and steps[-1].envelopes:
-            self._position.set(steps[-1].envelopes[-1].position)
+        self._common.show(steps, picture)
 
     def _counted(self, one: Row, picture: Picture) -> None:
         """A fault of ours must not reach the thread that decides: it costs what it could not count."""
@@ -115,43 +77,26 @@ class Metrics:
             self._group(one, picture)
         except Exception as error:
             self._picture = None  # count through what stands now
-            self._uncounted.inc()
+            self._common.uncounted.inc()
             LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
 
     def _group(self, one: Row, picture: Picture) -> None:
         step, at = one.step, one.step.at
         self._fleet.passed(at)
-        self._facts[(type(step.fact).__name__,)].inc()
+        self._common.count(one)
         self._follow(step.fact, at, picture)
         for event, _ in step.caused:
-            if isinstance(event, Decision):
-                self._decided(event)
             self._follow(event, at, picture)
-        if one.envelopes:
-            recorded = one.envelopes[0].recorded_at
-            self._commit.observe(max(0, recorded - at) / SECOND)
-            if isinstance(step.fact, e.DeadlinePassed):
-                self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
 
     def _follow(self, event: Event, at: int, picture: Picture) -> None:
         take = self._take.get(type(event))
         if take is not None:
             take(event, at, picture)
 
-    def _decided(self, decision: Decision) -> None:
-        name = type(decision).__name__
-        self._decisions[(name, getattr(decision, "mode", ""))].inc()
-        if decision.reissued:
-            self._reissued[(name,)].inc()
-
     def _handed_over(self, decision: e.HandOver, at: int, picture: Picture) -> None:
         self._hand_overs[(decision.steering, decision.mode)].inc()
         if decision.mode != MODES[0]:
             self._stages.handed_over(decision)
-
-    def _refused(self, fact: e.WriteRefused, at: int, picture: Picture) -> None:
-        self._writes[(fact.action, "refused")].inc()
-        self._refusals[(fact.action, str(fact.code))].inc()
 
     def _claim_gone(self, fact: e.ClaimGone, at: int, picture: Picture) -> None:
         self._fleet.claim_gone(fact.uid, picture)
@@ -192,18 +137,8 @@ class Metrics:
         elif move.target == GONE and move.source != REQUESTED:
             self._departures[(model, "detached" if move.source == LEAVING else "lost")].inc()
 
-    # -- any thread ------------------------------------------------------------------------------------------------------
-
-    def asked(self, verb: str, code: int, seconds: float) -> None:
-        """The API server was asked: the HTTP method, the status (0: no answer), and how long it took."""
-        self._requests[(verb, str(code))].inc()
-        self._request[(verb,)].observe(seconds)
-
 
 _FROM_PICTURE: tuple[tuple[c.Named, Callable[[Picture], float]], ...] = (
-    (c.EPOCH, lambda picture: picture.epoch),
-    (c.SYNCED, lambda picture: picture.synced),
-    (c.STALE, lambda picture: len(picture.stale)),
     (c.ORDERS, lambda picture: len(picture.orders)),
     (c.RESERVATIONS, lambda picture: len(picture.reservations)),
     (c.VICTIMS, lambda picture: len(picture.fences)),

@@ -27,9 +27,7 @@ class Sources:
 
     `ages`: seconds since a resource was heard of (`Arrivals.ages`). `arrivals`: objects that wait (`len`). `outbox`: tasks by
     state, waiting and running. `attempts`: how attempts to write ended, by action and outcome (`Outbox.counts`). `behind`:
-    groups not appended yet. `lag`: seconds since the oldest of them. `away`: whether the log is. `leader`: whether this process
-    leads, by
-    the Lease of the name `lease`.
+    groups not appended yet. `lag`: seconds since the oldest of them. `away`: whether the log is.
     """
 
     ages: Callable[[], Mapping[str, float]] | None = None
@@ -39,17 +37,18 @@ class Sources:
     behind: Callable[[], int] | None = None
     lag: Callable[[], float] | None = None
     away: Callable[[], bool] | None = None
-    leader: Callable[[], bool] | None = None
-    lease: str = ""
 
 
 class Asked(Collector):
     """Asks the sources at each scrape."""
 
-    def __init__(self, sources: Sources, registry: CollectorRegistry) -> None:
-        self._errors = counters(c.SCRAPE_ERRORS, registry)
+    def __init__(
+        self, sources: Sources, registry: CollectorRegistry, named: Callable[[Named], Named] = lambda one: one
+    ) -> None:
+        """`named` gives each metric the name that it has for a component."""
+        self._errors = counters(named(c.SCRAPE_ERRORS), registry)
         self._told: set[str] = set()
-        self._reads = dict(_reads(sources))
+        self._reads = {named(one): read for one, read in _reads(sources)}
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
@@ -97,8 +96,6 @@ def _reads(sources: Sources) -> Iterator[tuple[Named, Numbers]]:
         yield c.LAG, _alone(lag)
     if (away := sources.away) is not None:
         yield c.AVAILABLE, _alone(lambda: not away())
-    if (leader := sources.leader) is not None:
-        yield c.LEADER, lambda: {(sources.lease,): float(leader())}
 
 
 def _alone(read: Number) -> Numbers:
