@@ -84,7 +84,7 @@ class Resource(NamedTuple):
     `decode` is for the one ConfigMap that is ours."""
 
     name: str
-    kind: type[Seen]
+    kind: type[Any]
     decode: Decode | None = None
     configured: Configured | None = None
 
