@@ -6,7 +6,7 @@ A fold of facts only, much lighter than the picture: it has no indexes and decid
 from __future__ import annotations
 
 from dds_core import events as e
-from dds_core.events import Event
+from dds_core.events import Event, Seen
 from dds_core.publishing.model import Host, Machine, PoolConfig, PoolModel, Stock
 from dds_core.publishing.picture import PoolPicture
 from dds_core.publishing.snapshot import load
@@ -29,6 +29,7 @@ class PublisherKnown(Known):
         self.machines: dict[str, Machine] = {}
         self.stocks: dict[str, Stock] = {}
         self.pool_config = PoolConfig(uid="")
+        self._hosts: dict[str, str] = {}
 
     def learn(self, fact: Event) -> Pair:
         """Take a fact in; gives what it is about, before and after."""
@@ -47,23 +48,28 @@ class PublisherKnown(Known):
                 stock = Stock(fact.fabric, fact.model, fact.free, fact.devices, fact.whole)
                 old, self.stocks[fact.subject] = self.stocks.get(fact.subject), stock
                 return old, stock
-        pair = super().learn(fact)
-        if isinstance(pair[1], PoolConfig):
-            self.pool_config = pair[1]
-        return pair
+        return super().learn(fact)
+
+    def _keep(self, after: Seen) -> None:
+        super()._keep(after)
+        if isinstance(after, PoolConfig):
+            self.pool_config = after
+        elif isinstance(after, Host):
+            self._hosts[after.name] = after.uid
 
     def begin_with(self, picture: PoolPicture) -> None:
         """Begin in the middle: the picture holds everything so far."""
         for table in (picture.configs, picture.hosts, picture.slices, picture.claims, picture.resources):
-            self.objects.update(table.rows)
-        self.pool_config = picture.config or self.pool_config
+            for row in table.rows.values():
+                self._keep(row)
         self.machines = dict(picture.machines_by_uuid.rows)
         self.stocks = {e.stock_stream(*key): stock for key, stock in picture.stocks.rows.items()}
         self.states.update({question(of): (FAILS, 0) for of in picture.failures})
 
     def host(self, node: str) -> Host | None:
-        """The node of that name."""
-        return next((one for one in self.objects.values() if isinstance(one, Host) and one.name == node), None)
+        """The node of that name, as it was last."""
+        found = self.objects.get(self._hosts.get(node, ""))
+        return found if isinstance(found, Host) else None
 
     def stock_of(self, pool: str) -> str:
         """The stream of what a pool is made from, by its stream; "" where the ConfigMap has no such model."""

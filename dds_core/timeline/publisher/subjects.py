@@ -53,9 +53,10 @@ class PublisherDirectory(Directory):
             self._add(("pool", event.pool), event.subject, f"{event.driver}/{event.pool}")
             return
         _, row = self._told.learn(event)
-        restored = (*self._told.objects.values(), *self._told.machines.values())
-        for one in restored if isinstance(event, e.Checkpoint) else (row,):
-            self._take(one)
+        self._take(row)
+        if isinstance(event, e.Checkpoint):
+            for one in (*self._told.objects.values(), *self._told.machines.values()):
+                self._take(one)
 
     def _take(self, row: Row | None) -> None:
         match row:
