@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "cc4b3374a2da66d02848ba32c6b8363ee8cb165ce0613b6a5346487d8aa31a10"
+PUBLISHER_FINGERPRINT = "a8ea730b12b9fd5cf905c207ec38b2b92c4ec858f6e84eeab81ccbfa4ffdf092"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -161,6 +161,18 @@ def _claim_observed(picture: PoolPicture, event: e.ClaimObserved, at: int) -> No
     _claim_moved(picture, picture.claims.rows[event.uid])
 
 
+def _taken_from(picture: PoolPicture, key: PoolKey) -> None:
+    """Of what was offered, what claims have taken is not offered any more; nor is it because they give it back."""
+    row = picture.pools.get(key)
+    if row is not None and (left := _unheld(picture, key, row)) < row.open:
+        picture.pools.put(key, replace(row, open=left))
+
+
+def _unheld(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int:
+    held = {device[2] for device in picture.held_in[key]}
+    return sum(name not in held for name in row.names)
+
+
 def _claim_gone(picture: PoolPicture, event: e.ClaimGone, at: int) -> None:
     old = picture.claims.get(event.uid)
     picture.claims.drop(event.uid)
@@ -175,6 +187,7 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
     for driver, pool, _ in results_of(claim):
         if (driver, pool) in picture.slices_of.sets or (driver, pool) in picture.pools:
             picture.dirty.pools.add((driver, pool))
+            _taken_from(picture, (driver, pool))
         elif claim.allocation.node:
             picture.touch_node(claim.allocation.node, driver)
 
@@ -182,13 +195,21 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
 def _resource_observed(picture: PoolPicture, event: e.FabricResourceObserved, at: int) -> None:
     old = picture.resources.get(event.uid)
     _observed(picture, event, at)
-    for row in (old, picture.resources.rows[event.uid]):
+    new = picture.resources.rows[event.uid]
+    if _has_arrived(new) and not _has_arrived(old) and (fabric := picture.fabric_of(new.node)):
+        picture.uncounted.put(new.uid, (fabric, new.model))
+    for row in (old, new):
         _resource_moved(picture, row)
+
+
+def _has_arrived(one: FabricResource | None) -> bool:
+    return one is not None and bool(one.uuid or one.fabric_id)
 
 
 def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -> None:
     old = picture.resources.get(event.uid)
     picture.resources.drop(event.uid)
+    picture.uncounted.drop(event.uid)
     _forget_rejections(picture, event.uid)
     _resource_moved(picture, old)
 
@@ -245,6 +266,8 @@ def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
 def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> None:
     new = Stock(event.fabric, event.model, event.free, event.devices, event.whole)
     picture.stocks.put((event.fabric, event.model), new)
+    for uid in [uid for uid, key in picture.uncounted.rows.items() if key == (event.fabric, event.model)]:
+        picture.uncounted.drop(uid)
     wanted = (model for model in picture.models if model.model == event.model)
     picture.dirty.pools |= {picture.pool_of(model, event.fabric) for model in wanted}
 
@@ -396,7 +419,8 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     if old is not None and at - old.since <= RECENT:
         again = (old.slices, old.digests, old.prefix) == (new.slices, new.digests, new.prefix)
         new = replace(new, misses=old.misses + again)
-    picture.pools.put(key, replace(new, settled=shows(picture, key, new)))
+    new = replace(new, settled=shows(picture, key, new), open=_unheld(picture, key, new))
+    picture.pools.put(key, new)
     picture.passed.drop(("readback", event.subject))
     if not new.misses:  # when it begins again, it is told again
         picture.shown.drop(("Alerted", f"{event.subject}:ReadBackDiffers"))

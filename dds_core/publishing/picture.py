@@ -86,6 +86,7 @@ class PoolPicture:
         }
         self.machines_by_uuid: Table[str, Machine] = Table(journal)
         self.stocks: Table[StockKey, Stock] = Table(journal)
+        self.uncounted: Table[str, StockKey] = Table(journal)
         self.failures: Table[str, str] = Table(journal)
         self.absent: Table[str, Absent] = Table(journal)
         self.pools: Table[PoolKey, PoolRow] = Table(journal)
@@ -227,6 +228,10 @@ class PoolPicture:
     def stock(self, fabric: str, model: str) -> Stock | None:
         """What a fabric last had free of a model."""
         return self.stocks.get((fabric, model))
+
+    def in_doubt(self, fabric: str, model: str) -> bool:
+        """Whether devices have arrived since a fabric last said what it has free: nobody knows whether it counted them."""
+        return any(key == (fabric, model) for key in self.uncounted.rows.values())
 
     def failing(self, of: str) -> bool:
         """Whether this question has failed and was not answered since."""

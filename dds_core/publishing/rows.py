@@ -17,7 +17,7 @@ class PoolRow(Record, frozen=True):
 
     `digests` belong to `slices`. `since` is the instant of the decision, `done` that of its write, 0 before. `settled`: the
     cluster showed it so. `void`: the write is not under way any more and did not come about. `misses` counts how often it had
-    to be written again though nothing else was wanted.
+    to be written again though nothing else was wanted. `open`: so many of its devices were offered, and nobody has taken them.
     """
 
     fabric: str
@@ -32,6 +32,7 @@ class PoolRow(Record, frozen=True):
     settled: bool = False
     void: bool = False
     misses: int = 0
+    open: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class Snapshot(Record, frozen=True):
     resources: dict[str, FabricResource] = {}
     machines_by_uuid: dict[str, Machine] = {}
     stocks: tuple[tuple[Pair, Stock], ...] = ()
+    uncounted: dict[str, Pair] = {}
     failures: dict[str, str] = {}
     absent: dict[str, Absent] = {}
     pools: tuple[tuple[Pair, PoolRow], ...] = ()
@@ -56,7 +57,7 @@ class Snapshot(Record, frozen=True):
 
 
 _SCALARS = ("now", "capabilities", "listed_at", "synced", "synced_at", "level_at", "epoch", "restarted")
-_BY_TEXT = ("configs", "hosts", "slices", "claims", "resources", "machines_by_uuid", "failures", "absent")
+_BY_TEXT = ("configs", "hosts", "slices", "claims", "resources", "machines_by_uuid", "uncounted", "failures", "absent")
 _BY_PAIR = ("stocks", "pools", "labelled", "refusals", "passed")
 
 

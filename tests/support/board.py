@@ -165,7 +165,7 @@ class Board:
     def stock(self, free: int, fabric: str = "0", model: PoolModel = A100, **more: object) -> list[e.Decision]:
         """The fabric has so many free."""
         new = Stock(fabric, model.model, free, **more)  # type: ignore[arg-type]
-        if self.picture.stock(fabric, model.model) == new:
+        if self.picture.stock(fabric, model.model) == new and not self.picture.in_doubt(fabric, model.model):
             return []
         return self.feed(e.StockObserved(fabric, model.model, new.free, new.devices, new.whole))
 

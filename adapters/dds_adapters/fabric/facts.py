@@ -36,6 +36,10 @@ class View(Protocol):
 
     def stock(self, fabric: str, model: str) -> Stock | None: ...
 
+    def in_doubt(self, fabric: str, model: str) -> bool:
+        """Whether an answer is news even when it says what is known."""
+        ...
+
     def failing(self, of: str) -> bool:
         """Whether this question has failed and was not answered since."""
         ...
@@ -72,7 +76,7 @@ def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
 
 
 def _counted(stock: Stock, view: View) -> Iterable[Event]:
-    if stock != view.stock(stock.fabric, stock.model):
+    if stock != view.stock(stock.fabric, stock.model) or view.in_doubt(stock.fabric, stock.model):
         yield StockObserved(stock.fabric, stock.model, stock.free, stock.devices, stock.whole)
 
 

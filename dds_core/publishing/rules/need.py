@@ -3,9 +3,9 @@ picture.
 
 A device is listed under a name that a claim can hold. Between the claim's allocation and the arrival of a device the fabric still
 counts that device as free; from its arrival until the claim has moved on to it the claim still holds the name. So of what is free
-only that much may be offered to others as is not promised: free - (held - arrived). While an attach is under way nobody can tell
-whether the fabric has counted it already; then the truth is one of two numbers, and what is listed stays as it is as long as it
-is between them.
+only that much may be offered to others as is not promised: free - (held - arrived). While an attach is under way, and from an
+arrival until the fabric was asked again, nobody can tell whether the fabric has counted it already; then the truth is between two
+numbers, and as much stays offered as was, as long as it is between them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,23 @@ class Offer(NamedTuple):
 def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, held: dict[str, str]) -> Offer:
     """What of the stock is not promised. `held` is the pool's `PoolPicture.held`."""
     waiting = Counter(held.values())
-    arrived = coming = attached = 0
-    nodes = {node for node in waiting if node}
+    uncounted = {uid for uid, key in picture.uncounted.rows.items() if key == (fabric, model.model)}
+    coming = attached = 0
+    doubt = len(uncounted)
+    nodes = {node for node in waiting if node} | {picture.resources.rows[uid].node for uid in uncounted}
     if stock.whole:
         nodes |= {host.name for host in picture.hosts_in(fabric)}
     for node in nodes:
         there, under_way = _devices_on(picture, node, model.model)
         attached += len(there) + under_way
         idle = sum(not picture.used(one.uuid) for one in there)
-        arrived += min(waiting[node], idle)
         coming += min(waiting[node], idle + under_way)
+        doubt += under_way
     free = healthy(stock)
     if stock.whole:  # who never counts an arrival is not in doubt about it
-        free, arrived = free - attached, coming
-    least, most = free - (len(held) - arrived), free - (len(held) - coming)
+        free, doubt = free - attached, 0
+    most = free - (len(held) - coming)
+    least = most - doubt
     cap = max(0, picture.policy.pool_devices)
     return Offer(min(cap, max(0, least)), min(cap, max(0, most)))
 
@@ -75,16 +78,18 @@ def healthy(stock: Stock) -> int:
 
 
 def names(
-    model: PoolModel, stock: Stock, allowed: Offer, held: dict[str, str], listed: tuple[str, ...], stem: str
+    stock: Stock, allowed: Offer, held: dict[str, str], listed: tuple[str, ...], stem: str, offered: int | None
 ) -> set[str]:
-    """The names of a pool: all that are held, and others up to the offer. Who is listed stays before others come."""
+    """The names of a pool: all that are held, and others up to the offer. Who is listed stays before others come; `offered` are
+    as many of them as were offered until now, None when nobody knows: what claims give back is not among them."""
     mine = [name for name in listed if name not in held]
+    until_now = len(mine) if offered is None else min(len(mine), offered)
     if stock.devices is None:
-        number = allowed.nearest(len(mine))
+        number = allowed.nearest(until_now)
         return {*held, *_counted(mine, number, held, stem)}
     free = [name for one in stock.devices if one.healthy and (name := name_of_id(stem, one.id)) not in held]
     staying = [name for name in mine if name in set(free)]
-    number = min(len(free), allowed.nearest(len(staying)))
+    number = min(len(free), allowed.nearest(min(len(staying), until_now)))
     others = [name for name in free if name not in set(staying)]
     return {*held, *(staying + others)[:number]}
 

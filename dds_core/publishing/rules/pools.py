@@ -77,7 +77,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
     stem = need.stem(picture, key, model, listed)
     offer = need.offer(picture, fabric, model, stock, held)
-    names = need.names(model, stock, offer, held, listed, stem)
+    names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
     taint = ""
     cooling = [host.name for host in picture.hosts_in(fabric) if is_cooling(picture, host.labels, model)]

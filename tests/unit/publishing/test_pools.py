@@ -105,7 +105,45 @@ def test_a_device_that_idles_on_the_node_of_the_claim_leaves_the_pool_to_others(
     board.local("n1", gpu_0="GPU-1")
     board.claim("a", "n1", "nvidia-a100-0")
     board.write()
+    assert len(board.names()) == 2, "nobody knows whether the fabric has counted the idle device"
+    board.stock(2)
+    board.write()
     assert len(board.names()) == 3, "one is held and will be served by the idle device; two are free"
+
+
+def test_what_claims_give_back_is_not_offered_before_the_fabric_was_asked_whether_it_is_there() -> None:
+    """Two claims wait, both devices arrive and are handed over: the last count is from before, and its devices are gone."""
+    board = usual(2)
+    for name, number in (("a", 0), ("b", 1)):
+        board.claim(name, "n1", f"nvidia-a100-{number}")
+        board.resource(name, "n1", "Attaching")
+        board.resource(name, "n1", "Online", f"GPU-{name}")
+    board.local("n1", gpu_a="GPU-a", gpu_b="GPU-b")
+    for name in ("a", "b"):
+        board.claim(name, "n1", f"gpu-{name}", pool="n1")
+        board.write()
+        assert len(board.names()) == (1 if name == "a" else 0)
+    board.stock(0)
+    board.write()
+    assert board.names() == []
+    board.stock(1)
+    board.write()
+    assert board.names() == ["nvidia-a100-0"]
+    board.verified()
+
+
+def test_the_same_count_after_an_arrival_is_news() -> None:
+    board = usual(1)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.local("n1", gpu_0="GPU-1")
+    board.claim("a", "n1", "gpu-0", pool="n1")
+    board.write()
+    assert board.names() == []
+    board.stock(1)
+    board.write()
+    assert board.names() == ["nvidia-a100-0"], "another device came back meanwhile"
+    assert board.stock(1) == [] and not board.picture.in_doubt("0", A100.model)
 
 
 def test_shares_of_one_device_hold_one_device() -> None:
