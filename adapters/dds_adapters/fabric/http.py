@@ -69,6 +69,7 @@ class Http:
         self._way = way
         self._outside = outside
         self._connect = connect_seconds
+        self._agent = f"dds/{version('dds-core')}"
 
     def ask(self, call: Call) -> Reply:
         """The answer, whatever its status. Raises FabricUnreachable, FabricAway, and FabricOdd for one that cannot be read."""
@@ -129,7 +130,7 @@ class Http:
             headers={
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",
-                "User-Agent": f"dds/{version('dds-core')}",
+                "User-Agent": self._agent,
                 "X-Request-Id": request_id,
                 **call.headers,
             },
