@@ -8,8 +8,10 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
+from dds_adapters.lab.actors.fabric_faults import Fault as FabricFault
 from dds_adapters.lab.manager import Login, ManagerSettings
 from tests.support.managers import A100, H100, MACHINES, NIC, SECOND, TOKEN, ManagerRoom, errors, logged_in
 
@@ -269,6 +271,27 @@ def test_what_the_fabric_says_no_to_is_an_error_with_its_words() -> None:
     detail = errors(room.attach(model=H100), 500, "E02XXXX")
     assert detail["message"] == f"CDI manager: no free resource of model {H100} in fabric 1"
     errors(room.attach(3), 500, "E02XXXX")
+
+
+def test_a_fabric_that_never_answers_is_a_connection_that_ends() -> None:
+    room = logged_in()
+    room.fabric.faults.add(FabricFault("hang", "attach", times=1))
+    with pytest.raises(httpx.TransportError):
+        room.attach()
+    assert room.fabric.attached("node0") == ()
+
+
+def test_what_the_fabric_does_wrong_is_seen_here_too() -> None:
+    room = logged_in()
+    room.fabric.faults.add(FabricFault("second_device", times=1))
+    assert len(room.attach().json()["data"]["machines"][0]["resources"]) == 1
+    assert len(room.machine()["resources"]) == 2
+    room.fabric.faults.add(FabricFault("wrong_device", times=1))
+    (wrong,) = room.attach(1).json()["data"]["machines"][0]["resources"]
+    assert wrong["res_spec"]["condition"][0]["value"] != A100
+    room.fabric.faults.add(FabricFault("lose_answer", times=1, words="E02XXXX"))
+    errors(room.attach(2), 500, "E02XXXX")
+    assert len(room.machine(2)["resources"]) == 1
 
 
 def test_calls_that_name_what_is_not_there_are_refused() -> None:

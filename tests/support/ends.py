@@ -38,6 +38,7 @@ ENDS = {
     "faults": End(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
     "first_attach": end("train-1", attaches=(1, 1)),
     "first_available": end("fa", attaches=(1, 1)),
+    "managed": End(),
     "many_devices": end("big", "small", "reuse", attaches=(4, 4)),
     "node_limit": End(2, (2, 2)),
     "node_lost": end("victim", attaches=(1, 1), stays=1),

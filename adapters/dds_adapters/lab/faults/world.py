@@ -71,6 +71,8 @@ def _call_fault(one: written.ManagerFault) -> CallFault:
     return CallFault(
         kind=one.kind,
         calls=frozenset(one.calls),
+        nodes=frozenset(one.nodes),
+        models=frozenset(one.models),
         times=one.times,
         chance=one.share,
         seconds=one.wait,

@@ -15,7 +15,8 @@ Odd = Literal["types", "missing", "html", "truncated", "null", "list"]
 
 @dataclass(frozen=True)
 class Fault:
-    """What befalls calls; no `calls` means all of them.
+    """What befalls calls; no `calls` means all of them, no `nodes` those by way of any machine or none, no `models` those about
+    any or none.
 
     `away`: the manager cannot be reached. `busy`: 503 with Retry-After of `seconds`. `cut`: the call is carried out and the
     connection ends without an answer. `empty`: an answer without a body. `error`: refused with `code`. `expired`: every
@@ -28,6 +29,8 @@ class Fault:
 
     kind: Kind
     calls: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
     times: int = 0
     chance: float = 1.0
     seconds: float = 1.0
@@ -53,11 +56,12 @@ class Faults:
     def waiting(self) -> tuple[Fault, ...]:
         return tuple(fault for fault, _ in self._left)
 
-    def take(self, call: str) -> tuple[Fault, ...]:
-        """All faults that befall this call; one that has befallen `times` calls is gone."""
+    def take(self, call: str, node: str = "", model: str = "") -> tuple[Fault, ...]:
+        """All faults that befall a call by way of a node's machine about a model ("" for none); one that has befallen `times`
+        calls is gone."""
         struck, kept = [], []
         for fault, left in self._left:
-            hit = (not fault.calls or call in fault.calls) and self._drawn(fault)
+            hit = _befalls(fault, call, node, model) and self._drawn(fault)
             if hit:
                 struck.append(fault)
             if not hit or left != 1:
@@ -67,3 +71,11 @@ class Faults:
 
     def _drawn(self, fault: Fault) -> bool:
         return fault.chance >= 1.0 or self._random.random() < fault.chance
+
+
+def _befalls(fault: Fault, call: str, node: str, model: str) -> bool:
+    return (
+        (not fault.calls or call in fault.calls)
+        and (not fault.nodes or node in fault.nodes)
+        and (not fault.models or model in fault.models)
+    )

@@ -6,6 +6,7 @@ it remembers of a call.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,12 +15,12 @@ from typing import Any, Protocol
 
 from dds_adapters.lab.actors.fabric import Fabric
 from dds_adapters.lab.manager import nec, odd
-from dds_adapters.lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, error
+from dds_adapters.lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, at, error
 from dds_adapters.lab.manager.cm import ClusterManager
 from dds_adapters.lab.manager.faults import Fault, Faults
 from dds_adapters.lab.manager.fm import FabricManager
 from dds_adapters.lab.manager.im import Logins, form_of
-from dds_adapters.lab.manager.inventory import Inventory
+from dds_adapters.lab.manager.inventory import Inventory, model_of
 from dds_adapters.lab.manager.routes import Route, find
 from dds_adapters.lab.manager.settings import ManagerSettings
 from dds_adapters.lab.time import Time
@@ -99,7 +100,7 @@ class Manager:
             self._tell(call, "", (), self._error(refused), done)
             return
         self.counts[found.name] += 1
-        faults = self.faults.take(found.name)
+        faults = self.faults.take(found.name, *self._about(call, parts))
         refusal = self._refusal(call, found, faults)
         if refusal is not None:
             self._tell(call, found.name, faults, refusal, done)
@@ -124,6 +125,19 @@ class Manager:
     def forget_tokens(self) -> None:
         """Every token expires at once, as when the identity service restarts."""
         self._logins.forget()
+
+    def _about(self, call: Call, parts: dict[str, str]) -> tuple[str, str]:
+        """The node whose machine a call's path names, and the model that its query or its one order names; "" for none."""
+        machine = self.fabric.machine_of(parts.get("machine", ""))
+        try:
+            if "condition" in call.query:
+                model = model_of(json.loads(call.query["condition"]))
+            else:
+                spec = at(call.json(), "tenants", "machines", 0, "resources", 0, "res_specs", 0)
+                model = model_of(at(spec, "res_spec", "condition", 0))
+        except (Refused, ValueError, RecursionError):
+            model = ""
+        return machine.node if machine is not None else "", model
 
     def _refusal(self, call: Call, found: Route, faults: tuple[Fault, ...]) -> Reply | None:
         """Why the call is not carried out, None when it is."""

@@ -6,13 +6,14 @@ Gives faults with their paths; the reader says where in the file they stand.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dds_adapters.lab.api.gates import GATES, Gates
 from dds_adapters.lab.scenario.lines import Path
 from dds_adapters.lab.scenario.model import Scenario
 from dds_adapters.lab.scenario.parts import PART_NAMES
+from dds_adapters.lab.scenario.trouble import FabricFault, ManagerFault
 from dds_adapters.lab.scenario.work import Ask, Run, Step
 from dds_core.errors import InputError
 
@@ -216,13 +217,19 @@ def _mix(scenario: Scenario) -> Iterator[Problem]:
 def _faults(scenario: Scenario) -> Iterator[Problem]:
     nodes = set(scenario.cluster.node_names())
     models = {one.model for one in scenario.cluster.models}
+    planned: tuple[tuple[str, Sequence[FabricFault | ManagerFault]], ...] = (
+        ("fabric", scenario.faults.fabric),
+        ("manager", scenario.faults.manager),
+    )
+    for where, faults in planned:
+        for i, one in enumerate(faults):
+            for j, node in enumerate(one.nodes):
+                if node not in nodes:
+                    yield Problem(("faults", where, i, "nodes", j), unknown("node", node, nodes))
+            for j, model in enumerate(one.models):
+                if model not in models:
+                    yield Problem(("faults", where, i, "models", j), unknown("model", model, models))
     for i, fault in enumerate(scenario.faults.fabric):
-        for j, node in enumerate(fault.nodes):
-            if node not in nodes:
-                yield Problem(("faults", "fabric", i, "nodes", j), unknown("node", node, nodes))
-        for j, model in enumerate(fault.models):
-            if model not in models:
-                yield Problem(("faults", "fabric", i, "models", j), unknown("model", model, models))
         if fault.kind == "wrong_device" and len(models) < 2:
             yield Problem(("faults", "fabric", i, "kind"), "a wrong device is one of another model: name a second one")
     yield from _wire(scenario)

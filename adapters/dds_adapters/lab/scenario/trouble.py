@@ -85,6 +85,12 @@ class ManagerFault(Window):
         "`wait` late."
     )
     calls: tuple[ManagerCall, ...] = Field(default=(), max_length=15, description="Which calls; by default all.")
+    nodes: tuple[DnsName, ...] = Field(
+        default=(), max_length=10_000, description="By way of these nodes' machines; by default of any, or none."
+    )
+    models: tuple[Text, ...] = Field(
+        default=(), max_length=1000, description="About these models; by default about any, or none."
+    )
     wait: Duration = Field(default=1.0, description="With `slow` and `busy`: how long.")
     code: Annotated[int, Field(ge=400, le=599)] = Field(default=500, description="With `error`: the status.")
     odd: Literal["types", "missing", "html", "truncated", "null", "list"] = Field(

@@ -12,7 +12,7 @@ import pytest
 from dds_adapters.lab.actors.fabric import Pool
 from dds_adapters.lab.manager import Fault, Faults, ManagerSettings
 from dds_adapters.lab.manager.faults import Odd
-from tests.support.managers import A100, MACHINES, ManagerRoom, logged_in
+from tests.support.managers import A100, H100, MACHINES, ManagerRoom, logged_in
 
 CM = ManagerSettings(api="cm")
 
@@ -49,6 +49,15 @@ def test_several_faults_befall_one_call() -> None:
     assert faults.take("machines") == ()
 
 
+def test_a_fault_befalls_its_nodes_and_models() -> None:
+    faults = Faults(Random(1))
+    one = Fault("error", nodes=frozenset({"node0"}), models=frozenset({A100}))
+    faults.add(one)
+    assert faults.take("available", "node0", A100) == (one,)
+    assert faults.take("available", "node1", A100) == faults.take("available", "node0", "other") == ()
+    assert faults.take("machines") == ()
+
+
 def test_chance_is_seeded() -> None:
     def struck(seed: int) -> list[bool]:
         faults = Faults(Random(seed))
@@ -68,6 +77,19 @@ def test_an_error_is_answered_and_nothing_is_done() -> None:
     assert room.attach().status_code == 502
     assert len(room.fabric.ledger) == 0
     assert room.attach().status_code == 200
+
+
+def test_one_machine_or_one_model_alone_can_fail() -> None:
+    room = logged_in()
+    by_machine, by_model = Fault("error", nodes=frozenset({"node0"})), Fault("error", models=frozenset({H100}))
+    hit(room, by_machine)
+    assert [room.available(node).status_code for node in (0, 1, 2)] == [500, 200, 200]
+    assert (room.attach(0).status_code, room.attach(1).status_code) == (500, 200)
+    room.manager.faults.lift(by_machine)
+    hit(room, by_model)
+    assert [room.available(0, model).status_code for model in (A100, H100)] == [200, 500]
+    assert (room.attach(0, H100).status_code, room.attach(0).status_code) == (500, 200)
+    assert room.get(MACHINES, tenant_uuid=room.tenant).status_code == 200
 
 
 def test_a_busy_manager_says_when_to_come_again() -> None:

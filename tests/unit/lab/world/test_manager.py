@@ -163,6 +163,8 @@ def test_faults_come_and_go_by_plan() -> None:
         ("faults: {manager: [{kind: slow}]}", "there is no manager"),
         ("parts: {manager: {}}\nfaults: {manager: [{kind: slow, calls: [other]}]}", "calls"),
         ("parts: {manager: {}}\nfaults: {manager: [{kind: error, code: 200}]}", "code"),
+        ("parts: {manager: {}}\nfaults: {manager: [{kind: slow, nodes: [node7]}]}", "no node 'node7' is known here"),
+        ("parts: {manager: {}}\nfaults: {manager: [{kind: slow, models: [A10]}]}", "no model 'A10' is known here"),
         ("steps: [{restart: {part: manager}}]", "no running part 'manager' is known here"),
     ],
 )
