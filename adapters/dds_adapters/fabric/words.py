@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from urllib.parse import quote, quote_plus, unquote_plus
 
 from dds_core.text import REMOVED, scrub
@@ -30,6 +31,12 @@ def said(text: str, hidden: Collection[str] = ()) -> str:
         return REMOVED
     text = scrub(read)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+@lru_cache(maxsize=16_384)
+def named(name: str | None) -> str:
+    """A machine's name, fit for people; remembered, because the same thousands of names come every few seconds."""
+    return said(name or "")
 
 
 def _forms(secret: str) -> Iterable[str]:

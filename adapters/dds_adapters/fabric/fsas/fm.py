@@ -10,7 +10,7 @@ from dds_adapters.fabric.answers import odd
 from dds_adapters.fabric.fsas.forms import FmAvailable, FmMachines
 from dds_adapters.fabric.fsas.session import Session
 from dds_adapters.fabric.settings import FabricSettings
-from dds_adapters.fabric.words import said
+from dds_adapters.fabric.words import named
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 
 PATH = "/fabric_manager/api/v1/machines"
@@ -34,7 +34,7 @@ class FmProvider:
         found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query)
         machines: dict[str, Machine] = {}
         for position, one in enumerate(found.data.machines):
-            machine = Machine(one.mach_uuid.lower(), said(one.mach_name or ""), one.fabric_id or "")
+            machine = Machine(one.mach_uuid.lower(), named(one.mach_name), one.fabric_id or "")
             if machines.setdefault(machine.uuid, machine).fabric != machine.fabric:
                 raise odd(where, f"data.machines.{position}.fabric_id", "puts a machine into a second fabric")
         self._written = {one.mach_uuid.lower(): one.mach_uuid for one in found.data.machines}

@@ -16,7 +16,7 @@ from dds_adapters.fabric.http import Call, Http
 from dds_adapters.fabric.nec.forms import NecError, NecNodes, NecResources
 from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
-from dds_adapters.fabric.words import said
+from dds_adapters.fabric.words import named, said
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
 BASE = "/cdim/api/v1"
@@ -45,7 +45,7 @@ class NecProvider:
         for position, one in enumerate(found.nodes):
             if one.id in machines:
                 raise odd(where, f"nodes.{position}.id", "names a node twice")
-            machines[one.id] = Machine(one.id, said(one.name or ""), self._settings.fabric)
+            machines[one.id] = Machine(one.id, named(one.name), self._settings.fabric)
         return tuple(machines.values())
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
