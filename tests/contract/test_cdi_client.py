@@ -427,13 +427,20 @@ def test_answers_without_a_body(fm: Site) -> None:
 
 def test_ten_thousand_devices(fm: Site, nec: Site, cm: Site) -> None:
     for site in (fm, cm, nec):
-        site.manager.faults.add(Fault("huge"))
+        site.manager.faults.add(Fault("huge", frozenset({"machines", "available", "node", "nodegroup", "resources"})))
     assert len(fm.machine("w-1").uuid) == 36
     assert fm.provider.stock(Machine(fm.uuid("w-1"), "", "0"), A100).free == 10_000
     assert cm.provider.limits(cm.machine("w-1"), [A100]) == {A100.model: Limit(4, 1)}
     example = PoolModel(0, "A100 40G", "a", "d")
     stock = nec.provider.stock(Machine(nec.uuid("w-1"), "", "0"), example)
     assert stock.devices is not None and len(stock.devices) == stock.free > 9_000
+
+
+def test_ten_thousand_node_groups_are_not_asked_for(cm: Site) -> None:
+    cm.manager.faults.add(Fault("huge", frozenset({"nodegroups"})))
+    with pytest.raises(FabricOdd, match="field nodegroups is not as expected"):
+        cm.provider.limits(cm.machine("w-1"), [A100])
+    assert cm.seen("nodegroup") == []
 
 
 def test_each_try_is_observed(fm: Site) -> None:

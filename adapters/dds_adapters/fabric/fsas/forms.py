@@ -10,6 +10,8 @@ from dds_adapters.fabric.answers import FabricId, Free, Part, Text, Uuid
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 """Goes into a header as it is."""
+MAX_GROUPS = 1000
+"""Node groups of a cluster: each is a question of its own."""
 
 
 class Login(Part):
@@ -67,7 +69,7 @@ class CmGroup(Part):
 class CmGroups(Part):
     """GET cluster_manager/cluster_autoscaler/v2/tenants/{tenant}/clusters/{cluster}/nodegroups"""
 
-    nodegroups: list[CmGroup]
+    nodegroups: Annotated[list[CmGroup], Field(max_length=MAX_GROUPS)]
 
 
 class CmGroupMembers(Part):
