@@ -3,7 +3,7 @@ conditions, variables in their order, validations. Only what our policies use of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,13 @@ from cel_expr_python.ext import ext_optional, ext_strings
 Object = dict[str, Any]
 ACCOUNT = "system:serviceaccount:composable-dra:dds"
 """Whom the policies of the kustomize base are for."""
-BASE = Path(__file__).parents[3] / "deploy" / "kustomize" / "base" / "admission.yaml"
+PUBLISHER_ACCOUNT = "system:serviceaccount:composable-dra:dds-publisher"
+"""Whom those of the component `publisher` are for."""
+KUSTOMIZE = Path(__file__).parents[3] / "deploy" / "kustomize"
+FILES = {
+    ACCOUNT: KUSTOMIZE / "base" / "admission.yaml",
+    PUBLISHER_ACCOUNT: KUSTOMIZE / "publisher" / "publisher-admission.yaml",
+}
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,15 @@ class Asked:
         return "CREATE" if self.was is None else "UPDATE" if self.object is not None else "DELETE"
 
 
-@lru_cache(maxsize=1)
-def policies() -> tuple[Object, ...]:
-    """The policies of the base."""
-    found = yaml.safe_load_all(BASE.read_text(encoding="utf-8"))
-    return tuple(one for one in found if one["kind"] == "ValidatingAdmissionPolicy")
+@lru_cache(maxsize=4)
+def policies(user: str = ACCOUNT) -> tuple[Object, ...]:
+    """The policies for somebody."""
+    return policies_of(FILES[user].read_text(encoding="utf-8"))
+
+
+def policies_of(text: str) -> tuple[Object, ...]:
+    """The policies in a file."""
+    return tuple(one for one in yaml.safe_load_all(text) if one["kind"] == "ValidatingAdmissionPolicy")
 
 
 @lru_cache(maxsize=1)
@@ -55,10 +65,11 @@ def compiled(expression: str) -> cel.Expression:
     return _environment().compile(expression)
 
 
-def denials(asked: Asked) -> list[str]:
-    """Why the policies refuse a write; none when it is let through. An expression that fails raises: with failurePolicy Fail
-    that is a refusal that nobody meant."""
-    return [message for policy in policies() if _concerns(policy, asked) for message in _refused(policy["spec"], asked)]
+def denials(asked: Asked, judges: Iterable[Object] | None = None) -> list[str]:
+    """Why the policies refuse a write (by default those of both accounts); none when it is let through. An expression that fails
+    raises: with failurePolicy Fail that is a refusal that nobody meant."""
+    known = judges if judges is not None else (*policies(), *policies(PUBLISHER_ACCOUNT))
+    return [message for policy in known if _concerns(policy, asked) for message in _refused(policy["spec"], asked)]
 
 
 def _concerns(policy: Object, asked: Asked) -> bool:

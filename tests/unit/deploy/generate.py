@@ -6,11 +6,12 @@ from __future__ import annotations
 import sys
 
 from tests.unit.deploy.chart import CHART
-from tests.unit.deploy.made import KUSTOMIZE, PAGE, ROLES, ROOT, files, page, roles
+from tests.unit.deploy.made import COMPONENTS, KUSTOMIZE, PAGE, ROOT, files, page, roles
 
 
 def main() -> None:
-    (ROOT / ROLES).write_text(roles(), encoding="utf-8")  # before the chart is rendered
+    for one in COMPONENTS:  # before the chart is rendered
+        (ROOT / one.roles).write_text(roles(one), encoding="utf-8")
     if not CHART.is_dir():
         raise SystemExit(f"{CHART} is not there")
     made = files() | {PAGE: page((ROOT / PAGE).read_text(encoding="utf-8"))}

@@ -4,101 +4,164 @@ kustomize bases from the chart. Says what a file should hold, and writes nothing
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from dds_adapters.kubernetes import config, rbac
-from dds_adapters.kubernetes.rbac import Rule, Where
+from dds_adapters.kubernetes.rbac import Has, Rule, Where
 from tests.unit.deploy.chart import Values, objects, rendered
 from tests.unit.docs.markdown import table
 
 ROOT = Path(__file__).parents[3]
-ROLES = "deploy/chart/dds/templates/rbac.yaml"
+TEMPLATES = "deploy/chart/dds/templates"
 KUSTOMIZE = "deploy/kustomize"
 PAGE = "docs/deployment.md"
-
-CONDITIONS = {
-    "taint_rules": ".Values.powers.taintRules",
-    "leader_election": ".Values.leaderElection.enabled",
-    "metrics_reviews": "and .Values.metrics.enabled .Values.metrics.secure",
-}
-"""What switches a power in the chart, where it is not simply .Values.powers and its name."""
-NAMES = {
-    rbac.DRIVERS: "{{ toJson .Values.fabric.drivers }}",
-    rbac.CONFIGMAP: f"[{config.NAME}]",
-    rbac.LEASE: "[{{ .Values.leaderElection.leaseName }}]",
-}
 NAMESPACES: dict[Where, str] = {"config": ".Values.fabric.configNamespace", "lease": ".Release.Namespace"}
+_REVIEWS = "and .Values.metrics.enabled .Values.metrics.secure"
+
+
+@dataclass(frozen=True)
+class Component:
+    """How the roles of the scaler or of the publisher are made. `conditions` switch a power in the chart, where it is not simply
+    a value of its name below `values`; `guard` switches the whole."""
+
+    roles: str
+    table: Sequence[Rule]
+    powers: Has
+    labels: str
+    cluster_name: str
+    name: str
+    account: str
+    lease: str
+    values: str
+    conditions: dict[str, str]
+    guard: str
+
+    def condition(self, power: str) -> str:
+        return self.conditions.get(power, f"{self.values}.{power}")
+
+
+SCALER = Component(
+    roles=f"{TEMPLATES}/rbac.yaml",
+    table=rbac.RULES,
+    powers=rbac.EVERYTHING,
+    labels="dds.labels",
+    cluster_name="dds.clusterName",
+    name="dds.name",
+    account="dds.name",
+    lease=".Values.leaderElection.leaseName",
+    values=".Values.powers",
+    conditions={
+        "taint_rules": ".Values.powers.taintRules",
+        "leader_election": ".Values.leaderElection.enabled",
+        "metrics_reviews": _REVIEWS,
+    },
+    guard=".Values.rbac.create",
+)
+PUBLISHER = Component(
+    roles=f"{TEMPLATES}/publisher-rbac.yaml",
+    table=rbac.PUBLISHER_RULES,
+    powers=rbac.PublisherPowers(bare_metal_hosts=True),
+    labels="dds.publisherLabels",
+    cluster_name="dds.publisherClusterName",
+    name="dds.publisherName",
+    account="dds.publisherAccount",
+    lease=".Values.publisher.leaseName",
+    values=".Values.publisher.powers",
+    conditions={
+        "node_labels": ".Values.publisher.powers.nodeLabels",
+        "bare_metal_hosts": 'eq .Values.publisher.machineIds "bmh"',
+        "leader_election": ".Values.leaderElection.enabled",
+        "metrics_reviews": _REVIEWS,
+    },
+    guard="and .Values.publisher.enabled .Values.rbac.create",
+)
+COMPONENTS = (SCALER, PUBLISHER)
 
 BASES: dict[str, Values] = {
     "base": {},
     "postgres": {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 2},
 }
 """By folder the values of the chart: as it comes, and for several replicas."""
+EXTRA = "publisher"
+"""The kustomize component beside the bases: what the publisher adds to either."""
 NAMESPACE = config.NAMESPACE
 CHART_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by", "helm.sh/resource-policy")
 
 
 def files() -> dict[str, str]:
     """By path below the repository, the text of every file that is made as a whole."""
-    return {ROLES: roles(), **{path: text for name in BASES for path, text in base(name).items()}}
+    return {
+        **{one.roles: roles(one) for one in COMPONENTS},
+        **{path: text for name in BASES for path, text in base(name).items()},
+        **extra(),
+    }
 
 
 # -- the chart's roles -----------------------------------------------------------------------------------------------
 
 
-def roles() -> str:
-    """The template of all roles and their bindings."""
+def roles(component: Component) -> str:
+    """The template of all its roles and their bindings."""
     made = (
         "Made from dds_adapters.kubernetes.rbac by `python -m tests.unit.deploy.generate`: change the table, not this."
     )
-    head = f"{{{{- /* {made} */}}}}\n{{{{- if .Values.rbac.create }}}}\n"
+    head = f"{{{{- /* {made} */}}}}\n{{{{- if {component.guard} }}}}\n"
     wheres: tuple[Where, ...] = ("cluster", "config", "lease")
-    return head + "---\n".join(_guarded(where, _role(where)) for where in wheres) + "{{- end }}\n"
+    return head + "---\n".join(_guarded(component, where) for where in wheres) + "{{- end }}\n"
 
 
-def _guarded(where: Where, text: str) -> str:
-    powers = {rule.power for rule in rbac.rules(where=where)}
+def _rules(component: Component, where: Where) -> list[Rule]:
+    return rbac.rules(component.powers, where, component.table)
+
+
+def _guarded(component: Component, where: Where) -> str:
+    text = _role(component, where)
+    powers = {rule.power for rule in _rules(component, where)}
     if rbac.ALWAYS in powers:
         return text
     (power,) = powers
-    return f"{{{{- if {_condition(power)} }}}}\n{text}{{{{- end }}}}\n"
+    return f"{{{{- if {component.condition(power)} }}}}\n{text}{{{{- end }}}}\n"
 
 
-def _role(where: Where) -> str:
+def _role(component: Component, where: Where) -> str:
     kind = "ClusterRole" if where == "cluster" else "Role"
-    name = '{{ include "dds.clusterName" . }}' if where == "cluster" else f'{{{{ include "dds.name" . }}}}-{where}'
+    included = component.cluster_name if where == "cluster" else component.name
+    name = f'{{{{ include "{included}" . }}}}' + ("" if where == "cluster" else f"-{where}")
     place = f"  namespace: {{{{ {NAMESPACES[where]} }}}}\n" if where != "cluster" else ""
-    meta = f'metadata:\n  name: {name}\n{place}  labels:\n    {{{{- include "dds.labels" . | nindent 4 }}}}\n'
-    parts = "".join(_section(power, some) for power, some in rbac.sections(rbac.rules(where=where)))
+    meta = f'metadata:\n  name: {name}\n{place}  labels:\n    {{{{- include "{component.labels}" . | nindent 4 }}}}\n'
+    parts = "".join(_section(component, power, some) for power, some in rbac.sections(_rules(component, where)))
     return (
         f"apiVersion: {rbac.RBAC}\nkind: {kind}\n{meta}rules:\n{parts}"
         f"---\napiVersion: {rbac.RBAC}\nkind: {kind}Binding\n{meta}"
         f"roleRef:\n  apiGroup: {rbac.RBAC.partition('/')[0]}\n  kind: {kind}\n  name: {name}\n"
         "subjects:\n  - kind: ServiceAccount\n"
-        '    name: {{ include "dds.name" . }}\n    namespace: {{ .Release.Namespace }}\n'
+        f'    name: {{{{ include "{component.account}" . }}}}\n    namespace: {{{{ .Release.Namespace }}}}\n'
     )
 
 
-def _section(power: str, some: list[Rule]) -> str:
+def _section(component: Component, power: str, some: list[Rule]) -> str:
     features = ", ".join(dict.fromkeys(rule.feature for rule in some))
-    text = f"  # {features}\n" + "".join(_policy_rule(one) for one in rbac.policy_rules(some))
-    return text if power == rbac.ALWAYS else f"  {{{{- if {_condition(power)} }}}}\n{text}  {{{{- end }}}}\n"
+    text = f"  # {features}\n" + "".join(_policy_rule(component, one) for one in rbac.policy_rules(some))
+    return text if power == rbac.ALWAYS else f"  {{{{- if {component.condition(power)} }}}}\n{text}  {{{{- end }}}}\n"
 
 
-def _condition(power: str) -> str:
-    return CONDITIONS.get(power, f".Values.powers.{power}")
-
-
-def _policy_rule(one: dict[str, Any]) -> str:
+def _policy_rule(component: Component, one: dict[str, Any]) -> str:
     def flow(texts: list[str]) -> str:
         return "[" + ", ".join(text or '""' for text in texts) + "]"
 
+    named = {
+        rbac.DRIVERS: "{{ toJson .Values.fabric.drivers }}",
+        rbac.CONFIGMAP: f"[{config.NAME}]",
+        rbac.LEASE: f"[{{{{ {component.lease} }}}}]",
+    }
     lines = [f"  - apiGroups: {flow(one['apiGroups'])}", f"    resources: {flow(one['resources'])}"]
     if names := one.get("resourceNames"):
-        lines.append(f"    resourceNames: {NAMES.get(names[0], flow(names))}")
+        lines.append(f"    resourceNames: {named.get(names[0], flow(names))}")
     return "\n".join([*lines, f"    verbs: {flow(one['verbs'])}", ""])
 
 
@@ -114,14 +177,36 @@ def base(folder: str) -> dict[str, str]:
         found = [_plain(one) for one in objects(text)]
         if found:
             made[Path(path).name] = yaml.safe_dump_all(found, sort_keys=False, width=120)
-    listed = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": sorted(made),
+    return _listed(folder, made, {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"})
+
+
+def extra() -> dict[str, str]:
+    """The files of the component: the objects that the chart gives with a publisher and not without."""
+    without = {_key(one) for one in _objects({})}
+    made: dict[str, str] = {}
+    for path, text in sorted(rendered({"publisher": {"enabled": True}}, namespace=NAMESPACE).items()):
+        found = [_plain(one) for one in objects(text) if _key(one) not in without] if path.endswith(".yaml") else []
+        if found:
+            made[Path(path).name] = yaml.safe_dump_all(found, sort_keys=False, width=120)
+    return _listed(EXTRA, made, {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"})
+
+
+def _objects(values: Values) -> list[dict[str, Any]]:
+    texts = rendered(values, namespace=NAMESPACE)
+    return [one for path, text in sorted(texts.items()) if path.endswith(".yaml") for one in objects(text)]
+
+
+def _key(one: dict[str, Any]) -> tuple[str, str]:
+    return one["kind"], one["metadata"]["name"]
+
+
+def _listed(folder: str, made: dict[str, str], head: dict[str, Any]) -> dict[str, str]:
+    """The files with the one that lists them."""
+    listing = yaml.safe_dump({**head, "resources": sorted(made)}, sort_keys=False)
+    note = "# Made from the chart by `python -m tests.unit.deploy.generate`: change the chart, not this.\n"
+    return {
+        f"{KUSTOMIZE}/{folder}/{name}": note + text for name, text in {**made, "kustomization.yaml": listing}.items()
     }
-    head = "# Made from the chart by `python -m tests.unit.deploy.generate`: change the chart, not this.\n"
-    made["kustomization.yaml"] = yaml.safe_dump(listed, sort_keys=False)
-    return {f"{KUSTOMIZE}/{folder}/{name}": head + text for name, text in made.items()}
 
 
 def _plain(one: dict[str, Any]) -> dict[str, Any]:
@@ -135,17 +220,19 @@ def _plain(one: dict[str, Any]) -> dict[str, Any]:
 
 # -- the page's table ------------------------------------------------------------------------------------------------
 
-_PART = re.compile(r"(<!-- generated: permissions -->\n).*?(<!-- end: permissions -->)", re.DOTALL)
+_PART = re.compile(r"(<!-- generated: ([a-z ]*permissions) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+_TABLES = {"permissions": SCALER, "publisher permissions": PUBLISHER}
 
 
 def page(text: str) -> str:
-    """The page with its table as the code has it. Raises LookupError when the place for it is missing."""
-    if not _PART.search(text):
-        raise LookupError(f"{PAGE} has no part 'permissions'")
-    return _PART.sub(lambda found: found[1] + permissions() + "\n" + found[2], text)
+    """The page with its tables as the code has them. Raises LookupError when the place for one is missing."""
+    missing = _TABLES.keys() - {found[2] for found in _PART.finditer(text)}
+    if missing:
+        raise LookupError(f"{PAGE} has no part {' and '.join(sorted(missing))}")
+    return _PART.sub(lambda found: found[1] + permissions(_TABLES[found[2]]) + "\n" + found[3], text)
 
 
-def permissions() -> str:
+def permissions(component: Component) -> str:
     """Every rule with its call."""
     rows = (
         (
@@ -155,7 +242,7 @@ def permissions() -> str:
             ", ".join(f"`{verb}`" for verb in rule.verbs),
             rule.call,
         )
-        for _, some in rbac.sections(rbac.RULES)
+        for _, some in rbac.sections(component.table)
         for rule in some
     )
     return table(("feature", "power", "resource", "verbs", "for"), rows)

@@ -23,7 +23,53 @@ from dds_core import read_policy
 from tests.unit.deploy.chart import CHART, Values, manifests, of_kind, rendered
 
 POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
+TENANT, CLUSTER = "3f1a9d52-6f0b-4b52-9a7e-0d6c1b8f2a10", "9b0e4c7a-52d1-4f38-8c26-7e5d3a1f6b24"
+FM: dict[str, Any] = {
+    "api": "fm",
+    "endpoint": "https://cdi.example:8443/",
+    "tenantId": TENANT,
+    "credentialsSecret": "cdi",
+}
+PUBLISHES: dict[str, Values] = {
+    "publisher with an inventory": {
+        "publisher": {
+            "enabled": True,
+            "fabric": {
+                "api": "file",
+                "inventory": {"machines": [{"node": "a", "fabric": "0"}], "fabrics": {"0": {"A100": 4}}},
+            },
+        }
+    },
+    "publisher in the scaler's process": {
+        "publisher": {
+            "enabled": True,
+            "inProcess": True,
+            "mode": "publish",
+            "fabric": {**FM, "api": "cm", "clusterId": CLUSTER},
+        }
+    },
+    "publisher on postgres": {
+        **POSTGRES,
+        "publisher": {
+            "enabled": True,
+            "mode": "publish",
+            "replicas": 2,
+            "policy": {"adopt": "reference", "gone_seconds": 120},
+            "fabric": FM,
+        },
+        "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True}},
+        "networkPolicy": {"fabricTo": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+        "nodeSelector": {"a": "b"},
+    },
+    "publisher beside CDIM, and nothing else": {
+        "publisher": {"enabled": True, "fabric": {"api": "nec", "endpoint": "http://cdim.example"}},
+        "metrics": {"enabled": False},
+        "leaderElection": {"enabled": False, "leaseName": "dds-scaler"},
+        "admissionPolicies": {"enabled": False},
+    },
+}
 VARIANTS: dict[str, Values] = {
+    **PUBLISHES,
     "default": {},
     "postgres": POSTGRES,
     "observe with no power": {
@@ -54,18 +100,30 @@ VARIANTS: dict[str, Values] = {
         "serviceAccount": {"annotations": {"a": "b"}},
     },
 }
+FABRIC = {
+    "DDS_FABRIC", "DDS_FABRIC_ENDPOINT", "DDS_TENANT_ID", "DDS_CLUSTER_ID", "DDS_CREDENTIALS_FOLDER", "DDS_INVENTORY",
+}  # fmt: skip
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 
 
-def _deployment(values: Values) -> dict[str, Any]:
-    (found,) = of_kind(manifests(values), "Deployment")
+def _named(values: Values, kind: str, name: str) -> dict[str, Any]:
+    (found,) = [one for one in of_kind(manifests(values), kind) if one["metadata"]["name"] == name]
     return found
 
 
-def _container(values: Values) -> dict[str, Any]:
-    (found,) = _deployment(values)["spec"]["template"]["spec"]["containers"]
+def _deployment(values: Values, name: str = "") -> dict[str, Any]:
+    return _named(values, "Deployment", name or str(values.get("nameOverride", "dds")))
+
+
+def _container(values: Values, name: str = "") -> dict[str, Any]:
+    (found,) = _deployment(values, name)["spec"]["template"]["spec"]["containers"]
     return dict(found)
+
+
+def _alone(values: Values) -> bool:
+    told = values.get("publisher", {})
+    return bool(told.get("enabled") and not told.get("inProcess"))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -88,7 +146,8 @@ def test_every_object_has_its_own_name_and_place(name: str) -> None:
     found = manifests(VARIANTS[name])
     keys = [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in found]
     assert len(set(keys)) == len(keys)
-    assert all(one["metadata"]["labels"]["app.kubernetes.io/name"] == "dds" for one in found)
+    names = {one["metadata"]["labels"]["app.kubernetes.io/name"] for one in found}
+    assert names == ({"dds", "dds-publisher"} if VARIANTS[name].get("publisher") else {"dds"})
 
 
 def _paths(values: Any, schema: Any, place: str = "") -> Iterator[str]:
@@ -123,6 +182,16 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"metrics": {"port": 0}},
         {"log": {**POSTGRES["log"], "archive": {"enabled": True}}},
         {"log": {"kind": "sqlite", "archive": {"enabled": True}, "checkpointEvents": 0}},
+        {"publisher": {"enabled": True, "mode": "attach"}},
+        {"publisher": {"enabled": True, "replicas": 2}},
+        {"publisher": {"enabled": True, "policy": {"mode": "publish"}}},
+        {"publisher": {"enabled": True, "fabric": {"api": "fm"}}},
+        {"publisher": {"enabled": True, "fabric": {**FM, "endpoint": "http://cdi.example"}}},
+        {"publisher": {"enabled": True, "fabric": {**FM, "endpoint": "https://user:secret@cdi.example"}}},
+        {"publisher": {"enabled": True, "fabric": {**FM, "tenantId": "mine"}}},
+        {"publisher": {"enabled": True, "fabric": {**FM, "api": "cm"}}},
+        {"publisher": {"enabled": True, "fabric": {"api": "nec"}}},
+        {"publisher": {"enabled": True, "scanInterval": 0}},
     ],
     ids=str,
 )
@@ -173,8 +242,12 @@ def test_postgres_has_several_that_elect_and_no_volume() -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_pod_is_restricted(name: str) -> None:
+    for one in of_kind(manifests(VARIANTS[name]), "Deployment"):
+        _is_restricted(one["spec"]["template"]["spec"])
+
+
+def _is_restricted(pod: dict[str, Any]) -> None:
     """The restricted profile of the pod security standards, and a root file system that is only read."""
-    pod = _deployment(VARIANTS[name])["spec"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
@@ -206,7 +279,11 @@ def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) 
     container = _container(VARIANTS[name])
     variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
     assert variables.pop(NAME_VARIABLE) == f"{variables['DDS_CLUSTER_NAME']}/{COMPONENT}"
+    published = {
+        name: variables.pop(name) for name in list(variables) if name in FABRIC or name == "DDS_PUBLISH_POLICY"
+    }
     assert variables.keys() == {"DDS_CLUSTER_NAME", "DDS_NAMESPACE", "DDS_POLICY"}
+    assert bool(published) == bool(VARIANTS[name].get("publisher", {}).get("inProcess"))
     known = {str(one.envvar) for one in doctor.params if isinstance(one, Setting)}
     assert variables.keys() <= known
     with serve.make_context("serve", container["args"][1:]) as context:
@@ -217,7 +294,7 @@ def test_commands_that_are_run_in_the_pod_are_told_what_dds_serve_is(name: str) 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_policy_is_one(name: str) -> None:
     values = VARIANTS[name]
-    (found,) = (one for one in of_kind(manifests(values), "ConfigMap"))
+    found = _named(values, "ConfigMap", f"{values.get('nameOverride', 'dds')}-policy")
     policy = read_policy(yaml.safe_load(found["data"]["policy.yaml"]))
     assert policy.mode == values.get("mode", "observe")
     assert policy.hand_over == values.get("policy", {}).get("hand_over", "clear")

@@ -23,3 +23,286 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "dds.user" -}}
 {{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.name" .) -}}
 {{- end }}
+
+{{/* -- the publisher -------------------------------------------------------------------------------------------------- */}}
+
+{{/* Whether it has a Deployment of its own. */}}
+{{- define "dds.publisherAlone" -}}
+{{- if and .Values.publisher.enabled (not .Values.publisher.inProcess) }}yes{{ end -}}
+{{- end }}
+
+{{- define "dds.publisherName" -}}
+{{- printf "%s-publisher" (include "dds.name" . | trunc 50 | trimSuffix "-") -}}
+{{- end }}
+
+{{- define "dds.publisherClusterName" -}}
+{{- printf "%s-publisher" (include "dds.clusterName" . | trunc 50 | trimSuffix "-") -}}
+{{- end }}
+
+{{/* Its ServiceAccount: the scaler's where both are one process. */}}
+{{- define "dds.publisherAccount" -}}
+{{- if .Values.publisher.inProcess }}{{ include "dds.name" . }}{{ else }}{{ include "dds.publisherName" . }}{{ end -}}
+{{- end }}
+
+{{- define "dds.publisherUser" -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace (include "dds.publisherAccount" .) -}}
+{{- end }}
+
+{{- define "dds.publisherSelector" -}}
+app.kubernetes.io/name: dds-publisher
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "dds.publisherLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{ include "dds.publisherSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* The fabric, for `dds publish`, `dds serve --publish` and `dds doctor` alike. No credential is among it: those are files. */}}
+{{- define "dds.fabricEnvironment" -}}
+{{- with .Values.publisher.fabric -}}
+- name: DDS_FABRIC
+  value: {{ .api }}
+{{- if eq .api "file" }}
+- name: DDS_INVENTORY
+  value: /etc/dds-fabric/inventory.yaml
+{{- else }}
+- name: DDS_FABRIC_ENDPOINT
+  value: {{ .endpoint | quote }}
+{{- end }}
+{{- if has .api (list "fm" "cm") }}
+- name: DDS_TENANT_ID
+  value: {{ .tenantId | quote }}
+- name: DDS_CREDENTIALS_FOLDER
+  value: /etc/dds-fabric
+{{- end }}
+{{- if eq .api "cm" }}
+- name: DDS_CLUSTER_ID
+  value: {{ .clusterId | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "dds.fabricMounts" -}}
+- name: publish-policy
+  mountPath: /etc/dds-publish
+  readOnly: true
+{{- if ne .Values.publisher.fabric.api "nec" }}
+- name: fabric
+  mountPath: /etc/dds-fabric
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "dds.fabricVolumes" -}}
+- name: publish-policy
+  configMap:
+    name: {{ include "dds.publisherName" . }}-policy
+{{- if eq .Values.publisher.fabric.api "file" }}
+- name: fabric
+  configMap:
+    name: {{ include "dds.publisherName" . }}-inventory
+{{- else if ne .Values.publisher.fabric.api "nec" }}
+# A file for each of the credentials; a Secret that is changed is read again without a restart.
+- name: fabric
+  secret:
+    secretName: {{ .Values.publisher.fabric.credentialsSecret }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
+{{/* The way to the fabric's manager out of the pod. */}}
+{{- define "dds.fabricEgress" -}}
+{{- if ne .Values.publisher.fabric.api "file" -}}
+{{- $at := urlParse .Values.publisher.fabric.endpoint -}}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $at.host) | default (ternary "443" "80" (eq $at.scheme "https")) -}}
+# The fabric's manager.
+- ports:
+    - {port: {{ int $port }}, protocol: TCP}
+  {{- with .Values.networkPolicy.fabricTo }}
+  to:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* -- what both pods have ---------------------------------------------------------------------------------------------- */}}
+
+{{- define "dds.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "dds.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "dds.image" -}}
+image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "dds.strategy" -}}
+{{- if eq .Values.log.kind "sqlite" -}}
+# The file has one writer, and its volume mostly one node: the old pod goes before the new one comes.
+strategy:
+  type: Recreate
+{{- else -}}
+strategy:
+  type: RollingUpdate
+  rollingUpdate:
+    maxSurge: 1
+    maxUnavailable: 0
+{{- end }}
+{{- end }}
+
+{{- define "dds.metricsArguments" -}}
+{{- if .Values.metrics.enabled -}}
+- --metrics-bind-address=:{{ .Values.metrics.port }}
+{{- if .Values.metrics.secure }}
+- --metrics-secure
+{{- end }}
+{{- if .Values.metrics.certSecretName }}
+- --metrics-cert-file=/etc/dds-metrics/tls.crt
+- --metrics-key-file=/etc/dds-metrics/tls.key
+{{- end }}
+{{- else -}}
+- --metrics-bind-address=0
+{{- end }}
+{{- end }}
+
+{{- define "dds.portsAndProbes" -}}
+ports:
+  - name: health
+    containerPort: {{ .Values.health.port }}
+  {{- if .Values.metrics.enabled }}
+  - name: metrics
+    containerPort: {{ .Values.metrics.port }}
+  {{- end }}
+# A big log is loaded before the first answer counts.
+startupProbe:
+  httpGet:
+    path: /livez
+    port: health
+  periodSeconds: 2
+  failureThreshold: 150
+livenessProbe:
+  httpGet:
+    path: /livez
+    port: health
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: health
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{/* In the environment and not among the arguments, which everybody who may read pods can see. */}}
+{{- define "dds.databaseEnvironment" -}}
+- name: DDS_LOG
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.log.postgres.secretName }}
+      key: {{ .Values.log.postgres.secretKey }}
+{{- end }}
+
+{{- define "dds.commonMounts" -}}
+- name: scratch
+  mountPath: /tmp
+{{- if eq .Values.log.kind "sqlite" }}
+- name: log
+  mountPath: /var/lib/dds
+{{- end }}
+{{- if and .Values.metrics.enabled .Values.metrics.certSecretName }}
+- name: metrics-certificate
+  mountPath: /etc/dds-metrics
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "dds.commonVolumes" -}}
+- name: scratch
+  emptyDir:
+    sizeLimit: 64Mi
+{{- if and .Values.metrics.enabled .Values.metrics.certSecretName }}
+- name: metrics-certificate
+  secret:
+    secretName: {{ .Values.metrics.certSecretName }}
+    defaultMode: 0440
+{{- end }}
+{{- end }}
+
+{{- define "dds.placement" -}}
+{{- $parts := dict -}}
+{{- range $key := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" "affinity" -}}
+{{- with get $.Values $key }}{{ $_ := set $parts $key . }}{{ end -}}
+{{- end -}}
+{{- with $parts }}{{ toYaml . }}{{ end -}}
+{{- end }}
+
+{{/* Who may reach a pod, and whom it may reach; what comes after belongs to the list `egress`. */}}
+{{- define "dds.traffic" -}}
+ingress:
+  # The kubelet's probes come from the node, which no peer can name everywhere.
+  - ports:
+      - port: health
+  {{- if .Values.metrics.enabled }}
+  - ports:
+      - port: metrics
+    {{- with .Values.networkPolicy.metricsFrom }}
+    from:
+      {{- toYaml . | nindent 8 }}
+    {{- end }}
+  {{- end }}
+egress:
+  # Names.
+  - ports:
+      - {port: 53, protocol: UDP}
+      - {port: 53, protocol: TCP}
+  # The API server, which is no pod; nothing but its ports can be named.
+  - ports:
+      {{- range .Values.networkPolicy.apiServerPorts }}
+      - {port: {{ . }}, protocol: TCP}
+      {{- end }}
+  {{- if eq .Values.log.kind "postgres" }}
+  - ports:
+      - {port: {{ .Values.log.postgres.port }}, protocol: TCP}
+  {{- end }}
+{{- end }}
+
+{{/* How the metrics of the Service `.service` are read; `.root` is the chart's. */}}
+{{- define "dds.scrape" -}}
+- port: metrics
+  path: /metrics
+  interval: {{ .root.Values.metrics.serviceMonitor.interval }}
+  {{- if .root.Values.metrics.secure }}
+  scheme: https
+  bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+  {{- end }}
+  {{- if or .root.Values.metrics.secure .root.Values.metrics.certSecretName }}
+  tlsConfig:
+    {{- if .root.Values.metrics.certSecretName }}
+    serverName: {{ .service }}.{{ .root.Release.Namespace }}.svc
+    ca:
+      secret:
+        name: {{ .root.Values.metrics.certSecretName }}
+        key: ca.crt
+    {{- else }}
+    insecureSkipVerify: true  # the certificate is made at start, nobody can know it
+    {{- end }}
+  {{- end }}
+{{- end }}
