@@ -17,7 +17,7 @@ _NAMES = {"claim": "claim", "device": "resource", "pool": "pool", "machine": "ma
 _TELLING = {
     "claim": ("state", "node", "cycle", "attempt", "devices", "pods"),
     "device": ("state", "device", "node", "claims"),
-    "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held", "tainted", "stock"),
+    "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held_names", "tainted", "stock"),
     "machine": ("nodes", "fabric", "limits"),
 }
 
@@ -73,7 +73,7 @@ def _show(found: Sequence[dict[str, Any]]) -> None:
     for one in found:
         show(dress(f"{one['kind']} {one['name']}", "name"))
         for field, (old, new) in one["changed"].items():
-            if field == "names":
+            if field in ("names", "held_names"):
                 old, new = _only(old, new), _only(new, old)
             show(f"  {field.ljust(8)} {_said(old)} → {_said(new)}")
 

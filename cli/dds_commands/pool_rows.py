@@ -21,8 +21,8 @@ OURS = "dds"
 class PoolRow(NamedTuple):
     """A pool as its slices show it, or as it was decided while there are none.
 
-    `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held` those that
-    claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
+    `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held_names` those
+    that claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
     `wanted` is how many devices were decided last, also in mode observe, None where nothing was; `since` the instant of a
     decision that is carried out, and `as_decided` whether the cluster shows it, None in mode observe.
     """
@@ -35,7 +35,7 @@ class PoolRow(NamedTuple):
     generation: int
     slices: int
     names: tuple[str, ...]
-    held: tuple[str, ...]
+    held_names: tuple[str, ...]
     tainted: tuple[str, ...]
     stock: int | None
     wanted: int | None
@@ -45,7 +45,7 @@ class PoolRow(NamedTuple):
     @property
     def free(self) -> int:
         """Devices that the scheduler may still give to somebody."""
-        return len(self.names) - len(self.held)
+        return len(set(self.names).difference(self.held_names))
 
 
 class MachineRow(NamedTuple):
@@ -102,7 +102,7 @@ def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
         generation=max((one.generation for one in live), default=0),
         slices=len(live),
         names=tuple(in_order(names)),
-        held=tuple(in_order(picture.held(key))),
+        held_names=tuple(in_order(picture.held(key))),
         tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
         stock=stock.free if stock is not None else None,
         wanted=len(decided.names) if decided is not None else shown,
@@ -131,7 +131,7 @@ def machine_rows(picture: PoolPicture, node: str | None = None) -> list[MachineR
 def pool_data(row: PoolRow) -> dict[str, Any]:
     """A pool as plain data."""
     told: dict[str, Any] = {**row._asdict(), "uid": pool_stream(row.driver, row.pool)}
-    told["devices"], told["free"] = len(row.names), row.free
+    told["devices"], told["held"], told["free"] = len(row.names), len(row.held_names), row.free
     told["since"] = rfc3339(row.since) if row.since else None
     return told
 

@@ -87,7 +87,7 @@ def show_pools(rows: list[PoolRow], now: int) -> None:
                 str(row.generation),
                 str(row.slices),
                 str(len(row.names)),
-                str(len(row.held)),
+                str(len(row.held_names)),
                 str(row.free),
                 str(row.stock) if row.stock is not None else "-",
                 ", ".join(row.tainted) or "-",

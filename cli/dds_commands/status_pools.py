@@ -65,7 +65,7 @@ def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
 
 def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
     """A pool without the names of its devices, of which there may be thousands."""
-    return {**{key: value for key, value in data.items() if key != "names"}, "held": len(data["held"]), "since": since}
+    return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
 
 
 def _name(picture: PoolPicture, uid: str) -> str:
