@@ -32,7 +32,10 @@ _Found = TypeVar("_Found")
 
 
 class ManagerFace(Listener):
-    """One manager, listening. `ca` is the certificate that its clients are given (PEM), None without TLS."""
+    """One manager, listening. `ca` is the certificate that its clients are given (PEM), None without TLS.
+
+    A manager that is away takes the connection and ends it, as a lost answer does.
+    """
 
     def __init__(self, manager: Manager, time: Time) -> None:
         super().__init__(time)
