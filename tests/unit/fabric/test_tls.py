@@ -6,6 +6,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -197,3 +198,19 @@ def test_proxies_of_the_environment_are_not_asked(tmp_path: Path, monkeypatch: p
         with client(tmp_path, server.port, authority.pem) as provider:
             assert provider.machines() == ()
         assert proxy.connections == 0
+
+
+def test_a_certificate_that_changes_while_others_ask_breaks_nobody_off(tmp_path: Path) -> None:
+    authority, another = Authority.made(), Authority.made("another")
+    with (
+        served(authority.server(tmp_path)) as server,
+        client(tmp_path, server.port, authority.pem) as provider,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        asking = [pool.submit(lambda: [provider.machines() for _ in range(25)]) for _ in range(4)]
+        for turn in range(20):
+            written = tmp_path / "credentials" / "certificate.new"
+            written.write_text(authority.pem + another.pem * (turn % 2))
+            written.replace(tmp_path / "credentials" / "certificate")
+            provider.machines()
+        assert all(one.result() == [()] * 25 for one in asking)
