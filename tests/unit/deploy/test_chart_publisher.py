@@ -16,6 +16,7 @@ from dds_adapters.kubernetes.rbac import PUBLISHER_POWERS, Names, PublisherPower
 from dds_commands.doctor import doctor
 from dds_commands.doctor_fabric import FabricManager, settings_of
 from dds_commands.parameters import NAME_VARIABLE
+from dds_commands.publish import publish
 from dds_commands.settings import Setting
 from dds_core.publishing.policy import read_publish_policy
 from tests.unit.deploy.chart import Values, manifests, of_kind
@@ -75,6 +76,20 @@ def test_tenant_and_cluster_are_told() -> None:
     variables = _variables(container)
     assert (variables["DDS_FABRIC"], variables["DDS_TENANT_ID"], variables["DDS_CLUSTER_ID"]) == ("cm", TENANT, CLUSTER)
     assert "--publish" in container["args"]
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_dds_publish_knows_every_argument_and_variable(name: str) -> None:
+    container = _container(PUBLISHES[name], NAME)
+    command, *args = container["args"]
+    assert command == "publish"
+    with publish.make_context("publish", list(args)) as context:
+        told = context.params
+    assert told["namespace"] == "composable-dra"
+    assert told["cluster_name"] == _variables(container)["DDS_CLUSTER_NAME"]
+    known = {str(one.envvar) for one in publish.params if isinstance(one, Setting)}
+    for_doctor = {NAME_VARIABLE, "DDS_COMPONENT", "DDS_PUBLISH_POLICY"}
+    assert {one["name"] for one in container["env"]} - for_doctor <= known
 
 
 @pytest.mark.parametrize("name", ALONE)
