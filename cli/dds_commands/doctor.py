@@ -25,7 +25,7 @@ from dds_commands.places import default_path
 from dds_commands.running import FINE, INPUT
 from dds_commands.screen import show, show_json, style, width
 from dds_commands.serve_log import COMPONENT
-from dds_commands.serve_policy import PolicySource
+from dds_commands.serve_policy import policy_source
 from dds_commands.settings import FLAG, setting
 from dds_commands.sources import Log
 from dds_core.errors import InputError
@@ -102,7 +102,7 @@ def doctor(
         )
         examined = Examined(
             connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
-            policy=None if wanted == "publisher" else PolicySource(policy, mode, FLAG, os.environ),
+            policy=None if wanted == "publisher" else policy_source(policy, mode, FLAG, os.environ),
             journal=partial(_Database, log or default_path(), stack),
             now=lambda: time.time_ns() // 1000,
             log=f"{cluster_name}/{COMPONENT}",

@@ -12,6 +12,7 @@ from dds_commands.doctor import doctor
 from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.pools import pools
+from dds_commands.publish import publish
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
 from dds_commands.serve import serve
@@ -32,11 +33,11 @@ def dds() -> None:
     Exit codes:
       0    fine
       1    usage or input: a wrong option, a file or database that cannot be used or reached
-           dds serve: it cannot go on, such as without its lease
+           dds serve, dds publish: it cannot go on, such as without its lease
       2    verification failed: what was recorded and what was found differ
       130  interrupted
     """
 
 
-for command in (serve, status, doctor, replay, timeline, claims, devices, pools, log, db, lab, diagram):
+for command in (serve, publish, status, doctor, replay, timeline, claims, devices, pools, log, db, lab, diagram):
     dds.add_command(command)

@@ -2,7 +2,7 @@
 
 0  fine
 1  usage or input: a wrong option, a file or database that cannot be used or reached;
-   dds serve: it cannot go on, such as without its lease
+   dds serve, dds publish: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ
 130  interrupted
 """

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-
 import click
 
-from dds_adapters.kubernetes.cluster import Cluster
-from dds_commands.running import FINE, INPUT
+from dds_commands.live_running import Given, publishing_of, run
+from dds_commands.running import FINE
 from dds_commands.screen import table
-from dds_commands.serve_log import ScalerLog
+from dds_commands.serve_log import COMPONENT, ServedLogs
 from dds_commands.serve_settings import Serving, in_force, serve_options, told_of
-from dds_core.errors import DdsError, InputError
 
 
 @click.command("serve", short_help="Run the live scaler.")
@@ -39,29 +34,11 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
 
 
 def _run(told: Serving) -> int:
-    """Until it is told to end; the exit code. What only a live scaler needs is imported here, so that nobody else pays for it."""
-    try:
-        from dds_adapters.live import logs, serving
-    except ModuleNotFoundError as error:
-        what = f"the package {error.name} is not installed"
-        raise InputError(what, fix="pip install 'dds-core[serve]'") from None
+    def given(logs: ServedLogs) -> Given:
+        from dds_adapters.live.serving import Scaling
 
-    logger = logs.start(told.log_level, told.log_format)
-    try:
-        with _log_and_cluster(told, logger) as (log, cluster):
-            serving.serve(told.live, cluster=cluster, open_log=log.open, policy=told.policy, logger=logger)
-    except DdsError as error:
-        if told.log_format != "json":
-            raise
-        logger.error("%s", error)  # whoever reads JSON reads nothing else
-        return INPUT
-    return FINE
+        scaling = Scaling(told.live, logs.opener(COMPONENT), told.policy)
+        publishing = publishing_of(told.publisher, logs) if told.publisher is not None else None
+        return Given(scaling, publishing)
 
-
-@contextmanager
-def _log_and_cluster(told: Serving, logger: logging.Logger) -> Iterator[tuple[ScalerLog, Cluster]]:
-    """Both, ready for use. What is wrong with the log or the kubeconfig is said before anything is begun."""
-    with ScalerLog(told.log, told.cluster_name, migrate=told.migrate, say=logger.info) as log:
-        log.prepare()
-        with closing(Cluster(told.kubeconfig, told.context)) as cluster:
-            yield log, cluster
+    return run(told.where, given)

@@ -1,4 +1,4 @@
-"""The log that `dds serve` writes: which one it is by default, and how its database is made, upgraded and opened.
+"""The logs that `dds serve` and `dds publish` write: where they are by default, how their database is made, upgraded and opened.
 
 No schema is ever changed unless the person who starts it asked for that.
 """
@@ -19,15 +19,15 @@ from dds_core.log import EventLog
 COMPONENT = "scaler"
 
 
-class ScalerLog:
-    """A log and its database, which is opened once and kept; a context manager that closes it.
+class ServedLogs:
+    """The database of a cluster's logs, which is opened once and kept; a context manager that closes it.
 
     `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
     `say` is given what a person may want to know.
     """
 
     def __init__(self, named: str, cluster_name: str, *, migrate: bool, say: Callable[[str], None]) -> None:
-        self.name = f"{cluster_name}/{COMPONENT}"
+        self._cluster_name = cluster_name
         self._named = named
         self._url = as_url(named)
         self._migrate = migrate
@@ -47,9 +47,11 @@ class ScalerLog:
         except LogUnavailable as error:
             self._say(str(error))
 
-    def open(self, cluster: str) -> EventLog:
-        """The log for the cluster of this UID, made if it is not there. Raises ForeignLog, LogUnavailable, and as `prepare`."""
-        return self._opened().open_log(self.name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+    def opener(self, component: str) -> Callable[[str], EventLog]:
+        """Opens the log of a component for the cluster of the UID that it is given; the log is made if it is not there. Raises
+        ForeignLog, LogUnavailable, and as `prepare`."""
+        name = f"{self._cluster_name}/{component}"
+        return lambda cluster: self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
 
     def close(self) -> None:
         with self._lock:
@@ -57,7 +59,7 @@ class ScalerLog:
                 self._database.close()
                 self._database = None
 
-    def __enter__(self) -> ScalerLog:
+    def __enter__(self) -> ServedLogs:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,158 +1,50 @@
-"""The settings of `dds serve`: every flag with its default, and how they become what a live scaler is told. Nothing is opened."""
+"""The settings of `dds serve`: every flag with its default, and how they become what a live scaler, and a publisher beside it,
+are told. Nothing is opened."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from dds_adapters.kubernetes import access
-from dds_adapters.kubernetes.config import NAMESPACE
-from dds_adapters.kubernetes.lease import new_identity
-from dds_adapters.kubernetes.lease_state import LeaseSettings
-from dds_adapters.live.settings import CHECKPOINT_EVENTS, LEASE, WRITERS, Listen, LiveSettings
-from dds_commands.parameters import without_password
-from dds_commands.places import default_path
+from dds_adapters.live.settings import LEASE, LiveSettings
+from dds_commands.fabric_settings import used_fabric
+from dds_commands.live_settings import FORMS as FORMS
+from dds_commands.live_settings import LEVELS as LEVELS
+from dds_commands.live_settings import LINES, Where, live_of, place_settings, process_settings, used, where_of
+from dds_commands.publish_settings import WITHIN, Told, told_within
 from dds_commands.serve_log import COMPONENT
-from dds_commands.serve_policy import PolicySource
-from dds_commands.settings import DEFAULT, Row, config_option, origin, rows, setting
+from dds_commands.serve_policy import PolicySource, policy_source
+from dds_commands.settings import Row, config_option, origin, rows, setting
 from dds_core.errors import InputError
-from dds_core.log.envelope import component_of
-from dds_core.policy import MODES
+from dds_core.policy import MODES, Policy
+from dds_core.publishing.component import PUBLISHER
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_OFF = "0"
-LEVELS = ("debug", "info", "warning", "error")
-FORMS = ("text", "json")
-_LEASE = LeaseSettings()
 
 _SETTINGS = (
-    setting(
-        "--log",
-        "The log: a database URL or the path of a SQLite file; by default a file under $XDG_STATE_HOME.",
-        metavar="URL",
-    ),
-    setting("--migrate/--no-migrate", "Make or upgrade the schema of the log's database at start.", default=False),
-    setting(
-        "--cluster-name",
-        f"What the cluster is called here; its log is named NAME/{COMPONENT}.",
-        metavar="NAME",
-        default="cluster",
-        show_default=True,
-    ),
-    setting(
-        "--kubeconfig", "By default as kubectl does: $KUBECONFIG, a pod's own account, ~/.kube/config.", metavar="FILE"
-    ),
-    setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME"),
-    setting(
-        "--namespace",
-        "Namespace of the ConfigMap that describes the fabric.",
-        metavar="NAMESPACE",
-        default=NAMESPACE,
-        show_default=True,
-    ),
+    *place_settings(COMPONENT),
     setting("--policy", "The policy, YAML, TOML or JSON; read again while running.", metavar="FILE"),
     setting(
         "--mode",
         "observe writes nothing, attach never detaches; outweighs the policy's, which is observe by default.",
         type=click.Choice(MODES),
     ),
-    setting(
-        "--leader-elect/--no-leader-elect",
-        "Lead only while holding a Lease, for several replicas on one PostgreSQL.",
-        default=False,
-    ),
-    setting("--lease-name", "Name of the Lease.", metavar="NAME", default=LEASE, show_default=True),
-    setting("--lease-namespace", "Its namespace; by default that of the ConfigMap.", metavar="NAMESPACE"),
-    setting(
-        "--lease-duration",
-        "Seconds for which others leave a Lease alone that nobody renews.",
-        type=float,
-        metavar="SECONDS",
-        default=_LEASE.duration,
-        show_default=True,
-    ),
-    setting(
-        "--lease-renew-deadline",
-        "Seconds after which a leader that could not renew has lost.",
-        type=float,
-        metavar="SECONDS",
-        default=_LEASE.renew_deadline,
-        show_default=True,
-    ),
-    setting(
-        "--lease-retry-period",
-        "Seconds between tries, give or take a fifth.",
-        type=float,
-        metavar="SECONDS",
-        default=_LEASE.retry_period,
-        show_default=True,
-    ),
-    setting(
-        "--health-probe-bind-address",
-        "Where /livez and /readyz are served; 0 for nowhere.",
-        metavar="HOST:PORT",
-        default="127.0.0.1:8081",
-        show_default=True,
-    ),
-    setting(
-        "--metrics-bind-address",
-        "Where /metrics is served; 0 for nowhere.",
-        metavar="HOST:PORT",
-        default="127.0.0.1:8080",
-        show_default=True,
-    ),
-    setting(
-        "--metrics-secure/--no-metrics-secure",
-        "Serve metrics over TLS, to those whom the API server knows and lets.",
-        default=False,
-    ),
-    setting("--metrics-cert-file", "Certificate (PEM) for the metrics; by default one made at start.", metavar="FILE"),
-    setting("--metrics-key-file", "Its key.", metavar="FILE"),
-    setting(
-        "--checkpoint-events",
-        "Events after which a checkpoint is written; 0 for never.",
-        type=click.IntRange(min=0),
-        metavar="NUMBER",
-        default=CHECKPOINT_EVENTS,
-        show_default=True,
-    ),
-    setting("--archive-folder", "Move what lies before a checkpoint into files there.", metavar="FOLDER"),
-    setting(
-        "--writers",
-        "Threads that write to the API server.",
-        type=click.IntRange(1, 64),
-        metavar="NUMBER",
-        default=WRITERS,
-        show_default=True,
-    ),
-    setting(
-        "--log-level",
-        "Least severity of the lines on standard error.",
-        type=click.Choice(LEVELS),
-        default="info",
-        show_default=True,
-    ),
-    setting("--log-format", "Form of these lines.", type=click.Choice(FORMS), default="text", show_default=True),
+    *process_settings(LEASE, "127.0.0.1:8081", "127.0.0.1:8080"),
+    *LINES,
+    *WITHIN,
 )
 
 
 class Serving(NamedTuple):
-    """All that `dds serve` was told."""
+    """All that `dds serve` was told; `publisher` only with --publish."""
 
+    where: Where
     live: LiveSettings
-    policy: PolicySource
-    log: str
-    cluster_name: str
-    migrate: bool
-    kubeconfig: str | None
-    context: str | None
-    log_level: str
-    log_format: str
+    policy: PolicySource[Policy]
+    publisher: Told | None
 
 
 def serve_options(command: _F) -> _F:
@@ -165,74 +57,26 @@ def serve_options(command: _F) -> _F:
 def told_of(ctx: click.Context) -> Serving:
     """What the settings of the command say. Raises InputError, or PolicyError, for values that cannot be used."""
     given = ctx.params
-    live = LiveSettings(
-        identity=new_identity(),
-        config_namespace=given["namespace"],
-        leader_elect=given["leader_elect"],
-        lease_namespace=given["lease_namespace"] or given["namespace"],
-        lease_name=given["lease_name"],
-        lease=LeaseSettings(given["lease_duration"], given["lease_renew_deadline"], given["lease_retry_period"]),
-        health=_listen(ctx, "health_probe_bind_address"),
-        metrics=_listen(ctx, "metrics_bind_address"),
-        metrics_secure=given["metrics_secure"],
-        metrics_cert=_path(given["metrics_cert_file"]),
-        metrics_key=_path(given["metrics_key_file"]),
-        checkpoint_events=given["checkpoint_events"],
-        archive_folder=_path(given["archive_folder"]),
-        writers=given["writers"],
-    )
-    policy = PolicySource(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
+    publishes = given["publish"]
+    live = live_of(ctx)
+    policy = policy_source(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
     policy()
-    log = given["log"] or default_path()
-    without_password(log)  # a URL that cannot be read is told here
-    component_of(f"{given['cluster_name']}/{COMPONENT}")
-    return Serving(
-        live,
-        policy,
-        log,
-        given["cluster_name"],
-        given["migrate"],
-        given["kubeconfig"],
-        given["context"],
-        given["log_level"],
-        given["log_format"],
-    )
+    where = where_of(ctx, COMPONENT, *[PUBLISHER.name] * publishes)
+    publisher = told_within(ctx, live) if publishes else None
+    if publisher is not None and publisher.live.lease_name == live.lease_name:
+        raise InputError(
+            "scaler and publisher need a Lease each", where="--publish-lease-name", fix="give each another name"
+        )
+    return Serving(where, live, policy, publisher)
 
 
 def in_force(ctx: click.Context, told: Serving) -> Iterator[Row]:
-    """Every setting and every field of the policy, with what is used where nothing was said; no password is shown."""
-    used = {
-        "log": without_password(told.log),
-        "kubeconfig": access.found(told.kubeconfig, told.context).name,
-        "lease-namespace": told.live.lease_namespace,
-    }
+    """Every setting and every field of the policies, with what is used where nothing was said; no password is shown."""
     for row in rows(ctx):
-        if row.name == "mode":
-            continue  # comes with the policy
-        if row.name == "kubeconfig" and row.origin == DEFAULT and os.environ.get("KUBECONFIG"):
-            row = row._replace(origin="environment KUBECONFIG")
-        yield row._replace(value=used.get(row.name, row.value))
+        if row.name == "mode" or (row.name == "publish-mode" and told.publisher is not None):
+            continue  # comes with its policy
+        row = used(row, told.where, told.live)
+        yield used_fabric(row, ctx.params, os.environ) if told.publisher is not None else row
     yield from told.policy.rows()
-
-
-def _listen(ctx: click.Context, name: str) -> Listen | None:
-    text = ctx.params[name]
-    with _naming(ctx, name):
-        return None if text == _OFF else Listen.read(text)
-
-
-@contextmanager
-def _naming(ctx: click.Context, name: str) -> Iterator[None]:
-    """An error names the setting and where its value comes from."""
-    try:
-        yield
-    except InputError as error:
-        where = origin(ctx, name)
-        key = name.replace("_", "-")
-        raise InputError(
-            error.what, where=f"--{key}" if where == "flag" else f"{where}: {key}", fix=error.fix
-        ) from None
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text is not None else None
+    if told.publisher is not None:
+        yield from told.publisher.policy.rows("publish-")

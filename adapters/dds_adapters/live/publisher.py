@@ -12,10 +12,10 @@ from dds_adapters.fabric.facts import facts_of
 from dds_adapters.fabric.survey import Answer
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.publishing.announce import PoolNews
+from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
 from dds_adapters.kubernetes.publishing.plan import plan
 from dds_adapters.kubernetes.publishing.translate import PublisherTranslator
-from dds_adapters.kubernetes.watched import PUBLISHER as FOLLOWED
-from dds_adapters.kubernetes.watched import PUBLISHER_OPTIONAL
+from dds_adapters.kubernetes.watched import PUBLISHER_OPTIONAL, watched_by_publisher
 from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.decider import Decider
 from dds_adapters.live.lived import Arriving, Effective, Told, Watcher
@@ -55,7 +55,6 @@ class Publisher(Decider[PoolPicture]):
     """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
     round of questions about the models that are configured has ended."""
 
-    resources = frozenset(FOLLOWED)
     optional = PUBLISHER_OPTIONAL
 
     def __init__(
@@ -65,9 +64,13 @@ class Publisher(Decider[PoolPicture]):
         *,
         code: str,
         config_namespace: str = config.NAMESPACE,
+        bare_metal_hosts: bool = False,
         watchers: Sequence[Watcher[PoolPicture]] = (),
         told: Told = lambda error: None,
     ) -> None:
+        """With `bare_metal_hosts` these are followed, too: they say which machine a node is."""
+        self._hosts = BareMetalHosts() if bare_metal_hosts else None
+        self.resources = frozenset(one.resource for one in watched_by_publisher(bare_metal_hosts=bare_metal_hosts))
         self._config_namespace = config_namespace
         self._news = PoolNews(config_namespace)
         self._surveyed: tuple[PoolModel, ...] | None = None
@@ -124,7 +127,7 @@ class Publisher(Decider[PoolPicture]):
         return "attach" if self.picture.live else "observe"
 
     def translator(self, picture: PoolPicture) -> PublisherTranslator:
-        return PublisherTranslator(picture, self._config_namespace)
+        return PublisherTranslator(picture, self._config_namespace, self._hosts)
 
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
         return plan(decision, event_id, at, self.picture)

@@ -18,7 +18,8 @@ from dds_adapters.live.lived import Arriving, Effective
 from dds_adapters.live.part import Surroundings
 from dds_adapters.live.prober import DRIVER, Prober
 from dds_adapters.live.publisher import CONFIG, Publisher
-from dds_adapters.live.surveyor import CONNECTIONS, SCAN_SECONDS, Surveyor
+from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.live.surveyor import Surveyor
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities
 from dds_core.log import EventLog
@@ -42,13 +43,16 @@ class PublisherPart:
         config_namespace: str = config.NAMESPACE,
         interval: float = SCAN_SECONDS,
         connections: int = CONNECTIONS,
+        bare_metal_hosts: bool = False,
     ) -> None:
-        """`code` says which version of the program runs; `interval` and `connections` are the surveyor's."""
+        """`code` says which version of the program runs; `interval` and `connections` are the surveyor's, `bare_metal_hosts` the
+        publisher's."""
         self._code = code
         self._provider = provider
         self._config_namespace = config_namespace
         self._interval = interval
         self._connections = connections
+        self._bare_metal_hosts = bare_metal_hosts
         self._began = False
 
     def decider(self, log: EventLog, policy: Effective, around: Surroundings[PoolPicture]) -> Publisher:
@@ -71,12 +75,13 @@ class PublisherPart:
             policy,
             code=self._code,
             config_namespace=self._config_namespace,
+            bare_metal_hosts=self._bare_metal_hosts,
             watchers=(around.watcher,),
             told=lambda error: around.trouble("decisions", error),
         )
 
     def watched(self) -> Sequence[Watched]:
-        return watched_by_publisher(self._config_namespace)
+        return watched_by_publisher(self._config_namespace, bare_metal_hosts=self._bare_metal_hosts)
 
     def seeds(self, picture: PoolPicture) -> Mapping[str, Iterable[Identity]]:
         return seeds(picture, PUBLISHED)

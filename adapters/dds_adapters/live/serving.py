@@ -25,8 +25,7 @@ from dds_adapters.live.pool_operation import PublisherOperation
 from dds_adapters.live.process import Process
 from dds_adapters.live.publishing import PublisherPart
 from dds_adapters.live.scaler import ScalerPart
-from dds_adapters.live.settings import LiveSettings
-from dds_adapters.live.surveyor import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
 from dds_adapters.live.together import Together
 from dds_core.errors import FileError
 from dds_core.log import EventLog
@@ -52,7 +51,7 @@ class Scaling:
 @dataclass(frozen=True)
 class Publishing:
     """What a publisher is given. A round of questions to the fabric begins each `interval` seconds, with at most so many
-    questions side by side as `connections`."""
+    questions side by side as `connections`. `bare_metal_hosts`: they say which machine a node is."""
 
     settings: LiveSettings
     open_log: OpenLog
@@ -60,6 +59,7 @@ class Publishing:
     fabric: FabricSettings = field(default_factory=lambda: FabricSettings("file"))
     interval: float = SCAN_SECONDS
     connections: int = CONNECTIONS
+    bare_metal_hosts: bool = False
 
 
 def serve(
@@ -107,6 +107,7 @@ def _publisher(
         config_namespace=given.settings.config_namespace,
         interval=given.interval,
         connections=given.connections,
+        bare_metal_hosts=given.bare_metal_hosts,
     )
     return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, prefix=prefix))
 

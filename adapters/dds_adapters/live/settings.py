@@ -15,9 +15,15 @@ from dds_adapters.kubernetes.lease_state import LeaseSettings
 from dds_core.errors import InputError
 
 LEASE = "dds-scaler"
-"""Name of the Lease, and the default of its setting."""
+"""Name of the scaler's Lease, and the default of its setting."""
+PUBLISHER_LEASE = "dds-publisher"
+"""The same for the publisher."""
 CHECKPOINT_EVENTS = 100_000
 WRITERS = 8
+SCAN_SECONDS = 5.0
+"""From one round of questions to a fabric to the next."""
+CONNECTIONS = 4
+"""Questions to a fabric that run side by side."""
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 

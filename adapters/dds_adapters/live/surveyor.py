@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey
 from dds_adapters.live.answers import Answers
+from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.publishing.model import Machine, PoolModel
 
-SCAN_SECONDS = 5.0
-CONNECTIONS = 4
 GLANCE = 0.2
 """Seconds between looks whether questions that run have come to their end, or this is to end."""
 
