@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import Any
 
 from dds_core import events as e
-from dds_core.agenda import deadlines
+from dds_core.agenda import Agenda, deadlines
 from dds_core.engine import Engine, Step
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.model import Device
@@ -67,7 +67,7 @@ def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams
             _victims_are_free(picture, decision)
             _not_below_min(picture, decision)
         elif isinstance(decision, e.AttachOrdered):
-            _not_above_max(picture, decision)
+            _not_above_max(picture, decision, before["orders"])
         elif isinstance(decision, e.HandOver) and decision.mode != "observe":
             _reserved_before_signal(picture, step, decision)
     assert not picture.dirty, "something is left to look at"
@@ -88,6 +88,7 @@ def check_rebuilt(engine: Engine) -> None:
     for key, model in picture._pool_models.items():
         assert model == model_of_pool(picture.config, *key), f"the model kept of pool {key} is old"
     due = {(one.kind, one.of): one.due for one in deadlines(picture)}
+    assert isinstance(engine.agenda, Agenda)
     kept_due = engine.agenda._due
     assert kept_due == due, (
         f"the agenda has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
@@ -188,11 +189,14 @@ def _limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
     return min(int(low) if low.isdigit() else limit.min, top), top
 
 
-def _not_above_max(picture: Picture, decision: e.AttachOrdered) -> None:
-    """Except for a size that is asked back: the device is in use, and a lower maximum is no reason to take it away."""
+def _not_above_max(picture: Picture, decision: e.AttachOrdered, orders: dict[Any, Any]) -> None:
+    """Except for a size that is asked back: the device is in use, and a lower maximum is no reason to take it away. An order that
+    takes back a lower size which was not written yet may leave the request as it is."""
     if not decision.reason.startswith("victim"):
         assert decision.size <= _limits(picture, decision.node, decision.model)[1], decision
-    assert decision.previous is None or decision.size > decision.previous or decision.reason.startswith("victim")
+    standing = orders.get((decision.node, decision.model))
+    least = min(decision.previous or 0, standing.size) if standing is not None else decision.previous
+    assert decision.previous is None or least is None or decision.size > least or decision.reason.startswith("victim")
 
 
 def _not_below_min(picture: Picture, decision: e.DetachOrdered) -> None:

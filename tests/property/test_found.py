@@ -213,6 +213,20 @@ def test_a_device_that_the_minimum_keeps_is_not_marked_for_a_claim_elsewhere_aga
     assert len(marked) == len(set(marked))
 
 
+def test_an_order_takes_back_a_lower_size_that_was_not_written_yet() -> None:
+    """The request then has the size that is ordered; what else is wanted is ordered with the next."""
+    run = Run("detach", 5)
+    run.play([Move("pool", 0, 7, 1), Move("submit", 2, 4, 1), Move("work", 1, 3, 6), Move("submit", 0, 7, 6)])
+    run.play([Move("submit", 3, 1, 1), Move("pool", 0, 6, 4), Move("node", 5, 7, 7), Move("work", 1, 5, 7)])
+    run.play([Move("wait", 5, 2), Move("resource state", 5, 1, 6), Move("work", 5, 7, 2), Move("submit", 6, 1)])
+    run.play([Move("work", 3, 5), Move("wait", 6, 5, 2), Move("write", 4, 7, 7), Move("node", 3, 4, 1)])
+    run.play([Move("pool", 3, 0, 4), Move("work", 6, 7, 4)])
+    orders = [one for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
+    lowered = [one for step in run.steps for one in step.decisions if isinstance(one, e.DetachOrdered)]
+    assert any(one.size == one.previous for one in orders)
+    assert any(low.size < one.size == one.previous for low in lowered for one in orders if one.request == low.request)
+
+
 def test_a_victim_that_somebody_takes_off_already_lowers_no_size() -> None:
     """The operator has filled its place: with a lower size the new device would go from under the claim that has it."""
     run = Run("detach")
