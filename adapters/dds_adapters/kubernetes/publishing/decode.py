@@ -53,9 +53,9 @@ def host(raw: bytes) -> Host:
 
 
 def machine_of(node: str, provider: str) -> str:
-    """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), without one `node:<name>`, by which
-    an inventory in a file can name it."""
-    return last_segment(provider) or f"node:{node}"
+    """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
+    machines have them; without one `node:<name>`, by which an inventory in a file can name it."""
+    return last_segment(provider).lower() or f"node:{node}"
 
 
 def last_segment(provider: str) -> str:

@@ -76,5 +76,6 @@ class BareMetalHosts:
     def _says(self, uid: str, machine: str) -> Iterator[tuple[str, str]]:
         if not uid:
             raise Fault("metadata.uid", "is missing")
+        machine = machine.lower()  # as a fabric's machines have it
         self._machines[uid] = machine
         return ((node, machine) for node, of in self._hosts.items() if of == uid)

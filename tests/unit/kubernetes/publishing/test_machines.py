@@ -26,7 +26,7 @@ def node(name: str = "n1", provider: str = "baremetalhost:///openshift-machine-a
     return obj
 
 
-def bare_metal_host(machine: str | None = "machine-1", uid: str = "bmh-1") -> dict[str, Any]:
+def bare_metal_host(machine: str | None = "Machine-1", uid: str = "bmh-1") -> dict[str, Any]:
     annotations = {"annotations": {ANNOTATION: machine, "other": "secret-9"}} if machine is not None else {}
     return {
         "apiVersion": "metal3.io/v1alpha1",
