@@ -57,9 +57,15 @@ def find(source: Source, text: str) -> Subject:
     except NoSuchSubject as error:
         first = source.source.span()[0] if isinstance(source, Log) else 1
         archived = f"; positions before {first} were archived, give the archive as well" if first > 1 else ""
-        raise NoSuchSubject(error.what, where=source.label, fix=error.fix + archived) from None
+        pools = "; pools are in the publisher's log, --name CLUSTER/publisher" if _may_be_pool(source, text) else ""
+        raise NoSuchSubject(error.what, where=source.label, fix=f"{error.fix}{archived}{pools}") from None
     except AmbiguousSubject as error:
         raise AmbiguousSubject(error.what, where=source.label, fix=error.fix) from None
+
+
+def _may_be_pool(source: Source, text: str) -> bool:
+    """Whether a pool was looked for where none is told of."""
+    return source.component is SCALER and "-fabric" in text
 
 
 def require_path(source: Source) -> None:

@@ -67,6 +67,11 @@ def test_of_two_logs_the_scalers_is_read_unless_another_is_named(both: str, log:
     assert fine("replay", both, env={"DDS_LOG_NAME": "lab/publisher"}) == fine("replay", log)
 
 
+def test_who_looks_for_a_pool_in_the_scalers_log_is_told_where_it_is(both: str) -> None:
+    assert "pools are in the publisher's log, --name CLUSTER/publisher" in refused("timeline", POOL, both)
+    assert "publisher's log" not in refused("timeline", "default/nobody", both)
+
+
 def test_pools_are_those_of_the_publishers_log(both: str, log: str) -> None:
     assert fine("pools", both) == fine("pools", log) == fine("pools", both, *NAME)
     assert "it is the log of a scaler; use dds claims" in refused("pools", both, "--name", "lab/scaler")
