@@ -246,6 +246,8 @@ class PoolsJudge:
         model, fabric = found
         self._weigh(fabric, model.model)
         offered, most = len(self.view.offered(key)), max(count for _, count in self._truth[fabric, model.model])
+        if not any(labels.get(f"{self.view.prefix}/fabric") == fabric for labels in self.view.labels.values()):
+            offered = 0  # no node could take any
         text = f"{offered} offered, {most} were there at most"
         self._must_end("more than there is", key[1], text, offered > max(0, most))
 

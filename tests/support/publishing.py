@@ -20,6 +20,7 @@ from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.lab.actors.models import NAME, NAMESPACE
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.manager import Login, Manager, ManagerSettings
+from dds_adapters.lab.manager.calls import Call, Done, Refused, error
 from dds_adapters.lab.our_process import OurProcess
 from dds_adapters.lab.our_publisher import USER, OurPublisher, by_manager
 from dds_adapters.lab.ours import OurScaler
@@ -118,6 +119,23 @@ class PublishRun:
         """A log in which nothing is."""
         return MemoryLog(LOG, cluster=CLUSTER, recorded_at=self.lab.time.now())
 
+    @contextmanager
+    def failing(self, which: Callable[[Call], bool]) -> Iterator[None]:
+        """Calls to the manager that are answered with 500 while the block lasts."""
+        ask = self.manager.ask
+
+        def asked(call: Call, done: Done) -> None:
+            if which(call):
+                done(error(Refused(500, "E99500", "it fails")))
+            else:
+                ask(call, done)
+
+        self.manager.ask = asked  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            self.manager.ask = ask  # type: ignore[method-assign]
+
     def after(self, seconds: float, what: Callable[[], object]) -> None:
         """Something that happens so long from now."""
         self.lab.time.after(seconds, lambda: void(what()))
@@ -198,16 +216,18 @@ def publishing(
     seed: int | None = None,
     log: EventLog | None = None,
     prepare: Callable[[PublishRun], Any] = lambda run: None,
+    begin: bool = True,
 ) -> Iterator[PublishRun]:
-    """A lab in which publisher and scaler have begun; `prepare` is called before they do."""
+    """A lab in which scaler and publisher have begun (the publisher not, unless `begin`); `prepare` is called before they do."""
     with Lab.virtual(scenario, seed=seed) as lab, TemporaryDirectory() as folder:
         run = PublishRun(
             lab, log or MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start), around, scaler, Path(folder)
         )
         run.another()
         prepare(run)
-        run.ours.start()
         run.scalers[-1].start()
+        if begin:
+            run.ours.start()
         try:
             yield run
         finally:
