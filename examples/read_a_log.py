@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from dds_adapters.sql import Database
-from dds_core import EventLog, errors, fold_log, verify, verify_chain
+from dds_core import SCALER, EventLog, component_of, errors, fold_log, verify, verify_chain
 from dds_core.timeline import Directory, moments, render_text, timeline
 
 
@@ -43,10 +43,18 @@ def is_true(log: EventLog) -> bool:
     return report.ok
 
 
+def scalers_log(names: list[str]) -> str:
+    """The log of a scaler; a publisher may keep its own in the same database."""
+    found = [name for name in names if component_of(name) is SCALER]
+    if not found:
+        raise errors.InputError("no scaler keeps a log there", fix="name another database")
+    return found[0]
+
+
 def main(path: str, name: str | None = None) -> int:
     """Tell everything about the log; 0 when it holds."""
     with Database(f"sqlite:///{path}") as database:
-        log = database.log(name or database.heads()[0].log)
+        log = database.log(name or scalers_log([head.log for head in database.heads()]))
         tell_state(log)
         for claim in tell_names(log):
             tell_story(log, claim)
