@@ -101,6 +101,7 @@ class PublishRun:
         self.publishers: list[OurPublisher] = []
         self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=lab.scenario.start)
         self.scalers = [OurScaler(lab, self.scaler_log, scaler)]
+        self._scaler = scaler
         self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind)
         self._settings = _settings(around.manager, folder)
 
@@ -114,6 +115,11 @@ class PublishRun:
         reach = by_manager(self.manager, self._settings)
         self.publishers.append(OurPublisher(self.lab, self.log, self.around.policy, reach, pace=self.around.pace))
         return self.ours
+
+    def another_scaler(self) -> OurScaler:
+        """One more scaler on its log; it has not begun."""
+        self.scalers.append(OurScaler(self.lab, self.scaler_log, self._scaler))
+        return self.scalers[-1]
 
     def empty_log(self) -> MemoryLog:
         """A log in which nothing is."""
