@@ -94,10 +94,11 @@ class PoolsJudge:
         *,
         mark: str = OURS,
         blind: Callable[[], bool] | None = None,
+        names_devices: bool = False,
     ) -> None:
         """Slices with this `mark`, and those of `user` without one, are the publisher's own. `blind` says whether it cannot know
-        or cannot write now."""
-        self.view = PoolsView(lab, user)
+        or cannot write now, `names_devices` whether it is told which devices there are."""
+        self.view = PoolsView(lab, user, names_devices=names_devices)
         self.findings: list[Finding] = []
         self._measure = measure
         self._longest: dict[Rule, float] = {

@@ -82,8 +82,10 @@ class PoolsView:
     """Looks on from where it is made. `on_pool` is called with a pool's key when its slices or holders change, `on_truth` with
     (fabric, model) when what the fabric has does, `on_write` with each write of `user`."""
 
-    def __init__(self, lab: Lab, user: str) -> None:
+    def __init__(self, lab: Lab, user: str, *, names_devices: bool = False) -> None:
+        """`names_devices`: the manager says which devices are free, and which of them are broken."""
         self.lab = lab
+        self._names_devices = names_devices
         self.user = user
         self.slices: dict[str, Slice] = {}
         self.claims: dict[str, Holder] = {}
@@ -175,7 +177,8 @@ class PoolsView:
         return self._free(fabric, model.model) - sum(self._owed(model, fabric).values())
 
     def _free(self, fabric: str, model: str) -> int:
-        return sum(not self.lab.fabric.broken(one.serial) for one in self.lab.fabric.pool(fabric, model))
+        free = self.lab.fabric.pool(fabric, model)
+        return sum(not self._names_devices or not self.lab.fabric.broken(one.serial) for one in free)
 
     def _owed(self, model: Entered, fabric: str) -> Counter[str]:
         """By node the devices that claims there wait for and that are neither there nor on their way."""

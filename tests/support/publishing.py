@@ -102,8 +102,9 @@ class PublishRun:
         self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=lab.scenario.start)
         self.scalers = [OurScaler(lab, self.scaler_log, scaler)]
         self._scaler = scaler
-        self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind)
-        self._settings = _settings(around.manager, folder)
+        named = around.manager.api == "nec"
+        self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind, names_devices=named)
+        self._settings = _settings(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
 
     @property
     def ours(self) -> OurPublisher:
@@ -195,8 +196,8 @@ def change_models(lab: Lab, change: Callable[[Any], object]) -> None:
     client.update("configmaps", {**found, "data": {**found["data"], "device-info": json.dumps(entries)}})
 
 
-def _settings(manager: ManagerSettings, folder: Path) -> FabricSettings:
-    """How a client reaches the manager; the login is written as a mounted Secret has it."""
+def _settings(manager: ManagerSettings, folder: Path, fabric: str) -> FabricSettings:
+    """How a client reaches the manager; the login is written as a mounted Secret has it. A CDIM has one `fabric`."""
     write_login(manager.login, folder)
     return FabricSettings(
         api=manager.api,
@@ -204,6 +205,7 @@ def _settings(manager: ManagerSettings, folder: Path) -> FabricSettings:
         tenant=manager.tenant,
         cluster=manager.cluster,
         credentials=folder,
+        fabric=fabric,
     )
 
 
