@@ -2,16 +2,18 @@
 
     python examples/demo/run.py [FOLDER]        (by default demo.out)
 
-It starts a simulated cluster (`dds lab up`) and the live scaler beside it (`dds serve`), tells what happens while it happens,
-ends both, and asks the log what it was: `dds timeline`, `dds replay --verify`. Nothing but the command `dds` is used, as a person
-would type it. Whatever comes, no process stays: Ctrl-C ends it with 130, something that does not happen in time with 1 and a line
-that says what. The folder keeps the log and what the two programs said.
+It starts a simulated cluster with a manager of its hardware (`dds lab up`), and scaler and publisher beside it (`dds serve
+--publish`), tells what happens while it happens, ends both, and asks the logs what it was: `dds timeline`, `dds pools`, `dds
+replay --verify`. Nothing but the command `dds` is used, as a person would type it. Whatever comes, no process stays: Ctrl-C ends
+it with 130, something that does not happen in time with 1 and a line that says what. The folder keeps the logs and what the two
+programs said.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +28,8 @@ DDS = Path(sys.executable).with_name("dds")
 FILES = ("kubeconfig", "lab.txt", "serve.jsonl", "log.sqlite3", "log.sqlite3-wal", "log.sqlite3-shm")
 SPEED = "4"
 """Seconds of the lab that pass in a second."""
+LOOK = 1
+"""Seconds from one look of the publisher at the fabric to the next."""
 PATIENCE = 40.0
 """Seconds that anything may take; everything takes a few."""
 STEERING = ("SCAN_INTERVAL", "DEVICE_NO_REMOVAL_DURATION", "DEVICE_NO_ALLOCATION_DURATION", "KUBECONFIG")
@@ -35,7 +39,7 @@ Line = dict[str, Any]
 Chapter = tuple[str, str, str]
 
 UNTIL_BOUND: tuple[Chapter, ...] = (
-    ("dds looks at the cluster", "type", "Synced"),
+    ("dds looks at the cluster, asks the fabric what is free, and shows it as a pool", "type", "PoolPublished"),
     ("a pod asks for a GPU; no node has one, the pool has four: one is ordered", "to", "Attaching"),
     ("the fabric attaches it", "to", "Attached"),
     ("the scheduler is told, and chooses again: now the device on the node", "to", "Bound"),
@@ -48,7 +52,8 @@ UNTIL_RETURNED: tuple[Chapter, ...] = (
     ("it is fenced; nobody takes it, so it goes back to the pool", "to", "Released"),
 )
 
-SHOWN = {"Synced", "ClaimMoved", "DeviceMoved", "AttachOrdered", "Reserved", "HandOver", "Steered"}
+SHOWN = {"PoolPublished", "PoolWithdrawn", "FabricFailed"}
+SHOWN |= {"Synced", "ClaimMoved", "DeviceMoved", "AttachOrdered", "Reserved", "HandOver", "Steered"}
 SHOWN |= {"VictimMarked", "DetachOrdered", "Alerted", "ClaimFailed", "WriteRefused", "Rejected"}
 """Events that are told; the log holds all."""
 
@@ -147,22 +152,44 @@ def told(said: Said, chapters: tuple[Chapter, ...], begun: float) -> None:
                 break
 
 
+def fabric(lab: Said) -> list[str]:
+    """How the fabric's manager is reached, as the lab says it before it serves."""
+    words = []
+    for line in lab.lines("the lab serves"):
+        words.append(line)
+        if line.startswith("contexts:"):
+            break
+    said = "\n".join(words)
+    found = [
+        re.search(form, said) for form in (r"manager \((\w+)\) is at (\S+)", r"credentials: (\S+)", r"tenant ([^\s,]+)")
+    ]
+    if not all(found):
+        raise Failed("the lab does not say where its manager is; look at lab.txt")
+    manager, credentials, tenant = [one for one in found if one is not None]
+    settings = ["--fabric", manager[1], "--fabric-endpoint", manager[2]]
+    return [*settings, "--credentials-folder", credentials[1], "--tenant-id", tenant[1]]
+
+
 def play(folder: Path) -> None:
     """The whole story. Everything that it writes is in `folder`."""
     begun = time.monotonic()
     kubeconfig, log = folder / "kubeconfig", folder / "log.sqlite3"
-    lab_up = ("lab", "up", str(HERE / "scenario.yaml"), "--speed", SPEED, "--kubeconfig", str(kubeconfig))
+    lab_up = ("lab", "up", str(HERE / "both.yaml"), "--speed", SPEED, "--kubeconfig", str(kubeconfig))
     serve = ["serve", "--kubeconfig", str(kubeconfig), "--log", str(log), "--migrate", "--cluster-name", "demo"]
     serve += ["--policy", str(HERE / "policy.yaml"), "--log-format", "json"]
     serve += ["--health-probe-bind-address", "0", "--metrics-bind-address", "0"]
+    serve += ["--publish", "--publish-mode", "publish", "--scan-interval", str(LOOK)]
     with running(folder / "lab.txt", *lab_up) as lab:
-        next(line for line in lab.lines("the lab serves") if line.startswith("contexts:"))
-        with running(folder / "serve.jsonl", *serve) as scaler:
-            told(scaler, UNTIL_BOUND, begun)
+        serve += fabric(lab)
+        with running(folder / "serve.jsonl", *serve) as both:
+            told(both, UNTIL_BOUND, begun)
             finished("status", str(log))
-            told(scaler, UNTIL_RETURNED, begun)
+            told(both, UNTIL_RETURNED, begun)
+            time.sleep(2 * LOOK)  # until the publisher has seen it in the fabric
     finished("timeline", "default/train-1", str(log))
-    finished("replay", "--verify", str(log))
+    finished("pools", "--name", "demo/publisher", str(log))
+    for name in ("demo/scaler", "demo/publisher"):
+        finished("replay", "--verify", "--name", name, str(log))
     print(f"\n{time.monotonic() - begun:.0f} seconds. {folder} keeps the log; ask it more: dds timeline node0001 {log}")
 
 
