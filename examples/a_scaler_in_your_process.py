@@ -12,11 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.lease import new_identity
+from dds_adapters.live.pen import Committed
 from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import Committed
+from dds_adapters.live.scaler import ScalerPart
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core import EventLog, Picture, Policy
@@ -50,7 +52,7 @@ class Stopwatch:
             seconds = (at - self._began.pop(moved.claim)) / 1e6
             print(f"claim {name} waited {seconds:.1f} s for its device", flush=True)
 
-    def began(self, process: Process) -> None:
+    def began(self, process: Process[Any]) -> None:
         print(f"listening to {process.cluster.where}", flush=True)
 
     def leads(self, leading: bool) -> None: ...
@@ -73,7 +75,8 @@ def main(kubeconfig: str, path: str, seconds: float) -> None:
             return database.open_log("example/scaler", cluster=cluster, recorded_at=time.time_ns() // 1000)
 
         settings = LiveSettings(identity=new_identity(), health=None, metrics=None)
-        process = Process(settings, Cluster(kubeconfig), open_log, lambda: POLICY, code="example", observer=Stopwatch())
+        part = ScalerPart("example")
+        process = Process(settings, Cluster(kubeconfig), open_log, lambda: POLICY, part, observer=Stopwatch())
         threading.Timer(seconds, process.stop).start()
         process.run()
     print("ended in order")
