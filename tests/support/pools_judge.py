@@ -113,7 +113,7 @@ class PoolsJudge:
         self._truth: defaultdict[tuple[str, str], deque[tuple[int, int]]] = defaultdict(deque)
         self._top: dict[PoolKey, int] = {}
         self._shown: dict[PoolKey, tuple[int, str]] = {}  # when whole: generation, and all that it says
-        self._listed: dict[PoolKey, set[str]] = {}
+        self._listed: dict[PoolKey, dict[str, str]] = {}  # by pool the devices, each with its slice
         self.view.on_pool.append(self._look_at)
         self.view.on_truth.append(self._weigh)
         self.view.on_write.append(self._written)
@@ -185,14 +185,15 @@ class PoolsJudge:
 
     def _held(self, key: PoolKey) -> None:
         """A device that a claim holds stays listed. One that vanished in the same moment in which it was taken comes back."""
-        listed, before = set(self.view.listed(key)), self._listed.get(key, set())
-        self._listed[key] = listed
+        before = self._listed.get(key, {})
+        listed = self._listed[key] = {name: one.name for one in self.view.of(key) for name in one.names}
         moving = bool(listed) and not self.view.is_whole(key)  # from one slice to another, in more than one write
         for name, claims in self.view.holders(key).items():
             of = f"{key[1]}/{name}"
             held = min(one.since for one in claims)
             text = f"held by {claims[0].name}, and not listed"
-            if name in before - listed and not moving and self.view.now - held > self._measure.race * SECOND:
+            vanished = name in before and name not in listed and self.view.author.get(before[name]) == self.view.user
+            if vanished and not moving and self.view.now - held > self._measure.race * SECOND:
                 self._once("withdrawn in use", of, f"{text} any more")
             self._must_end("withdrawn in use", of, text, name not in listed)
         for rule, of in list(self._open):
