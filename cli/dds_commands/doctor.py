@@ -19,21 +19,21 @@ from dds_adapters.kubernetes.config import NAMESPACE
 from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, Publisher, examine, sound
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
-from dds_commands.doctor_fabric import FabricManager, fabric_settings, settings_of
-from dds_commands.parameters import publish_policy_from, without_password
+from dds_commands.doctor_fabric import FabricManager, is_named
+from dds_commands.fabric_settings import FABRIC, MACHINE_IDS, bare_metal_hosts, fabric_of
+from dds_commands.parameters import without_password
 from dds_commands.places import default_path
 from dds_commands.running import FINE, INPUT
 from dds_commands.screen import show, show_json, style, width
 from dds_commands.serve_log import COMPONENT
-from dds_commands.serve_policy import policy_source
-from dds_commands.settings import FLAG, setting
+from dds_commands.serve_policy import policy_source, publish_policy_source
+from dds_commands.settings import FLAG, setting, settings
 from dds_commands.sources import Log
-from dds_core.errors import InputError
 from dds_core.log import Head
 from dds_core.picture import Picture
 from dds_core.policy import MODES, Mode
 from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.policy import PUBLISH_MODES, PublishMode, PublishPolicy
+from dds_core.publishing.policy import PUBLISH_MODES, PublishMode
 
 Component = Literal["scaler", "publisher", "both"]
 COMPONENTS: tuple[Component, ...] = ("scaler", "publisher", "both")
@@ -63,7 +63,7 @@ _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unkn
 @setting(
     "--publish-mode", "The mode of dds publish, where it outweighs the policy's.", type=click.Choice(PUBLISH_MODES)
 )
-@fabric_settings
+@settings((*FABRIC, MACHINE_IDS))
 @click.option("--json", "as_json", is_flag=True, help="Every finding as JSON.")
 def doctor(
     kubeconfig: str | None,
@@ -86,19 +86,13 @@ def doctor(
     It only reads; what else it sends are reviews and dry runs, of which nothing stays, and a login to the fabric's manager. It
     ends with 1 when there is an error: something without which a part of the work cannot be done.
     """
-    settings = settings_of(fabric, os.environ)
-    wanted = component or ("both" if settings is not None else "scaler")
-
-    def manager() -> FabricManager:
-        if settings is None:
-            raise InputError("no fabric was named", fix="give --fabric and what goes with it, as dds publish has it")
-        return FabricManager(settings, stack)
-
+    wanted = component or ("both" if is_named(fabric, os.environ) else "scaler")
     with ExitStack() as stack:
         publisher = Publisher(
-            policy=partial(_publish_policy, publish_policy, publish_mode),
-            manager=manager,
+            policy=publish_policy_source(publish_policy, publish_mode, FLAG),
+            manager=lambda: FabricManager(fabric_of(fabric, os.environ), stack),
             log=f"{cluster_name}/{PUBLISHER.name}",
+            bare_metal_hosts=bare_metal_hosts(fabric),
         )
         examined = Examined(
             connect=lambda: _closed_with(stack, Cluster(kubeconfig, context)),
@@ -115,12 +109,6 @@ def doctor(
     else:
         _show(found)
     return FINE if sound(found) else INPUT
-
-
-def _publish_policy(path: str | None, mode: PublishMode | None) -> PublishPolicy:
-    """The file's, under a mode that outweighs it. Raises PolicyError."""
-    written = publish_policy_from(path) or PublishPolicy()
-    return written if mode is None else written.model_copy(update={"mode": mode})
 
 
 def _closed_with(stack: ExitStack, cluster: Cluster) -> Cluster:

@@ -1,66 +1,32 @@
-"""The fabric that `dds doctor` examines: its settings, and its manager as the examination wants to meet it.
+"""The fabric that `dds doctor` examines: its manager as the examination wants to meet it.
 
 Nothing is asked before the examination asks for it. No credential and no token is kept or shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
-import click
-
-from dds_adapters.fabric import APIS, Api, FabricSettings, Outside, Provider, open_provider
+from dds_adapters.fabric import FabricSettings, Outside, Provider, open_provider
 from dds_adapters.kubernetes.doctor.certificate import certificate_of
 from dds_adapters.kubernetes.doctor.manager import Certificate, Login
-from dds_commands.settings import setting
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 SECOND = 1_000_000
 PATIENCE = 20.0
 """Seconds for one answer of the manager: a person waits."""
 
-_SETTINGS = (
-    setting(
-        "--fabric", "Who knows the free devices, as for dds publish; examined when given.", type=click.Choice(APIS)
-    ),
-    setting("--fabric-endpoint", "Address of the manager.", metavar="URL"),
-    setting("--tenant-id", "UUID of the tenant (fm, cm).", metavar="UUID"),
-    setting("--cluster-id", "UUID of the cluster (cm).", metavar="UUID"),
-    setting("--credentials-folder", "Folder with a file for each of the credentials (fm, cm).", metavar="FOLDER"),
-    setting("--inventory", "What there is, in a YAML file (file).", metavar="FILE"),
-)
+NAMED = ("fabric", "fabric_endpoint", "inventory")
+"""The settings with which a fabric is named."""
 
 
-def fabric_settings(command: _F) -> _F:
-    """The options, in the order of the table."""
-    for one in reversed(_SETTINGS):
-        command = one(command)
-    return command
-
-
-def settings_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> FabricSettings | None:
-    """What the options say, None where none names a fabric. The variables of the reference driver (CDI_ENDPOINT, TENANT_ID,
-    CLUSTER_ID, USE_CM) stand in for what is not given."""
-    api: Api | None = given["fabric"]
-    if api is None and environment.get("CDI_ENDPOINT"):
-        api = "cm" if environment.get("USE_CM", "").lower() == "true" else "fm"
-    if api is None:
-        return None
-    folder, inventory = given["credentials_folder"], given["inventory"]
-    return FabricSettings(
-        api=api,
-        endpoint=given["fabric_endpoint"] or environment.get("CDI_ENDPOINT", ""),
-        tenant=given["tenant_id"] or environment.get("TENANT_ID", ""),
-        cluster=given["cluster_id"] or environment.get("CLUSTER_ID", ""),
-        credentials=Path(folder) if folder else None,
-        inventory=Path(inventory) if inventory else None,
-    )
+def is_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Whether a fabric is named, by a setting or by the reference driver's variable."""
+    return any(given[name] for name in NAMED) or bool(environment.get("CDI_ENDPOINT"))
 
 
 class FabricManager:

@@ -31,6 +31,14 @@ FABRIC = (
 )
 """Which fabric."""
 
+MACHINE_IDS = setting(
+    "--machine-ids",
+    "What says which machine a node is: its provider ID, or the annotation of its BareMetalHost.",
+    type=click.Choice((PROVIDER_ID, BARE_METAL)),
+    default=PROVIDER_ID,
+    show_default=True,
+)
+
 ASKING = (
     setting(
         "--scan-interval",
@@ -48,13 +56,7 @@ ASKING = (
         default=CONNECTIONS,
         show_default=True,
     ),
-    setting(
-        "--machine-ids",
-        "What says which machine a node is: its provider ID, or the annotation of its BareMetalHost.",
-        type=click.Choice((PROVIDER_ID, BARE_METAL)),
-        default=PROVIDER_ID,
-        show_default=True,
-    ),
+    MACHINE_IDS,
 )
 """How it is asked."""
 

@@ -7,7 +7,7 @@ The first of these that has it counts, in that order; an empty variable has noth
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -55,6 +55,17 @@ def setting(flag: str, help: str, **more: Any) -> Callable[[_F], _F]:
     """An option that is a setting; `flag` as `click.option` takes it, such as --migrate/--no-migrate."""
     variable = "DDS_" + flag.split("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(flag, cls=Setting, envvar=variable, show_envvar=True, help=help, **more)
+
+
+def settings(options: Iterable[Callable[[_F], _F]]) -> Callable[[_F], _F]:
+    """Several of them, in the order in which they are to be told."""
+
+    def with_all(command: _F) -> _F:
+        for option in reversed(tuple(options)):
+            command = option(command)
+        return command
+
+    return with_all
 
 
 def config_option(command: _F) -> _F:

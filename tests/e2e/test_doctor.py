@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,11 +14,15 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes import rbac
+from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
 from dds_adapters.lab.api.gates import Gates
 from dds_adapters.lab.api.requests import MASTERS, User
 from dds_adapters.lab.api.server import ApiServer
 from dds_adapters.lab.crds import DEFINITIONS
 from dds_adapters.lab.face import Credentials, Served, serving
+from dds_adapters.lab.manager import Manager, ManagerSettings
+from dds_adapters.lab.manager.face import serving_manager
+from dds_adapters.lab.time import Time
 from dds_adapters.sql import Database, upgrade
 from tests.support.clinic import Clinic
 from tests.support.commands import dds, one_line, program, refused
@@ -105,6 +110,85 @@ def test_nothing_is_changed(cluster: Served, kubeconfig: str, log: str) -> None:
     examined("--kubeconfig", kubeconfig, "--log", log)
     assert cluster.run(counted) == before
     assert Path(log).read_bytes() == written
+
+
+# -- the fabric --------------------------------------------------------------------------------------------------------
+
+POOLS = (Pool("1", "A100 40G", 4), Pool("1", "H100 80G", 2))
+SECRETS = ManagerSettings().login
+
+
+@contextmanager
+def manager(folder: Path, certificate: Any = "good", *, tls: bool = True) -> Iterator[tuple[str, ...]]:
+    """A manager of the cluster's two machines over HTTPS; the settings with which it is asked."""
+
+    def made(time: Time) -> Manager:
+        hardware = Fabric(time, FabricSettings(pools=POOLS))
+        for name in ("node0000", "node0001"):
+            hardware.connect(name, "1")
+        return Manager(time, hardware, ManagerSettings())
+
+    with serving_manager(made, certificate=certificate, tls=tls) as served:
+        served.credentials(folder)
+        yield (
+            "--fabric=fm", f"--fabric-endpoint={served.url}", f"--tenant-id={ManagerSettings().tenant}",
+            f"--credentials-folder={folder}",
+        )  # fmt: skip
+
+
+def test_the_publishers_side_and_its_manager(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    with manager(tmp_path / "secret") as told:
+        found = examined("--kubeconfig", kubeconfig, "--log", log, "--component=publisher", *told, code=1)
+    assert [check for check, _ in errors(found)] == ["pool owners", "pool owners"]  # they are the lab's own publisher's
+    said = [one["what"] for one in found]
+    assert "2 machines in 1 fabrics (1)" in said
+    assert "2 of 2 nodes are machines of the fabric" in said
+    assert "A100 40G: free are 4 in 1" in said
+    assert any("trusted by the certificate that was given" in what for what in said)
+    assert any("has no log cluster/publisher yet" in what for what in said)
+    assert not {"permissions", "operator", "beside", "binding timeout"} & {one["check"] for one in found}
+
+
+def test_both_sides_are_looked_at_where_a_fabric_is_named(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    (tmp_path / "publish.yaml").write_text("adopt: reference\n", encoding="utf-8")
+    with manager(tmp_path / "secret") as told:
+        policy = f"--publish-policy={tmp_path / 'publish.yaml'}"
+        found = examined("--kubeconfig", kubeconfig, "--log", log, policy, *told)
+    assert {"permissions", "publisher rights", "policy", "publish policy"} <= {one["check"] for one in found}
+    assert [one["what"] for one in found if one["check"] == "log"][-1].endswith("has no log cluster/publisher yet")
+
+
+@pytest.mark.parametrize("certificate", ["expired", "other_name", "unknown_authority"])
+def test_a_manager_that_is_not_trusted(certificate: str, kubeconfig: str, log: str, tmp_path: Path) -> None:
+    with manager(tmp_path / "secret", certificate) as told:
+        found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
+    wrong = dict(errors(found))
+    assert "the certificate is not trusted" in wrong["fabric certificate"]
+    assert not any(one["check"] == "fabric machines" for one in found)
+
+
+def test_credentials_that_are_refused_are_not_shown(kubeconfig: str, log: str, tmp_path: Path) -> None:
+    with manager(tmp_path / "secret") as told:
+        (tmp_path / "secret" / "password").write_text("canary&=é", encoding="utf-8")
+        found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
+    assert "the login is refused" in dict(errors(found))["fabric login"]
+    assert not any(text in json.dumps(found, ensure_ascii=False) for text in ("canary", SECRETS.client_secret))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (("--fabric=fm", "--fabric-endpoint=http://cdi.example"), "http"),
+        (("--fabric=fm", "--fabric-endpoint=https://user:canary@cdi.example"), "more than host, port and path"),
+        (("--fabric=cm", "--fabric-endpoint=https://cdi.example", "--tenant-id=mine"), "not a UUID"),
+        (("--component=publisher",), "nothing says what the fabric has free"),
+    ],
+    ids=str,
+)
+def test_settings_of_a_fabric_that_cannot_be_used(told: tuple[str, ...], words: str, kubeconfig: str, log: str) -> None:
+    found = examined("--kubeconfig", kubeconfig, "--log", log, *told, code=1)
+    assert words in dict(errors(found))["fabric"]
+    assert "canary" not in json.dumps(found)
 
 
 # -- who asks ----------------------------------------------------------------------------------------------------------

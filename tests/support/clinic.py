@@ -50,6 +50,7 @@ class Clinic:
         skew: int = 0,
         namespace: str = "composable-dra",
         publishing: PublishPolicy | None = None,
+        bare_metal_hosts: bool = False,
     ) -> Patient:
         """Who examines it; `skew` is what our clock is ahead, in microseconds."""
         return Patient(
@@ -59,6 +60,7 @@ class Clinic:
             policy=policy,
             namespace=namespace,
             publishing=publishing,
+            bare_metal_hosts=bare_metal_hosts,
         )
 
     def look(self, check: Callable[[Patient], Iterable[Finding]], **more: Any) -> list[Finding]:

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from dds_adapters.fabric import FabricSettings
-from dds_adapters.fabric.settings import check
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import PUBLISHER_POWERS, Names, PublisherPowers, Where
 from dds_commands.doctor import doctor
-from dds_commands.doctor_fabric import FabricManager, settings_of
+from dds_commands.doctor_fabric import FabricManager
+from dds_commands.fabric_settings import fabric_of
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.publish import publish
 from dds_commands.settings import Setting
@@ -63,9 +63,7 @@ def test_the_fabric_is_one_that_can_be_asked(name: str) -> None:
         option: variables.get(f"DDS_{option.upper()}")
         for option in ("fabric", "fabric_endpoint", "tenant_id", "cluster_id", "credentials_folder", "inventory")
     }
-    settings = settings_of(told, {})
-    assert isinstance(settings, FabricSettings)
-    check(settings)
+    settings = fabric_of(told, {})
     mounts = {one["mountPath"] for one in container["volumeMounts"]}
     for path in (settings.credentials, settings.inventory):
         assert path is None or {str(path), str(path.parent)} & mounts

@@ -82,11 +82,15 @@ class Server(Asking, Protocol):
 
 @dataclass(frozen=True)
 class Publisher:
-    """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError."""
+    """The publisher's part of an examination. `policy` and `manager` are called once each, and may raise DdsError.
+
+    `bare_metal_hosts`: these say which machine a node is.
+    """
 
     policy: Callable[[], PublishPolicy]
     manager: Callable[[], Manager]
     log: str = "cluster/publisher"
+    bare_metal_hosts: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,13 @@ def examine(examined: Examined) -> Iterator[Finding]:
     try:
         found = examined.connect()
         patient = Patient(
-            found, found.where, examined.now, policy=rules, namespace=examined.namespace, publishing=published
+            found,
+            found.where,
+            examined.now,
+            policy=rules,
+            namespace=examined.namespace,
+            publishing=published,
+            bare_metal_hosts=examined.publisher is not None and examined.publisher.bare_metal_hosts,
         )
     except DdsError as problem:
         yield failed("server", problem, "error")

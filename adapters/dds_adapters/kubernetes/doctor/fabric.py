@@ -149,9 +149,10 @@ def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
             check, f"none of {len(hosts)} nodes is a machine of the fabric: nothing is labelled or attached", mend
         )
     if bare:
-        yield note(
-            check, f"{len(bare)} nodes have no spec.providerID: {several(bare)}", "see who sets it for new nodes"
+        mend = (
+            "see who sets spec.providerID of new nodes, or with --machine-ids bmh the annotation of their BareMetalHost"
         )
+        yield note(check, f"{len(bare)} nodes name no machine: {several(bare)}", mend)
     label = f"{patient.pools_or_usual().prefix}/fabric"
     labelled = [one.name for one in missing if label in one.labels]
     if labelled:

@@ -16,8 +16,9 @@ from dds_adapters.kubernetes import config, decode
 from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Asking, Page, Refused, Scope, Unreachable, path_of
 from dds_adapters.kubernetes.publishing.decode import host, pool_slice
 from dds_adapters.kubernetes.publishing.device_info import read_pool_config
+from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
 from dds_adapters.kubernetes.reading import Fault
-from dds_adapters.kubernetes.watched import VERSIONS, scope_of_config
+from dds_adapters.kubernetes.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
 from dds_core.policy import Policy
@@ -67,7 +68,7 @@ class Unreadable(DdsError):
 class Patient:
     """One cluster under one policy. `where` is how the server is named; `now` gives microseconds of our clock.
 
-    `publishing` is the publisher's policy, None where it is not examined.
+    `publishing` is the publisher's policy, None where it is not examined. `bare_metal_hosts`: these say which machine a node is.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class Patient:
         policy: Policy | None = None,
         namespace: str = config.NAMESPACE,
         publishing: PublishPolicy | None = None,
+        bare_metal_hosts: bool = False,
     ) -> None:
         self.where = where
         self.now = now
         self.policy = policy or Policy()
         self.publishing = publishing
+        self.bare_metal_hosts = bare_metal_hosts
         self.namespace = namespace
         self.api = api
         self._known: dict[str, Any] = {}
@@ -188,7 +191,7 @@ class Patient:
 
     def version_of(self, resource: str) -> str:
         """The best version that we understand and the server has. Raises Refused (404) without any, and Unreachable."""
-        for version in VERSIONS[resource]:
+        for version in VERSIONS.get(resource, BARE_METAL_HOSTS.versions):
             if resource in self.served(version):
                 return version
         raise Refused(f"{self.where} {resource}", 404, "NotFound")
@@ -248,7 +251,16 @@ class Patient:
 
     def hosts(self) -> list[Host]:
         """The same as a publisher sees them. Raises Refused and Unreachable."""
-        return self.once("hosts", lambda: list(_read(host, self.everything("nodes"))))
+        return self.once("hosts", self._hosts)
+
+    def _hosts(self) -> list[Host]:
+        if not self.bare_metal_hosts:
+            return list(_read(host, self.everything("nodes")))
+        known = BareMetalHosts()
+        for raw in self.everything(BARE_METAL_HOSTS.resource):
+            with suppress(Fault):
+                known.is_there(raw)
+        return list(_read(known.host, self.everything("nodes")))
 
     def published(self) -> list[PoolSlice]:
         """Every slice as a publisher sees it. Raises Refused and Unreachable."""

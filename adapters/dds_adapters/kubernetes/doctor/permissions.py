@@ -61,9 +61,11 @@ def permissions(patient: Patient) -> Iterator[Finding]:
 def publisher_permissions(patient: Patient) -> Iterator[Finding]:
     """The publisher's."""
     policy = patient.publishing or PublishPolicy()
-    needed = PublisherPowers.needed(policy, leader_election=True, metrics_reviews=True)
+    hosts = patient.bare_metal_hosts
+    needed = PublisherPowers.needed(policy, bare_metal_hosts=hosts, leader_election=True, metrics_reviews=True)
+    rules = [rule for rule in rbac.PUBLISHER_RULES if hosts or rule.of is not rbac.MACHINES]
     names = replace(rbac.USUAL_PUBLISHER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
-    yield from _table(patient, _PUBLISHER, rbac.PUBLISHER_RULES, names, needed)
+    yield from _table(patient, _PUBLISHER, rules, names, needed)
 
 
 def _table(patient: Patient, check: str, rules: Sequence[Rule], names: Names, needed: Has) -> Iterator[Finding]:

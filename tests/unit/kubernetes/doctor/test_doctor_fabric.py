@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,8 +20,8 @@ from dds_adapters.lab.manager import Limit as ManagerLimit
 from dds_adapters.lab.manager.face import serving_manager, write_credentials
 from dds_adapters.lab.manager.transport import ManagerTransport
 from dds_adapters.lab.time import VirtualTime
-from dds_commands.doctor_fabric import FabricManager, settings_of
-from dds_core.errors import DdsError, InputError
+from dds_commands.doctor_fabric import FabricManager, is_named
+from dds_core.errors import DdsError
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from tests.support.clinic import Clinic, levels, worst
 
@@ -224,7 +225,7 @@ def test_nodes_without_a_provider_id() -> None:
     bare = Clinic()
     bare.admin.create("nodes", {"metadata": {"name": "bare"}})
     found = look(bare, Told(machines=(*THREE, Machine("node:node0001", fabric="1"))))
-    assert any(what.startswith("1 nodes have no spec.providerID: bare") for what in worst(found, "note"))
+    assert any(what.startswith("1 nodes name no machine: bare") for what in worst(found, "note"))
 
 
 def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clinic) -> None:
@@ -331,33 +332,48 @@ NOTHING = dict.fromkeys(
 )
 
 
-def test_no_fabric_is_named() -> None:
-    assert settings_of(NOTHING, {}) is None
-
-
-@pytest.mark.parametrize(("use", "api"), [("", "fm"), ("true", "cm"), ("false", "fm")])
-def test_the_variables_of_the_reference_driver(use: str, api: str) -> None:
-    told = {"CDI_ENDPOINT": "https://cdi", "TENANT_ID": "t", "CLUSTER_ID": "c", "USE_CM": use}
-    found = settings_of(NOTHING, told)
-    assert found is not None
-    assert (found.api, found.endpoint, found.tenant, found.cluster) == (api, "https://cdi", "t", "c")
-    other = settings_of({**NOTHING, "fabric": "nec", "fabric_endpoint": "http://nec"}, told)
-    assert other is not None
-    assert (other.api, other.endpoint) == ("nec", "http://nec")
-
-
-def test_http_is_refused_before_anything_is_sent(stack: ExitStack) -> None:
-    settings = settings_of({**NOTHING, "fabric": "fm", "fabric_endpoint": "http://cdi"}, {})
-    assert settings is not None
-    with pytest.raises(InputError, match="http"):
-        FabricManager(settings, stack)
+@pytest.mark.parametrize(
+    ("given", "environment", "named"),
+    [
+        ({}, {}, False),
+        ({}, {"TENANT_ID": "t"}, False),
+        ({}, {"CDI_ENDPOINT": "https://cdi"}, True),
+        ({"fabric": "fm"}, {}, True),
+        ({"inventory": "a.yaml"}, {}, True),
+    ],
+)
+def test_a_fabric_is_named_or_not(given: dict[str, str], environment: dict[str, str], named: bool) -> None:
+    assert is_named({**NOTHING, **given}, environment) is named
 
 
 def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clinic: Clinic) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text('machines: [{node: node0001, fabric: "1"}]\nfabrics: {"1": {"A100 40G": 3}}\n', encoding="utf-8")
-    settings = settings_of({**NOTHING, "fabric": "file", "inventory": str(path)}, {})
-    assert settings is not None
-    manager = FabricManager(settings, stack)
+    manager = FabricManager(FabricSettings("file", inventory=path), stack)
     assert (manager.where, manager.certificate(), manager.login()) == (str(path), None, None)
     assert "A100 40G: free are 3 in 1" in [one.what for one in look(clinic, manager)]
+
+
+# -- nodes whose BareMetalHost says their machine ----------------------------------------------------------------------
+
+
+def test_nodes_by_their_bare_metal_hosts() -> None:
+    clinic = Clinic()
+    names = ("node0000", "node0001")
+    uids = [_of_provider(clinic, name) for name in names]
+    patient = clinic.patient(bare_metal_hosts=True)
+    found = [_bare_metal_host(uid, f"M{number}") for number, uid in enumerate(uids)]
+    patient.once("all baremetalhosts", lambda: found)
+    said = [
+        one.what for one in fabric(patient, Told(machines=THREE), clinic.lab.time.now) if one.check == "fabric nodes"
+    ]
+    assert said == ["2 of 2 nodes are machines of the fabric"]
+
+
+def _of_provider(clinic: Clinic, name: str) -> str:
+    return str(clinic.admin.get("nodes", name)["spec"]["providerID"]).rpartition("/")[2]
+
+
+def _bare_metal_host(uid: str, machine: str) -> bytes:
+    annotations = {"cluster-manager.cdi.io/machine": machine}
+    return json.dumps({"metadata": {"uid": uid, "annotations": annotations}}).encode()

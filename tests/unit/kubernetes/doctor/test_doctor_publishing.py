@@ -59,7 +59,7 @@ def marked(owner: str) -> Clinic:
 def test_exactly_the_publishers_role_is_enough() -> None:
     clinic = Clinic()
     user = clinic.with_publisher_role(rbac.PublisherPowers(bare_metal_hosts=True))
-    found = clinic.look(permissions.publisher_permissions, publishing=LIVE, **user)
+    found = clinic.look(permissions.publisher_permissions, publishing=LIVE, bare_metal_hosts=True, **user)
     assert set(levels(found)) == {"ok"}
     assert {one.what.partition(":")[0] for one in found} == {rule.feature for rule in rbac.PUBLISHER_RULES}
 
