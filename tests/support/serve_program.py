@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dds_core.policy import Policy
+from pydantic import BaseModel
+
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import LiveLab, eventually
 
@@ -36,18 +37,20 @@ class Probe(NamedTuple):
 
 
 class Program:
-    """One process of `dds serve`."""
+    """One process of `dds serve` or `dds publish`."""
 
     def __init__(
         self,
         lab: LiveLab,
         log: str,
         folder: Path,
-        policy: Policy,
+        policy: BaseModel,
         *options: str,
         limit: Callable[[], None] | None = None,
+        command: str = "serve",
     ) -> None:
-        """`log` is a URL or a path, `limit` is called in the process before the program begins."""
+        """`log` is a URL or a path, `limit` is called in the process before the program begins. `policy` is the
+        command's."""
         number = len(list(folder.glob("said-*.jsonl")))
         written = folder / f"policy-{number}.json"
         written.write_text(policy.model_dump_json(), encoding="utf-8")
@@ -56,7 +59,7 @@ class Program:
         where = ("--kubeconfig", str(lab.kubeconfig))
         with self.said.open("w") as said:
             self.process = subprocess.Popen(
-                [str(PROGRAM), "serve", *where, *settings, *HERE, *options],
+                [str(PROGRAM), command, *where, *settings, *HERE, *options],
                 stderr=said,
                 env=environment(),
                 preexec_fn=limit,
@@ -134,12 +137,13 @@ def program(
     lab: LiveLab,
     log: str,
     folder: Path,
-    policy: Policy,
+    policy: BaseModel,
     *options: str,
     limit: Callable[[], None] | None = None,
+    command: str = "serve",
 ) -> Iterator[Program]:
     """The program for as long as the block lasts, unless it ended before."""
-    ours = Program(lab, log, folder, policy, *options, limit=limit)
+    ours = Program(lab, log, folder, policy, *options, limit=limit, command=command)
     try:
         yield ours
     finally:

@@ -24,6 +24,7 @@ from dds_adapters.live.publishing import PublisherPart
 from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.picture import PoolPicture
 
+_WEIGHT = ("machines", "stock", "limits")
 LOOK = 1.0
 """Seconds between looks at the picture for what is shown."""
 
@@ -77,9 +78,9 @@ class PublisherOperation(Operation[PoolPicture]):
 
 
 def _failing(failures: Mapping[str, str]) -> str:
-    """The questions that are not answered, as one line; "" when all are."""
+    """The questions that are not answered, as one line that names the weightiest; "" when all are."""
     if not failures:
         return ""
-    of = min(failures)
+    of = min(failures, key=lambda of: (_WEIGHT.index(of.partition("/")[0]), of))
     more = f"; and {len(failures) - 1} questions more" if len(failures) > 1 else ""
     return f"no answer about {of}: {failures[of]}{more}"
