@@ -56,8 +56,9 @@ class Measure:
     """How strict the judge is, in seconds of a publisher that sees and may write.
 
     `lag`: so long ago what is offered must have been true (a round of questions, an operator's report, a write). `race`: a device
-    may vanish under a claim that was allocated so shortly before. `back`: then it is there again within. `whole`: a pool is
-    complete again within. `reaction`: what a claim gave back without a device being there for it is not offered any more within.
+    may vanish under a claim that was allocated so shortly before, and a pool that came again be written twice. `back`: then it
+    is there again within. `whole`: a pool is complete again within. `reaction`: what a claim gave back without a device being
+    there for it is not offered any more within.
     """
 
     lag: float = 9.0
@@ -112,6 +113,7 @@ class PoolsJudge:
         self._said: set[tuple[Rule, str]] = set()
         self._truth: defaultdict[tuple[str, str], deque[tuple[int, int]]] = defaultdict(deque)
         self._top: dict[PoolKey, int] = {}
+        self._made: dict[PoolKey, int] = {}
         self._shown: dict[PoolKey, tuple[int, str]] = {}  # when whole: generation, and all that it says
         self._listed: dict[PoolKey, dict[str, str]] = {}  # by pool the devices, each with its slice
         self.view.on_pool.append(self._look_at)
@@ -204,8 +206,10 @@ class PoolsJudge:
     def _generation(self, key: PoolKey, slices: list[Slice]) -> None:
         if not slices:
             self._top.pop(key, None)
+            self._made.pop(key, None)
             self._shown.pop(key, None)
             return
+        made = self._made.setdefault(key, self.view.now)
         top = max(one.generation for one in slices)
         if top < self._top.get(key, 0):
             self._find("generation went down", key[1], f"from {self._top[key]} to {top}")
@@ -214,7 +218,8 @@ class PoolsJudge:
             return
         said = json.dumps([[one.selector, *one.devices.values()] for one in slices], sort_keys=True)
         generation, before = self._shown.get(key, (0, ""))
-        if generation and top > generation and said == before:
+        settled = self.view.now - made > self._measure.race * SECOND  # not just after it was gone and came again
+        if generation and top > generation and said == before and settled:
             self._find("generation raised for nothing", key[1], f"from {generation} to {top}")
         self._shown[key] = (top, said)
 

@@ -102,6 +102,8 @@ class PublishRun:
         self.scaler_log = MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=lab.scenario.start)
         self.scalers = [OurScaler(lab, self.scaler_log, scaler)]
         self._scaler = scaler
+        self.folder = folder
+        """Where the client finds its credentials."""
         named = around.manager.api == "nec"
         self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind, names_devices=named)
         self._settings = _settings(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
