@@ -5,12 +5,14 @@ What is wrong is told by call, field and request id. Values are never quoted: an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from dds_adapters.fabric.provider import FabricOdd
+from dds_adapters.fabric.provider import FabricOdd, FabricPartly
 from dds_adapters.fabric.settings import FABRIC_ID
+from dds_core.publishing.model import Machine
 
 
 class Part(BaseModel):
@@ -45,6 +47,30 @@ def read(form: type[P], body: bytes, where: str) -> P:
         raise odd(where, *_first(faults), more=len(faults) - 1) from None
     except (ValueError, RecursionError):  # text that is no Unicode
         raise odd(where, "", "is not JSON") from None
+
+
+def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[list[tuple[int, P]], list[FabricOdd]]:
+    """Of a list under this field those entries that are of the form, with their places, and a fault for each that is not."""
+    good: list[tuple[int, P]] = []
+    bad: list[FabricOdd] = []
+    for place, item in enumerate(items):
+        try:
+            good.append((place, form.model_validate(item)))
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_input=False, include_context=False)
+            name, what = _first(faults)
+            bad.append(odd(where, ".".join(part for part in (field, str(place), name) if part), what))
+    return good, bad
+
+
+def partly(machines: Iterable[Machine], bad: Sequence[FabricOdd]) -> tuple[Machine, ...]:
+    """The machines of a list. Raises FabricPartly when there are faults beside them."""
+    read = tuple(machines)
+    if not bad:
+        return read
+    besides = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    fix = "what is known of such a machine stands; look the request up in the manager's log, and compare its version"
+    raise FabricPartly(f"{bad[0].what}{besides}", machines=read, where=bad[0].where, fix=fix)
 
 
 def odd(where: str, field: str, what: str, more: int = 0) -> FabricOdd:

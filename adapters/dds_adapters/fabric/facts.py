@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from dds_adapters.fabric.provider import FabricError
 from dds_adapters.fabric.survey import MACHINES, Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, limits_of
 from dds_core.events.base import Event
 from dds_core.events.publishing import (
@@ -53,25 +54,34 @@ class View(Protocol):
 def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
     """What is new against the view; empty when nothing is."""
     match answer:
-        case MachinesAnswer(machines):
-            return (*_moved(machines, view), *_answered(MACHINES, view, first=not view.listed))
+        case MachinesAnswer(machines, fault):
+            if fault is not None:
+                return (*_moved(machines, view), *_failed(MACHINES, fault, view))
+            return (*_moved(machines, view), *_gone(machines, view), *_answered(MACHINES, view, first=not view.listed))
         case StockAnswer(stock):
             return (*_counted(stock, view), *_answered(stock_stream(stock.fabric, stock.model), view))
         case LimitsAnswer(uuid):
             return (*_limited(answer, view), *_answered(limits_of(uuid), view))
         case NoAnswer(of, error):
-            return () if view.failing(of) else (FabricFailed(of, scrub(str(error))),)
+            return tuple(_failed(of, error, view))
+
+
+def _failed(of: str, error: FabricError, view: View) -> Iterable[Event]:
+    if not view.failing(of):
+        yield FabricFailed(of, scrub(str(error)))
 
 
 def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
-    """Machines that are new, other than before, or gone. A list says nothing of limits: what is known of them stays."""
+    """Machines that are new or other than before. A list says nothing of limits: what is known of them stays."""
     for machine in machines:
         known = view.machine(machine.uuid)
         now = machine if known is None else msgspec.structs.replace(machine, limits=known.limits)
         if now != known:
             yield MachineObserved(now)
-    listed = {machine.uuid for machine in machines}
-    for uuid in sorted(set(view.machines()) - listed):
+
+
+def _gone(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
+    for uuid in sorted(set(view.machines()) - {machine.uuid for machine in machines}):
         yield MachineGone(uuid)
 
 

@@ -43,6 +43,15 @@ class FabricOdd(FabricError):
     """An answer is not as it should be: names the call, the field and the request id. Nothing of it is taken."""
 
 
+class FabricPartly(FabricOdd):
+    """Some machines of a list are not as they should be; `machines` are the others. Who is not among them may be there all the
+    same."""
+
+    def __init__(self, what: str, *, machines: Sequence[Machine], where: str = "", fix: str = "") -> None:
+        self.machines = tuple(machines)
+        super().__init__(what, where=where, fix=fix)
+
+
 class FabricDenied(FabricError):
     """The credentials are missing, unusable or refused."""
 
@@ -53,7 +62,8 @@ class Provider(Protocol):
     """A fabric's manager. Methods may be called from several threads; each is one question and raises `FabricError`."""
 
     def machines(self) -> Sequence[Machine]:
-        """All machines, UUIDs in small letters; `limits` of each is None, `limits()` tells them.
+        """All machines, UUIDs in small letters; `limits` of each is None, `limits()` tells them. Raises FabricPartly where some
+        could not be read.
 
         Asked first in every round: what a provider keeps for the length of a round (node groups, a file) begins anew here."""
         ...

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricUnreachable, Provider
+from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricPartly, FabricUnreachable, Provider
 from dds_core.events.publishing import stock_stream
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 from dds_core.text import scrub
@@ -36,9 +36,15 @@ def limits_of(machine: str) -> str:
 
 @dataclass(frozen=True)
 class MachinesAnswer:
-    """All machines that there are."""
+    """All machines that there are; with `fault` there may be others, which could not be read."""
 
     machines: tuple[Machine, ...]
+    fault: FabricError | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether who is not among them is not there."""
+        return self.fault is None
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,11 @@ def survey(
     run(partial(asked.limits, machine, wanted) for fabric in fabrics for machine in reachable[fabric])
 
 
+def together(known: Iterable[Machine], read: Iterable[Machine]) -> tuple[Machine, ...]:
+    """Those that were known, as far as a list that is not whole says nothing newer of them."""
+    return tuple({one.uuid: one for one in (*known, *read)}.values())
+
+
 def _by_fabric(machines: Iterable[Machine]) -> dict[str, list[Machine]]:
     """Those that some fabric reaches, sorted by UUID."""
     found: dict[str, list[Machine]] = {}
@@ -133,6 +144,9 @@ class _Round:
         if not isinstance(found, FabricError) and not found and known:
             # To believe that all are gone withdraws every pool; a manager that just starts may say so, but hardly twice.
             found = self._asked(self.provider.machines)
+        if isinstance(found, FabricPartly):
+            self.report(MachinesAnswer(found.machines, found))
+            return together(known, found.machines)
         if isinstance(found, FabricError):
             self.report(NoAnswer(MACHINES, found))
             return known

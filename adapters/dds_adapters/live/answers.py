@@ -47,9 +47,9 @@ class Answers:
         """From any thread."""
         of = question_of(answer)
         with self._lock:
-            if isinstance(answer, MachinesAnswer):
+            if isinstance(answer, MachinesAnswer) and answer.whole:
                 self._forget_gone(answer)
-            if not isinstance(answer, NoAnswer):
+            if not isinstance(answer, NoAnswer) and not (isinstance(answer, MachinesAnswer) and not answer.whole):
                 self._good[of] = time.monotonic()
         self._put(of, lambda at: Answered(answer, at))
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from dds_adapters.fabric.provider import Provider
-from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey
+from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey, together
 from dds_adapters.live.answers import Answers
 from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
@@ -111,7 +111,7 @@ class Surveyor:
 
     def _report(self, answer: Answer) -> None:
         if isinstance(answer, MachinesAnswer):
-            self._machines = answer.machines
+            self._machines = answer.machines if answer.whole else together(self._machines, answer.machines)
         self._answers.put(answer)
 
     def _side_by_side(self, questions: Iterable[Question]) -> None:

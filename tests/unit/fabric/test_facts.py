@@ -94,3 +94,13 @@ def test_a_failure_is_told_once_without_secrets() -> None:
     answer = NoAnswer("stock/0/A", error)
     assert facts_of(answer, Known()) == (FabricFailed("stock/0/A", "fm.machines: the token=[removed] is odd; look"),)
     assert facts_of(answer, Known(failing=["stock/0/A"])) == ()
+
+
+def test_who_is_not_in_a_list_that_is_not_whole_is_not_gone() -> None:
+    fault = FabricOdd("field data.machines.1.fabric_id is missing", where="fm.machines")
+    moved = msgspec.structs.replace(ONE, fabric="9")
+    view = Known(ONE, TWO)
+    assert facts_of(MachinesAnswer((moved,), fault), view) == (
+        MachineObserved(moved),
+        FabricFailed("machines", str(fault)),
+    )

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dds_adapters.fabric import FabricAway, FabricDenied, FabricError, FabricOdd, FabricUnreachable, Provider
+from dds_adapters.fabric.provider import FabricPartly
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, Question, StockAnswer, survey
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 from tests.unit.fabric.rig import A100, H100
@@ -202,3 +203,12 @@ def test_questions_may_be_asked_by_several_threads() -> None:
     assert not failed(answers)
     assert len(answers) == 1 + 4 + 6
     assert threading.current_thread().name not in threads
+
+
+def test_a_list_that_is_not_whole_speaks_for_those_that_it_has() -> None:
+    provider = Played()
+    fault = FabricPartly("field data.machines.3.mach_uuid is missing", machines=MACHINES[:1], where="fm.machines")
+    provider.wrong["machines"] = fault
+    answers = asked(provider, A100, known=MACHINES)
+    assert answers[0] == MachinesAnswer(MACHINES[:1], fault)
+    assert {fabric for fabric, _ in counted(answers)} == {"0", "1"}, "who was known before is asked all the same"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from dds_adapters.fabric.answers import odd
-from dds_adapters.fabric.fsas.forms import FmAvailable, FmMachines
+from dds_adapters.fabric.answers import each, odd, partly
+from dds_adapters.fabric.fsas.forms import FmAvailable, FmMachine, FmMachines
 from dds_adapters.fabric.fsas.session import Session
 from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.fabric.words import named
@@ -32,13 +32,17 @@ class FmProvider:
     def machines(self) -> Sequence[Machine]:
         query = {"tenant_uuid": self._settings.tenant}
         found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query)
+        field = "data.machines"
+        good, bad = each(FmMachine, found.data.machines, field, where)
         machines: dict[str, Machine] = {}
-        for position, one in enumerate(found.data.machines):
+        twice: set[str] = set()
+        for place, one in good:
             machine = Machine(one.mach_uuid.lower(), named(one.mach_name), one.fabric_id or "")
             if machines.setdefault(machine.uuid, machine).fabric != machine.fabric:
-                raise odd(where, f"data.machines.{position}.fabric_id", "puts a machine into a second fabric")
-        self._written = {one.mach_uuid.lower(): one.mach_uuid for one in found.data.machines}
-        return tuple(machines.values())
+                bad.append(odd(where, f"{field}.{place}.fabric_id", "puts a machine into a second fabric"))
+                twice.add(machine.uuid)
+        self._written = {one.mach_uuid.lower(): one.mach_uuid for _, one in good}
+        return partly((one for one in machines.values() if one.uuid not in twice), bad)
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         condition = {"column": "model", "operator": "eq", "value": model.model}

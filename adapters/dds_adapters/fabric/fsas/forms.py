@@ -43,7 +43,8 @@ class FmMachine(Part):
 
 
 class FmMachineData(Part):
-    machines: list[FmMachine]
+    machines: list[Any]
+    """Each an `FmMachine`, read by itself: a strange one hides no other."""
 
 
 class FmMachines(Part):

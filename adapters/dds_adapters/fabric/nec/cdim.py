@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from dds_adapters.fabric.answers import Part, odd, read
+from dds_adapters.fabric.answers import Part, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.http import Call, Http
-from dds_adapters.fabric.nec.forms import NecError, NecNodes, NecResources
+from dds_adapters.fabric.nec.forms import NecError, NecNode, NecNodes, NecResources
 from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import named, said
@@ -41,12 +41,13 @@ class NecProvider:
         with self._lock:
             self._free = None  # a new round begins
         found, where = self._get(NecNodes, "nec.nodes", "/nodes")
+        good, bad = each(NecNode, found.nodes, "nodes", where)
         machines: dict[str, Machine] = {}
-        for position, one in enumerate(found.nodes):
+        for place, one in good:
             if one.id in machines:
-                raise odd(where, f"nodes.{position}.id", "names a node twice")
+                bad.append(odd(where, f"nodes.{place}.id", "names a node twice"))
             machines[one.id] = Machine(one.id, named(one.name), self._settings.fabric)
-        return tuple(machines.values())
+        return partly(machines.values(), bad)
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         with self._lock:

@@ -22,7 +22,8 @@ class NecNode(Part):
 class NecNodes(Part):
     """GET /cdim/api/v1/nodes?detail=true"""
 
-    nodes: list[NecNode]
+    nodes: list[Any]
+    """Each a `NecNode`, read by itself."""
 
 
 class NecStatus(Part):
