@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "a8ea730b12b9fd5cf905c207ec38b2b92c4ec858f6e84eeab81ccbfa4ffdf092"
+PUBLISHER_FINGERPRINT = "ff59a9c6dba20315071764c8d6103d8a0ca050b101717dbf69b97ab381e952b7"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

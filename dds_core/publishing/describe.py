@@ -27,7 +27,6 @@ DIGEST_BYTES = 16
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _KINDS = {"string": "string", "integer": "int", "boolean": "bool", "version": "version"}
-_NUMBER = re.compile(r"(\d+)")
 
 
 def pool_name(device: str, fabric: str) -> str:
@@ -105,9 +104,19 @@ def digest_of(devices: Iterable[Mapping[str, Any]]) -> str:
 
     What the server adds or writes in another way does not count: when a taint was added, how a quantity is spelt, empty fields.
     """
+    return _digest(map(_normal, devices))
+
+
+def digest_of_pool(model: PoolModel, names: Iterable[str], taint: str = "") -> str:
+    """The same of `devices_of`, without looking at what all of them have in common again and again."""
+    template = _normal(device_of(model, "-", taint))
+    return _digest({**template, "name": name} for name in names)
+
+
+def _digest(devices: Iterable[Mapping[str, Any]]) -> str:
     digest = hashlib.sha256()
     for one in devices:
-        digest.update(_encode(_normal(one)))
+        digest.update(_encode(one))
         digest.update(b"\n")
     return digest.digest()[:DIGEST_BYTES].hex()
 
@@ -186,8 +195,9 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=_natural)
 
 
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in _NUMBER.split(name)]
+def _natural(name: str) -> tuple[str, int]:
+    head, _, tail = name.rpartition("-")
+    return (head, int(tail)) if tail.isdigit() else (name, -1)
 
 
 def slice_name(pool: str, driver: str, index: int) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event, merged
 from dds_core.model import Claim, FabricResource
-from dds_core.publishing.describe import devices_of, digest_of, selector
+from dds_core.publishing.describe import digest_of_pool, selector
 from dds_core.publishing.model import MANAGED_BY, Machine, PoolModel, PoolSlice, Stock
 from dds_core.publishing.picture import PoolPicture, results_of, stream_of
 from dds_core.publishing.policy import read_publish_policy
@@ -411,7 +411,7 @@ def _pool_of(target: str) -> PoolKey | None:
 
 def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     key = (event.driver, event.pool)
-    digests = tuple(digest_of(devices_of(event.model, one.devices, event.taint)) for one in event.slices)
+    digests = tuple(digest_of_pool(event.model, one.devices, event.taint) for one in event.slices)
     old = picture.pools.get(key)
     new = PoolRow(
         event.fabric, event.prefix, event.model, event.generation, event.slices, digests, event.taint, since=at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dds_core.events import FABRIC, PoolPublished, PoolWithdrawn
-from dds_core.publishing.describe import as_exclusive, devices_of, digest_of, selector
+from dds_core.publishing.describe import as_exclusive, digest_of_pool, selector
 from dds_core.publishing.fold import DROPPED, SECOND, shows
 from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout
 from dds_core.publishing.picture import PoolPicture, stream_of
@@ -126,7 +126,7 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         return
     before = row.slices if row is not None and row.slices else layout.as_layout(own)
     slices = layout.laid_out(pool, driver, wanted.names, before, tainted=bool(wanted.taint))
-    digests = tuple(digest_of(devices_of(wanted.model, one.devices, wanted.taint)) for one in slices)
+    digests = tuple(digest_of_pool(wanted.model, one.devices, wanted.taint) for one in slices)
     if row is not None and _is_decided(row, wanted, slices, digests):
         if not _again(work, key, row):
             return

@@ -9,6 +9,7 @@ from dds_core.publishing.describe import (
     device_of,
     devices_of,
     digest_of,
+    digest_of_pool,
     in_order,
     name_of,
     name_of_id,
@@ -119,3 +120,11 @@ def test_ids_become_labels_of_their_own(one: str, other: str, stem: str) -> None
     assert all(letter.isalnum() or letter == "-" for letter in first)
     assert number_of(stem, first) is None, "a counted device could be called so"
     assert (first == second) == (one == other)
+
+
+@given(
+    names=st.lists(st.from_regex(r"[a-z]{1,8}-[0-9]{1,3}", fullmatch=True), max_size=5),
+    taint=st.sampled_from(("", "a/b")),
+)
+def test_a_pools_digest_is_that_of_its_devices(names: list[str], taint: str) -> None:
+    assert digest_of_pool(MODEL, names, taint) == digest_of(devices_of(MODEL, names, taint))
