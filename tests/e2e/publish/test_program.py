@@ -201,7 +201,7 @@ def test_scaler_and_publisher_in_one_program(
         log = postgres.new_database()
         upgrade(log)
     steps = "[{at: 4s, run: {name: train-1, devices: {nvidia-a100-40: 1}, delete_after: 12s}}]"
-    with live_lab(scenario(steps=steps), tmp_path) as lab, both(lab, log, tmp_path) as ours:
+    with live_lab(scenario(steps=steps), tmp_path, speed=4.0) as lab, both(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         eventually(lambda: bound(lab), 60)
         eventually(lambda: ours.metric("dds_publisher_epoch") == 1 and ours.metric("dds_epoch") == 1)
