@@ -82,8 +82,9 @@ def reasons(event: Event) -> Fields:
 class Narrator:
     """Tells what was committed to `logger`'s child "events", or to that of "dds"."""
 
-    def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None) -> None:
-        """`names` are those of the component that decides, by default the scaler's."""
+    def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None, component: str = "") -> None:
+        """`names` are those of the component that decides, by default the scaler's; `component` is put into each line."""
+        self._component = component
         self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
         self._names = names if names is not None else _Names()
 
@@ -118,6 +119,7 @@ class Narrator:
             level = logging.DEBUG
         if self._log.isEnabledFor(level):
             place: Fields = {
+                "component": self._component,
                 "type": row.type,
                 "position": row.position,
                 "epoch": row.epoch,

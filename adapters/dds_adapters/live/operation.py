@@ -39,13 +39,13 @@ class Operation(ABC, Generic[P]):
     """What is said when this process leads."""
 
     def __init__(
-        self, endpoints: Endpoints, logger: logging.Logger, *, prefix: str = "", names: Naming | None = None
+        self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "", names: Naming | None = None
     ) -> None:
-        """`prefix` is put before the names of checks, and of parts that are in trouble, where several processes are shown."""
+        """`component` is named in log lines and before the names of checks, where that of the program is another one."""
         self._endpoints = endpoints
         self._log = logger
-        self._prefix = prefix
-        self._watchers: list[Watcher[P]] = [Narrator(logger, names)]
+        self._component = component
+        self._watchers: list[Watcher[P]] = [Narrator(logger, names, component)]
         self._turned = time.monotonic()
         self._synced = False
         self._mode = ""
@@ -81,7 +81,7 @@ class Operation(ABC, Generic[P]):
 
     def leads(self, leading: bool) -> None:
         """Say who decides."""
-        self._log.info(self.deciding if leading else "standing by: another process leads, or is about to")
+        self._say(self.deciding if leading else "standing by: another process leads, or is about to")
 
     def alive(self) -> None:
         """The loop came round, whatever it waits for."""
@@ -92,11 +92,11 @@ class Operation(ABC, Generic[P]):
         self._turned = time.monotonic()
         self._away = ""
         if picture.synced and not self._synced:
-            self._log.info("the whole cluster was seen: %s; mode %s", self.seen(picture), picture.mode)
+            self._say(f"the whole cluster was seen: {self.seen(picture)}; mode {picture.mode}")
         elif picture.synced and picture.mode != self._mode:
             switch = self.configured_mode(picture)
             says = f", the ConfigMap says {switch}" if switch else ""
-            self._log.info("mode %s is in effect now (policy %s%s)", picture.mode, picture.policy.mode, says)
+            self._say(f"mode {picture.mode} is in effect now (policy {picture.policy.mode}{says})")
         self._synced, self._mode = picture.synced, picture.mode
 
     def trouble(self, part: str, error: DdsError) -> None:
@@ -107,17 +107,21 @@ class Operation(ABC, Generic[P]):
         again = str(error) == before and time.monotonic() - at < AGAIN
         if not again:
             self._said[part] = (str(error), time.monotonic())
-        self._log.log(logging.DEBUG if again else logging.WARNING, "%s", error, extra={"part": self._prefix + part})
+        self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
 
     def committed(self, steps: Sequence[Committed], picture: P, /) -> None:
         """Count and tell what is in the log now."""
         for watcher in reversed(self._watchers):
             watcher.committed(steps, picture)
 
+    def _say(self, words: str, level: int = logging.INFO, part: str = "") -> None:
+        self._log.log(level, "%s", words, extra={"component": self._component, "part": part})
+
     # -- what is asked -------------------------------------------------------------------------------------------
 
     def _named(self, checks: Mapping[str, Check]) -> dict[str, Check]:
-        return {self._prefix + name: check for name, check in checks.items()}
+        prefix = f"{self._component}-" if self._component else ""
+        return {prefix + name: check for name, check in checks.items()}
 
     def _checks(self, process: Process[P]) -> tuple[dict[str, Check], dict[str, Check]]:
         """Those of liveness, and those of readiness beyond."""

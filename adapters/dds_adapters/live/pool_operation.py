@@ -35,8 +35,10 @@ class PublisherOperation(Operation[PoolPicture]):
     wanted = tuple(name for name in FOLLOWED if name not in PUBLISHER_OPTIONAL)
     deciding = "this process publishes"
 
-    def __init__(self, endpoints: Endpoints, logger: logging.Logger, part: PublisherPart, *, prefix: str = "") -> None:
-        super().__init__(endpoints, logger, prefix=prefix, names=PoolNames())
+    def __init__(
+        self, endpoints: Endpoints, logger: logging.Logger, part: PublisherPart, *, component: str = ""
+    ) -> None:
+        super().__init__(endpoints, logger, component=component, names=PoolNames())
         self._part = part
         self._metrics: PoolMetrics
         self._looked = 0.0

@@ -30,10 +30,8 @@ from dds_adapters.live.together import Together
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.policy import Policy
+from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.policy import PublishPolicy
-
-PREFIX = "publisher-"
-"""Before the names of a publisher's checks where a scaler is in the same program."""
 
 OpenLog = Callable[[str], EventLog]
 """Opens a log for the cluster whose namespace kube-system has this UID."""
@@ -83,8 +81,8 @@ def serve(
         if scaling is not None:
             processes.append(_scaler(cluster, endpoints, logger, scaling))
         if publishing is not None:
-            prefix = PREFIX if scaling is not None else ""
-            processes.append(_publisher(cluster, endpoints, logger, publishing, ends, prefix))
+            component = PUBLISHER.name if scaling is not None else ""
+            processes.append(_publisher(cluster, endpoints, logger, publishing, ends, component))
         program = Together(processes)
         with _ended_by_signals(program, logger):
             program.run()
@@ -97,7 +95,7 @@ def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, give
 
 
 def _publisher(
-    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Publishing, ends: ExitStack, prefix: str
+    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Publishing, ends: ExitStack, component: str
 ) -> Process[Any]:
     provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
     ends.callback(provider.close)
@@ -109,7 +107,7 @@ def _publisher(
         connections=given.connections,
         bare_metal_hosts=given.bare_metal_hosts,
     )
-    return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, prefix=prefix))
+    return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, component=component))
 
 
 def _process(cluster: Cluster, given: Scaling | Publishing, part: Part[Any], operation: Operation[Any]) -> Process[Any]:
