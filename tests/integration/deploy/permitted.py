@@ -1,5 +1,6 @@
-"""A lab in which the scaler's ServiceAccount has exactly the roles of the kustomize base, and everything that is asked in its
-name is looked at: the permissions that were used, those that lacked, and what the admission policies say to each write.
+"""A lab in which a ServiceAccount, the scaler's or the publisher's, has exactly its roles of kustomize, and everything that is
+asked in its name is looked at: the permissions that were used, those that lacked, and what the admission policies say to each
+write.
 
     uses = Uses()
     uses.follow(server)
@@ -27,7 +28,7 @@ from dds_adapters.lab.client import Client
 from dds_adapters.lab.direct import Direct
 from tests.unit.deploy.admission import ACCOUNT, Asked, denials
 
-BASE = Path(__file__).parents[3] / "deploy" / "kustomize" / "base"
+KUSTOMIZE = Path(__file__).parents[3] / "deploy" / "kustomize"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:composable-dra")
 DRA = "resource.k8s.io"
 OPERATOR = "cro.hpsys.ibm.ie.com"
@@ -36,22 +37,33 @@ JUDGED = {
     "nodes": "",
     "resourceclaims": DRA,
     "devicetaintrules": DRA,
+    "resourceslices": DRA,
     "composableresources": OPERATOR,
     "composabilityrequests": OPERATOR,
 }
 """What the admission policies look at, with the groups."""
+MADE = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 Use = tuple[str, str, str]
 """(group, resource with its part, verb)."""
 
 
-def objects(*files: str) -> list[dict[str, Any]]:
-    """The objects in files of the base."""
-    return [one for file in files for one in yaml.safe_load_all((BASE / file).read_text(encoding="utf-8"))]
+SCALER = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml")
+PUBLISHER = ("publisher.yaml", "publisher-rbac.yaml")
 
 
-def give_roles(admin: Client, without: Iterable[str] = ()) -> None:
-    """Make the base's ServiceAccount, policy, roles and bindings; `without` names resources whose rules are left out."""
-    for one in objects("serviceaccount.yaml", "policy.yaml", "rbac.yaml"):
+def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:
+    """The objects in files of the base, or of the component `publisher`."""
+    texts = ((KUSTOMIZE / folder / file).read_text(encoding="utf-8") for file in files)
+    return [one for text in texts for one in yaml.safe_load_all(text)]
+
+
+def give_roles(admin: Client, without: Iterable[str] = (), *, publisher: bool = False) -> None:
+    """Make the base's ServiceAccount, policy, roles and bindings, or the component's; `without` names resources whose rules are
+    left out."""
+    made = objects(*PUBLISHER, folder="publisher") if publisher else objects(*SCALER)
+    for one in made:
+        if one["kind"] not in MADE:
+            continue
         if "rules" in one:
             one["rules"] = [rule for rule in one["rules"] if not set(rule["resources"]) & set(without)]
         namespace = one["metadata"].get("namespace", "")
@@ -66,10 +78,11 @@ def needed(rules: Iterable[Rule] = rbac.RULES) -> set[Use]:
 
 
 class Uses:
-    """What was asked in the scaler's name: `used` permissions, those that `lacked`, writes that the policies `denied` and how
+    """What was asked in an account's name: `used` permissions, those that `lacked`, writes that the policies `denied` and how
     many they `judged`."""
 
-    def __init__(self) -> None:
+    def __init__(self, account: str = ACCOUNT) -> None:
+        self._account = account
         self.used: set[Use] = set()
         self.lacked: list[str] = []
         self.denied: list[str] = []
@@ -88,7 +101,7 @@ class Uses:
         requests.before, requests.after = self._begun, self._ended
 
     def _permission(self, user: User, asked: Attributes, granted: bool) -> None:
-        if user.name != ACCOUNT:
+        if user.name != self._account:
             return
         if granted:
             self.used.add((asked.group, asked.target, asked.verb))
@@ -111,5 +124,5 @@ class Uses:
         was = change.old.object if change.old is not None else None
         now = change.new.object if change.type != DELETED else None
         self.judged += 1
-        found = denials(Asked(self._writing, now, was, JUDGED[resource]))
+        found = denials(Asked(self._writing, now, was, JUDGED[resource], self._account))
         self.denied += [f"{self._writing} {change.path}: {message}" for message in found]

@@ -1,5 +1,5 @@
-"""The program with the very arguments of the Deployment, as the Deployment's account, beside a lab over HTTPS: it starts, answers
-the probes, shows its metrics to whom it should, and ends in time when it is told to."""
+"""The programs with the very arguments of their Deployments, as the Deployments' accounts, beside a lab over HTTPS: they start,
+answer the probes, show their metrics to whom they should, and end in time when they are told to."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dds_adapters.kubernetes import rbac
 from dds_adapters.lab.api.requests import User
 from dds_adapters.lab.scenario.cluster import User as Named
 from tests.integration.deploy.permitted import GROUPS, Uses, give_roles, objects
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import LiveLab, eventually, live_lab, without_scaler
 from tests.support.ours import told_to_us
-from tests.unit.deploy.admission import ACCOUNT
+from tests.unit.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT
 
 SCRAPER = "the-scrapers-token"
 SHORT_LEASE = ("--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.5")
 UNCHECKED = ssl._create_unverified_context()
 
 
-def _deployment() -> dict[str, Any]:
-    (found,) = objects("deployment.yaml")
-    return dict(found["spec"]["template"]["spec"])
+GRACE = 40
+PORTS = {
+    "--health-probe-bind-address=:8081": "--health-probe-bind-address=127.0.0.1:0",
+    "--metrics-bind-address=:8080": "--metrics-bind-address=127.0.0.1:0",
+}
 
 
-def _arguments(folder: Path) -> list[str]:
+def _container(file: str, folder: str) -> dict[str, Any]:
+    (found,) = objects(file, folder=folder)
+    pod = found["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == GRACE
+    (container,) = pod["containers"]
+    return dict(container)
+
+
+def _changed(arguments: list[str], here: dict[str, str]) -> list[str]:
     """The container's arguments, with its folders and ports as they are on this machine."""
-    (container,) = _deployment()["containers"]
-    here = {
-        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{folder}/",
-        "--policy=/etc/dds/": f"--policy={folder}/",
-        "--health-probe-bind-address=:8081": "--health-probe-bind-address=127.0.0.1:0",
-        "--metrics-bind-address=:8080": "--metrics-bind-address=127.0.0.1:0",
-    }
-    changed = list(container["args"])
+    changed = list(arguments)
     for place, mine in here.items():
         (index,) = [number for number, arg in enumerate(changed) if arg.startswith(place)]
         changed[index] = mine + changed[index].removeprefix(place)
@@ -49,12 +53,12 @@ def _arguments(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _lab(folder: Path, uses: Uses) -> Iterator[LiveLab]:
+def _lab(folder: Path, uses: Uses, account: str) -> Iterator[LiveLab]:
     scenario = without_scaler(told_to_us("first_attach"))
-    users = (*scenario.cluster.users, Named(name=ACCOUNT, groups=GROUPS))
+    users = (*scenario.cluster.users, Named(name=account, groups=GROUPS))
     scenario = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"users": users})})
     with live_lab(scenario, folder, tls=True) as lab:
-        lab.call(lambda lab: give_roles(lab.client("admin")))
+        lab.call(lambda lab: give_roles(lab.client("admin"), publisher=account == PUBLISHER_ACCOUNT))
         lab.call(lambda lab: lab.server.access.register(SCRAPER, User("prometheus", ("system:masters",))))
         lab.call(lambda lab: uses.follow(lab.server))
         yield lab
@@ -96,7 +100,7 @@ class Program:
     def end(self) -> int:
         """As a pod is ended; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(_deployment()["terminationGracePeriodSeconds"])
+        return self.process.wait(GRACE)
 
 
 @contextmanager
@@ -109,14 +113,12 @@ def _program(folder: Path, arguments: list[str], environment: dict[str, str]) ->
         program.process.wait()
 
 
-def test_the_deployed_program_starts_answers_and_ends(tmp_path: Path) -> None:
-    uses = Uses()
-    (policy,) = objects("policy.yaml")
-    (tmp_path / "policy.yaml").write_text(policy["data"]["policy.yaml"], encoding="utf-8")
-    arguments = [*_arguments(tmp_path), *SHORT_LEASE]
-    with _lab(tmp_path, uses) as lab:
-        told = {"KUBECONFIG": str(lab.kubeconfig), "DDS_CONTEXT": ACCOUNT, "HOME": str(tmp_path)}
-        with _program(tmp_path, arguments, environment(told)) as program:
+def _lives(folder: Path, account: str, arguments: list[str], variables: dict[str, str]) -> Uses:
+    """A life of the program, from its start to its end; what it asked for."""
+    uses = Uses(account)
+    with _lab(folder, uses, account) as lab:
+        told = {"KUBECONFIG": str(lab.kubeconfig), "DDS_CONTEXT": account, "HOME": str(folder), **variables}
+        with _program(folder, [*arguments, *SHORT_LEASE], environment(told)) as program:
             health, metrics = program.served("health"), program.served("metrics")
             assert _status(f"{health}/livez")[0] == 200
             eventually(lambda: any(line.get("type") == "Synced" for line in program.lines()))
@@ -130,8 +132,43 @@ def test_the_deployed_program_starts_answers_and_ends(tmp_path: Path) -> None:
     assert uses.lacked == []
     assert ("coordination.k8s.io", "leases", "create") in uses.used
     written = {use for use in uses.used if use[2] not in ("get", "list", "watch")}
-    assert {resource for _, resource, _ in written} == {
+    assert {resource for _, resource, _ in written} <= {
         "leases",
         "tokenreviews",
         "subjectaccessreviews",
-    }  # mode observe
+        "resourceslices",
+    }  # mode observe; slices as dry runs
+    return uses
+
+
+def _policy(folder: Path, file: str, of: str) -> None:
+    policy, *_ = objects(file, folder=of)
+    (folder / "policy.yaml").write_text(policy["data"]["policy.yaml"], encoding="utf-8")
+
+
+def test_the_deployed_scaler_starts_answers_and_ends(tmp_path: Path) -> None:
+    _policy(tmp_path, "policy.yaml", "base")
+    container = _container("deployment.yaml", "base")
+    here = {
+        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{tmp_path}/",
+        "--policy=/etc/dds/": f"--policy={tmp_path}/",
+    }
+    uses = _lives(tmp_path, ACCOUNT, _changed(container["args"], here | PORTS), {})
+    assert "resourceslices" not in {resource for _, resource, verb in uses.used if verb == "create"}
+
+
+def test_the_deployed_publisher_starts_answers_and_ends(tmp_path: Path) -> None:
+    _policy(tmp_path, "publisher.yaml", "publisher")
+    inventory = objects("publisher.yaml", folder="publisher")[1]["data"]["inventory.yaml"]
+    (tmp_path / "inventory.yaml").write_text(inventory, encoding="utf-8")
+    container = _container("publisher-deployment.yaml", "publisher")
+    arguments = _changed(container["args"], {"--policy=/etc/dds-publish/": f"--policy={tmp_path}/", **PORTS})
+    given = {one["name"]: str(one["value"]) for one in container["env"]}
+    here = {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3", "DDS_INVENTORY": f"{tmp_path}/inventory.yaml"}
+    assert here.keys() <= given.keys()
+    uses = _lives(tmp_path, PUBLISHER_ACCOUNT, arguments, given | here)
+    followed = {(group, resource) for group, resource, verb in uses.used if verb == "watch"}
+    listened = {(rule.group, rule.resource) for rule in rbac.PUBLISHER_RULES if "watch" in rule.verbs}
+    assert followed == listened - {("metal3.io", "baremetalhosts")}
+    assert ("", "namespaces", "get") in uses.used
+    assert {verb for _, resource, verb in uses.used if resource == "leases"} == {"create", "get", "update"}
