@@ -26,6 +26,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "schedulers": policy.scheduler_table,
         "limits": policy.limit_table,
         "drivers": policy.driver_table,
+        "publish policy": policy.publish_policy_table,
     },
     "docs/lab.md": {
         "scenarios": scenario.scenarios,
@@ -48,7 +49,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "objects": events.objects,
         "parts": events.parts,
     },
-    "docs/metrics.md": {"metrics": metrics.metrics_table},
+    "docs/metrics.md": {"metrics": metrics.metrics_table, "publisher metrics": metrics.pool_metrics_table},
 }
 
 _PART = re.compile(r"(<!-- generated: (?P<name>[^>]+) -->\n).*?(<!-- end: (?P=name) -->)", re.DOTALL)

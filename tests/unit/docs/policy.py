@@ -8,12 +8,14 @@ from typing import Any
 from pydantic import BaseModel
 
 from dds_core.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
+from dds_core.publishing.policy import PublishPolicy
 from tests.unit.docs.markdown import table
 
 _COUNTED = {
     "detaches_per_hour": "devices an hour",
     "orders_in_flight": "attaches",
     "pool_cool_down_nodes": "nodes",
+    "pool_devices": "devices",
     "max": "devices",
     "min": "devices",
 }
@@ -34,6 +36,10 @@ def limit_table() -> str:
 
 def driver_table() -> str:
     return _table(DriverPolicy)
+
+
+def publish_policy_table() -> str:
+    return _table(PublishPolicy)
 
 
 def _table(model: type[BaseModel]) -> str:

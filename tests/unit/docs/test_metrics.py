@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dds_adapters.live.metrics import CATALOGUE, Named
+from dds_adapters.live.metrics import CATALOGUE, POOL_CATALOGUE, Named
 from tests.unit.docs.pages import ROOT
 
 _OURS = r"(?:dds|rest_client|leader_election)_[a-z_]+"
@@ -16,7 +16,7 @@ _BY = re.compile(r"by \(([^)]*)\)\s*\(\w+\((" + _OURS + ")")
 def known() -> dict[str, Named]:
     """Metrics by the names of their series."""
     found: dict[str, Named] = {}
-    for one in CATALOGUE:
+    for one in (*CATALOGUE, *POOL_CATALOGUE):
         suffixes = ("_bucket", "_sum", "_count") if one.kind == "histogram" else ("",)
         found |= {one.name + suffix: one for suffix in suffixes}
     return found
