@@ -18,6 +18,8 @@ import yaml
 from dds_commands import main
 from dds_core import Policy
 from dds_core.policy import MODES
+from dds_core.publishing.policy import read_publish_policy
+from tests.unit.deploy.chart import manifests
 from tests.unit.docs.pages import ROOT
 
 PAGES = [ROOT / "README.md", *sorted(one for one in (ROOT / "docs").glob("*.md") if one.name != "cli.md")]
@@ -87,6 +89,9 @@ def test_helm_is_given_values_of_the_chart(page: str, given: str) -> None:
     if first == "policy":
         assert rest in Policy.model_fields
         return
+    if path.startswith("publisher.policy."):
+        assert read_publish_policy({path.rpartition(".")[2]: value})
+        return
     for key in path.split("."):
         assert key in values, f"the chart has no value {path}"
         values = values[key]
@@ -117,7 +122,15 @@ def test_the_policy_of_the_migration_says_what_the_variables_said() -> None:
     from dds_core import from_reference, read_policy
 
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/migration.md").read_text(encoding="utf-8"), flags=re.DOTALL)
-    variables, values = (yaml.safe_load(block) for block in blocks)
+    variables, values, _ = (yaml.safe_load(block) for block in blocks)
     policy = read_policy({**values["policy"], "mode": values["mode"]})
     assert policy.mode == "observe"
     assert from_reference(variables).items() <= policy.model_dump().items()
+
+
+def test_the_publisher_of_the_migration_observes_and_will_adopt() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/migration.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    told = yaml.safe_load(blocks[-1])["publisher"]
+    policy = read_publish_policy({**told["policy"], "mode": told["mode"]})
+    assert (policy.mode, policy.adopt) == ("observe", "reference")
+    assert manifests({"publisher": told})
