@@ -266,6 +266,23 @@ def test_of_two_publishers_one_leads_and_the_other_takes_over(
     assert opened.sound()
 
 
+def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: Path, database: Database) -> None:
+    """Its devices would be handed out though they are not there."""
+    scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
+    gates = scenario.cluster.gates.model_copy(update={"api": {"DRADeviceBindingConditions": False}})
+    cluster = scenario.cluster.model_copy(update={"gates": gates})
+    opened = Opened(database)
+    with live_lab(scenario.model_copy(update={"cluster": cluster}), tmp_path) as lab:
+        provider = Away(Inventory(lab, tmp_path).provider())
+        with our_publisher(lab.cluster(), opened, provider) as ours:
+            eventually(lambda: opened.types()["Synced"] and opened.types()["Alerted"])
+            asked = provider.asked
+            eventually(lambda: provider.asked > asked + 10)
+            eventually(lambda: any("drops bindingConditions" in line for line in ours.troubles.lines))
+            assert pool_slices(lab) == [] and opened.types()["PoolPublished"] == 0
+    assert opened.sound()
+
+
 def test_a_stop_is_quick_even_while_a_question_hangs(lab: LiveLab, database: Database, inventory: Inventory) -> None:
     class Hangs(Away):
         def machines(self) -> Sequence[Machine]:
