@@ -141,9 +141,9 @@ def test_the_publishers_side_and_its_manager(kubeconfig: str, log: str, tmp_path
         found = examined("--kubeconfig", kubeconfig, "--log", log, "--component=publisher", *told, code=1)
     assert [check for check, _ in errors(found)] == ["pool owners", "pool owners"]  # they are the lab's own publisher's
     said = [one["what"] for one in found]
-    assert "2 machines in 1 fabrics (1)" in said
+    assert "2 machines in 1 fabric (1)" in said
     assert "2 of 2 nodes are machines of the fabric" in said
-    assert "A100 40G: free are 4 in 1" in said
+    assert "A100 40G: 4 free in 1" in said
     assert any("trusted by the certificate that was given" in what for what in said)
     assert any("has no log cluster/publisher yet" in what for what in said)
     assert not {"permissions", "operator", "beside", "binding timeout"} & {one["check"] for one in found}

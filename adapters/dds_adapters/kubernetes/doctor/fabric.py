@@ -14,6 +14,7 @@ from dds_adapters.kubernetes.doctor.findings import (
     error,
     failed,
     foreign,
+    many,
     note,
     ok,
     several,
@@ -30,6 +31,8 @@ from dds_core.timeline.clock import duration, rfc3339
 
 SOON = 30 * 86_400 * 1_000_000
 """Microseconds before its end from which a certificate should be renewed."""
+NODE = "node:"
+"""Before the name of a node that an inventory names for want of a UUID."""
 TRIES = 3
 """Machines of a fabric that are asked for its stock, one after the other; as the publisher does it."""
 
@@ -121,13 +124,13 @@ def _machines(machines: Sequence[Machine]) -> Iterator[Finding]:
         return
     alone = [one.name or one.uuid for one in machines if not one.fabric]
     if fabrics:
-        yield ok(check, f"{len(machines)} machines in {len(fabrics)} fabrics ({several(fabrics)})")
+        yield ok(check, f"{many(len(machines), 'machine')} in {many(len(fabrics), 'fabric')} ({several(fabrics)})")
     else:
         yield error(
             check, f"none of {len(machines)} machines is in a fabric", "see how the fabric is cabled and set up"
         )
     if alone and fabrics:
-        yield note(check, f"{len(alone)} machines are in no fabric: {several(map(foreign, alone))}")
+        yield note(check, f"{many(len(alone), 'machine')} in no fabric: {several(map(foreign, alone))}")
 
 
 def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
@@ -144,27 +147,32 @@ def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
     if there:
         yield ok(check, f"{len(there)} of {len(hosts)} nodes are machines of the fabric")
     else:
-        mend = "let spec.providerID of each node end in the UUID of its machine; in an inventory name the node"
+        mend = "let spec.providerID of each node end in the UUID of its machine, or write that part of it into the inventory"
         yield error(
             check, f"none of {len(hosts)} nodes is a machine of the fabric: nothing is labelled or attached", mend
         )
+    misnamed = [one for one in hosts if f"{NODE}{one.name}" in known and not _is_bare(one)]
+    for one in misnamed[:TRIES]:
+        what = f"the inventory names node {one.name}, which has a provider id"
+        yield warning(check, what, f"write uuid: {one.machine} there instead of node: {one.name}")
     if bare:
         mend = (
             "see who sets spec.providerID of new nodes, or with --machine-ids bmh the annotation of their BareMetalHost"
         )
-        yield note(check, f"{len(bare)} nodes name no machine: {several(bare)}", mend)
+        yield note(check, f"no machine is named by {many(len(bare), 'node')}: {several(bare)}", mend)
     label = f"{patient.pools_or_usual().prefix}/fabric"
     labelled = [one.name for one in missing if label in one.labels]
     if labelled:
-        what = f"{len(labelled)} nodes have the label {label}, and the fabric does not know their machine: {several(labelled)}"
+        whose = f"{many(len(labelled), 'node')} with the label {label}"
+        what = f"the fabric does not know the machine of {whose}: {several(labelled)}"
         yield warning(check, what, "see whether the machine was replaced, or belongs to another tenant")
     rest = [one.name for one in missing if label not in one.labels]
     if rest:
-        yield note(check, f"{len(rest)} nodes are machines that the fabric does not know: {several(rest)}")
+        yield note(check, f"the fabric does not know the machine of {many(len(rest), 'node')}: {several(rest)}")
 
 
 def _is_bare(host: Host) -> bool:
-    return host.machine == f"node:{host.name}" or not host.machine
+    return host.machine == f"{NODE}{host.name}" or not host.machine
 
 
 # -- free devices and limits -----------------------------------------------------------------------------------------------
@@ -173,7 +181,7 @@ def _is_bare(host: Host) -> bool:
 def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:
     """Each model in each fabric."""
     for model in models:
-        free: dict[str, int] = {}
+        free: dict[str, str] = {}
         for name, some in sorted(by_fabric(machines).items()):
             try:
                 free[name] = _stock(manager, some, model)
@@ -183,11 +191,11 @@ def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[Pool
                 yield error("fabric stock", f"{model.model} in fabric {name}: {found.what}", mend)
         if free:
             told = several((f"{count} in {name}" for name, count in free.items()), 10)
-            yield ok("fabric stock", f"{model.model}: free are {told}")
+            yield ok("fabric stock", f"{model.model}: {told}")
 
 
-def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> int:
-    """What is free, by the first machine that can be asked. Raises the last one's DdsError."""
+def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> str:
+    """How many there are, by the first machine that can be asked. Raises the last one's DdsError."""
     for position, machine in enumerate(machines[:TRIES], 1):
         try:
             found = manager.stock(machine, model)
@@ -195,10 +203,9 @@ def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> int:
             if position == len(machines[:TRIES]):
                 raise
             continue
-        if found.devices is None:
-            return found.free
-        return sum(one.healthy for one in found.devices)
-    return 0
+        number = found.free if found.devices is None else sum(one.healthy for one in found.devices)
+        return f"{number} free or attached" if found.whole else f"{number} free"
+    return "none"
 
 
 def _limits(manager: Manager, machines: Sequence[Machine], models: Sequence[PoolModel]) -> Iterator[Finding]:

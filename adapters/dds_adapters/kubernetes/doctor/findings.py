@@ -77,6 +77,13 @@ def sound(findings: Iterable[Finding]) -> bool:
     return all(one.level != "error" for one in findings)
 
 
+def many(number: int, word: str) -> str:
+    """Such as 1 machine, 2 machines; 1 capacity, 2 capacities."""
+    if number == 1:
+        return f"1 {word}"
+    return f"{number} {word.removesuffix('y')}ies" if word.endswith("ty") else f"{number} {word}s"
+
+
 def several(names: Iterable[str], limit: int = 5) -> str:
     """Names in order with commas between, the rest of a long list counted."""
     found = sorted(set(names))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.cluster import Refused, path_of
-from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, several, unknown, warning
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.publishing.probe import probe
 from dds_adapters.kubernetes.reading import Fault
@@ -42,7 +42,7 @@ def device_info(patient: Patient) -> Iterator[Finding]:
             yield warning(check, what, f"correct {fault.field} in {patient.namespace}/{config.NAME}")
     for model in found.models:
         kind = "shared, " if model.shared else ""
-        what = f"{model.model}: {kind}{len(model.attributes)} attributes and {len(model.capacity)} capacities"
+        what = f"{model.model}: {kind}{many(len(model.attributes), 'attribute')} and {many(len(model.capacity), 'capacity')}"
         yield ok(check, f"{what} are published of each device of {model.driver}")
 
 

@@ -83,8 +83,8 @@ def test_a_manager_that_is_well(tmp_path: Path, stack: ExitStack) -> None:
         ("fabric stock", "ok"), ("fabric stock", "ok"), ("fabric limits", "note"),
     ]  # fmt: skip
     said = [one.what for one in found]
-    assert "2 machines in 1 fabrics (1)" in said
-    assert "A100 40G: free are 4 in 1" in said
+    assert "2 machines in 1 fabric (1)" in said
+    assert "A100 40G: 4 free in 1" in said
 
 
 def test_limits_of_the_cluster_manager(tmp_path: Path, stack: ExitStack) -> None:
@@ -211,21 +211,28 @@ def test_machines_that_are_not_there(machines: Any, words: str, clinic: Clinic) 
 
 def test_machines_in_no_fabric_are_told(clinic: Clinic) -> None:
     found = look(clinic, Told(machines=(*THREE, Machine("alone", "server-9"))))
-    assert "1 machines are in no fabric: server-9" in worst(found, "note")
+    assert "1 machine in no fabric: server-9" in worst(found, "note")
 
 
 def test_nodes_that_are_no_machines(clinic: Clinic) -> None:
     found = [one for one in look(clinic, Told(machines=THREE)) if one.check == "fabric nodes"]
     assert levels(found) == ["error", "warning"]
     assert "none of 2 nodes is a machine of the fabric" in found[0].what
-    assert "have the label cohdi.io/fabric" in found[1].what
+    assert "2 nodes with the label cohdi.io/fabric" in found[1].what
+
+
+def test_an_inventory_that_names_a_node_which_has_a_provider_id(clinic: Clinic) -> None:
+    found = list(look(clinic, Told(machines=(Machine("node:node0000", fabric="1"),))))
+    (told,) = [one for one in found if "the inventory names" in one.what]
+    uuid = _of_provider(clinic, "node0000")
+    assert (told.level, told.mend) == ("warning", f"write uuid: {uuid} there instead of node: node0000")
 
 
 def test_nodes_without_a_provider_id() -> None:
     bare = Clinic()
     bare.admin.create("nodes", {"metadata": {"name": "bare"}})
     found = look(bare, Told(machines=(*THREE, Machine("node:node0001", fabric="1"))))
-    assert any(what.startswith("1 nodes name no machine: bare") for what in worst(found, "note"))
+    assert any(what.startswith("no machine is named by 1 node: bare") for what in worst(found, "note"))
 
 
 def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clinic) -> None:
@@ -233,7 +240,7 @@ def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clini
         return LOST if machine.uuid == "m0" else Stock("1", model.model, 7)
 
     found = [one for one in look(clinic, Told(machines=THREE, stock=stock)) if one.check == "fabric stock"]
-    assert [one.what for one in found] == ["A100 40G: free are 7 in 1", "H100 80G: free are 7 in 1"]
+    assert [one.what for one in found] == ["A100 40G: 7 free in 1", "H100 80G: 7 free in 1"]
 
 
 def test_one_model_that_is_not_answered_is_that_models_error(clinic: Clinic) -> None:
@@ -252,7 +259,7 @@ def test_devices_that_are_not_well_do_not_count(clinic: Clinic) -> None:
         return Stock("1", model.model, 2, devices)
 
     found = [one for one in look(clinic, Told(machines=THREE, stock=stock)) if one.check == "fabric stock"]
-    assert found[0].what == "A100 40G: free are 1 in 1"
+    assert found[0].what == "A100 40G: 1 free in 1"
 
 
 def test_limits_that_are_not_answered_are_no_error(clinic: Clinic) -> None:
@@ -351,7 +358,7 @@ def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clini
     path.write_text('machines: [{node: node0001, fabric: "1"}]\nfabrics: {"1": {"A100 40G": 3}}\n', encoding="utf-8")
     manager = FabricManager(FabricSettings("file", inventory=path), stack)
     assert (manager.where, manager.certificate(), manager.login()) == (str(path), None, None)
-    assert "A100 40G: free are 3 in 1" in [one.what for one in look(clinic, manager)]
+    assert "A100 40G: 3 free or attached in 1" in [one.what for one in look(clinic, manager)]
 
 
 # -- nodes whose BareMetalHost says their machine ----------------------------------------------------------------------
