@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "ff59a9c6dba20315071764c8d6103d8a0ca050b101717dbf69b97ab381e952b7"
+PUBLISHER_FINGERPRINT = "57813f86e08158ed63d1a68e51b250e186d7562fff4575adf1eb2b7b67e4b70f"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -13,7 +13,7 @@ from typing import Any
 
 from dds_core.events import Capabilities, pool_stream
 from dds_core.model import Claim, DeviceKey, FabricResource, Observed
-from dds_core.publishing.describe import pool_name
+from dds_core.publishing.describe import pool_name, selector
 from dds_core.publishing.model import (
     MANAGED_BY,
     Host,
@@ -307,7 +307,15 @@ class PoolPicture:
 
     def is_ours(self, one: PoolSlice) -> bool:
         """Whether a slice of a pool may be changed by us."""
-        return one.owner == MANAGED_BY or (self.policy.adopt == "reference" and not one.owner)
+        return one.owner == MANAGED_BY or (self.policy.adopt == "reference" and not one.owner and self._is_pools(one))
+
+    def _is_pools(self, one: PoolSlice) -> bool:
+        """Whether an unmarked slice is of a pool as ours are: of a configured model, or on nodes as the reference selects
+        them for one that was. Most slices that several nodes reach carry nobody's mark, whoever makes them."""
+        if self.model_of_pool((one.driver, one.pool)) is not None:
+            return True
+        device, found, fabric = one.pool.rpartition("-fabric")
+        return bool(found) and set(one.selector) == set(selector(self.prefix, device, fabric))
 
     def held(self, key: PoolKey) -> dict[str, str]:
         """The devices of a pool that claims hold, each with the node that the first of its claims is on ("" for none)."""
