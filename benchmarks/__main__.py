@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import appending, cel, deciding, felt, ingest, lab_day, lab_load, lifecycle, replaying, serve
+from benchmarks import appending, cel, deciding, felt, ingest, lab_day, lab_load, lifecycle, publish, replaying, serve
 from benchmarks.measure import Row
 from benchmarks.report import machine, markdown, write
 from tests.support.postgres import running_postgres
@@ -31,6 +31,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Path, int], list[Row]]]] = {
     "decide": ("Deciding on a fleet", lambda _, rounds: deciding.measure(rounds)),
     "ingest": ("Listening to the API server", lambda _, rounds: ingest.measure(rounds)),
     "serve": ("The live scaler", lambda _, rounds: serve.measure(rounds)),
+    "publish": ("The publisher", lambda folder, _: publish.measure(folder)),
     "cel": ("Selectors of devices in CEL", lambda _, rounds: cel.measure(rounds)),
     "lab-load": ("The lab under load", lambda _, rounds: lab_load.measure(rounds)),
     "lab-day": ("A day in the lab", lambda _, rounds: lab_day.measure(rounds)),

@@ -59,7 +59,9 @@ def write(path: Path, measured: dict[str, list[Row]], rounds: int) -> None:
         sys.exit(f"{path}: the marks '{BEGIN}' and '{END}' are not there; put them where the table belongs")
     sections = {title: body.strip() for title, _, body in (part.partition("\n") for part in old.split("### ")[1:])}
     sections |= {title: markdown(rows) for title, rows in measured.items()}
-    others = "PostgreSQL: at least 15; what people wait for, and the lab: once; the live scaler: two or three"
+    others = (
+        "PostgreSQL: at least 15; what people wait for, the publisher and the lab: once; the live scaler: two or three"
+    )
     how = f"Medians of {rounds} rounds ({others})."
     body = "\n\n".join(f"### {title}\n\n{table}" for title, table in sections.items())
     path.write_text(f"{before}{BEGIN}\n\n{machine()} {how}\n\n{body}\n\n{END}{after}", encoding="utf-8")
