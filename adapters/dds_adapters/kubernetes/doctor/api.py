@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.decode import MANAGED_BY
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.watched import DRA
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
 from dds_core.policy import Policy, lower
 from dds_core.pools import model_of_pool
+from dds_core.publishing.model import MANAGED_BY as PUBLISHER
 
 READY = "FabricDeviceReady"
 FIELDS = ("bindingConditions", "bindingFailureConditions")
@@ -28,7 +30,7 @@ def binding_conditions(patient: Patient) -> Iterator[Finding]:
         yield from _read_back(check, patient, f"{DRA}/v1 is not served, so nothing could be tried")
         return
     try:
-        made = patient.decoded(_SLICES, patient.dry_create(_SLICES, _example()))
+        made = patient.decoded(_SLICES, patient.dry_create(_SLICES, example()))
     except Refused as refused:
         yield from _read_back(check, patient, f"a slice on trial was refused ({refused.code})")
         return
@@ -60,7 +62,7 @@ def pool_slices(patient: Patient) -> list[Slice]:
     return sorted(found, key=lambda one: one.name)
 
 
-def _example() -> dict[str, Any]:
+def example() -> dict[str, Any]:
     """A slice that no driver would ever publish, with one device as a publisher makes them."""
     term = {"matchExpressions": [{"key": "dds.cohdi.io/doctor", "operator": "In", "values": ["never"]}]}
     device = {
@@ -71,7 +73,8 @@ def _example() -> dict[str, Any]:
     return {
         "apiVersion": f"{DRA}/v1",
         "kind": "ResourceSlice",
-        "metadata": {"name": "dds-doctor"},
+        # The mark without which the publisher's admission policy lets nothing of its account pass.
+        "metadata": {"name": "dds-doctor", "labels": {MANAGED_BY: PUBLISHER}},
         "spec": {
             "driver": "doctor.dds.cohdi.io",
             "pool": {"name": "dds-doctor", "generation": 1, "resourceSliceCount": 1},

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from dds_adapters.kubernetes.decode import MANAGED_BY
 from dds_adapters.kubernetes.doctor.api import pool_slices
-from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, warning
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, several, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.signed import ManagedField, writers
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Config, Device, Node, Slice
@@ -121,6 +122,7 @@ def _unusable(name: str, devices: list[Device]) -> list[Finding]:
 
 
 class _Meta(msgspec.Struct, rename="camel"):
+    labels: dict[str, str] | None = None
     managed_fields: list[ManagedField] | None = None
 
 
@@ -137,6 +139,12 @@ class _Signed(msgspec.Struct):
 _signed = msgspec.json.Decoder(_Signed)
 
 
+def _publishers(meta: _Meta) -> set[str]:
+    """Who keeps a slice. What was taken over still names in its managedFields who made it; there the mark counts."""
+    owner = (meta.labels or {}).get(MANAGED_BY, "")
+    return {foreign(owner)} if owner else set(writers(meta.managed_fields))
+
+
 def publishers(patient: Patient) -> Iterator[Finding]:
     """Two cluster-level publishers of one driver delete each other's slices: the upstream helper takes all slices of its driver
     that are of no node for its own (k8s.io/dynamic-resource-allocation/resourceslice)."""
@@ -148,7 +156,7 @@ def publishers(patient: Patient) -> Iterator[Finding]:
         except msgspec.DecodeError:
             continue
         if one.spec.driver in ours and not one.spec.node_name:
-            managers[one.spec.driver] |= set(writers(one.metadata.managed_fields))
+            managers[one.spec.driver] |= _publishers(one.metadata)
     for driver, names in sorted(managers.items()):
         if len(names) > 1:
             what = (

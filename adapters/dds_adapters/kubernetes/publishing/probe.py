@@ -36,7 +36,9 @@ def probe(api: Asking, version: str, driver: str, taint_rules: str = "") -> Capa
     """
     if version == FIRST_VERSION:  # all that releases serve from before there was any of it
         return Capabilities(taint_rules, binding_conditions=False, device_taints=False, shared_devices=False)
-    answer = api.ask("POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(_slice(version, driver)))
+    answer = api.ask(
+        "POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(on_trial(version, driver))
+    )
     device = _kept(answer)
     return Capabilities(
         taint_rules,
@@ -73,7 +75,8 @@ _answer = msgspec.json.Decoder(_Slice)
 _QUERY = {"dryRun": "All", "fieldManager": MANAGER}
 
 
-def _slice(version: str, driver: str) -> dict[str, Any]:
+def on_trial(version: str, driver: str) -> dict[str, Any]:
+    """The slice that is tried: ours by its mark, and of a pool, as an admission policy for the publisher wants it."""
     return {
         "apiVersion": version,
         "kind": "ResourceSlice",

@@ -228,6 +228,17 @@ def _answering(patient: Any, path: str, body: Any, real: Callable[..., Any]) -> 
     return patient
 
 
+def test_slices_that_were_taken_over_have_one_publisher() -> None:
+    """Their managedFields still name who made them."""
+    clinic = Clinic()
+    taking = clinic.lab.client("dds")
+    for one in clinic.admin.list("resourceslices"):
+        if "nodeName" not in one["spec"]:
+            taking.patch("resourceslices", one["metadata"]["name"], {"metadata": {"labels": {LABEL: MANAGED_BY}}})
+    (found,) = clinic.look(fleet.publishers)
+    assert (found.level, found.what) == ("ok", f"{MANAGED_BY} alone publishes the pools of gpu.nvidia.com")
+
+
 # -- nodes and policy --------------------------------------------------------------------------------------------------
 
 
