@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from dds_adapters.kubernetes.rbac import POWERS
 from tests.unit.deploy.chart import manifests
-from tests.unit.deploy.made import BASES, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
+from tests.unit.deploy.made import BASES, EXTRA, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
 
 AGAIN = "run: python -m tests.unit.deploy.generate"
 
@@ -45,6 +46,38 @@ def test_a_base_has_every_object_of_the_chart_with_the_same_content(folder: str)
         assert {**one, "metadata": None} == {**mine, "metadata": None}
         assert not any("helm" in label for label in mine["metadata"].get("labels", {}))
         kubernetes_validate.validate(mine, "1.36", strict=True)
+
+
+def _written(folder: str) -> list[dict[str, Any]]:
+    return [
+        one
+        for path in sorted((ROOT / KUSTOMIZE / folder).glob("*.yaml"))
+        if path.name != "kustomization.yaml"
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    ]
+
+
+def _keys(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(one["kind"], one["metadata"]["name"]) for one in found]
+
+
+@pytest.mark.parametrize("folder", BASES)
+def test_the_component_adds_to_either_base_what_the_chart_would(folder: str) -> None:
+    mine = _written(EXTRA)
+    both = _keys(_written(folder)) + _keys(mine)
+    assert len(set(both)) == len(both)
+    values = {**BASES[folder], "publisher": {"enabled": True}}
+    volume = ("PersistentVolumeClaim", "dds-publisher-log")  # the chart has none where the log is in PostgreSQL
+    assert set(both) - {volume} == set(_keys(manifests(values, namespace=NAMESPACE))) - {volume}
+    for one in mine:
+        kubernetes_validate.validate(one, "1.36", strict=True)
+
+
+def test_the_component_is_one_and_lists_all() -> None:
+    place = ROOT / KUSTOMIZE / EXTRA
+    listed = yaml.safe_load((place / "kustomization.yaml").read_text(encoding="utf-8"))
+    assert listed["kind"] == "Component"
+    assert set(listed["resources"]) | {"kustomization.yaml"} == {path.name for path in place.iterdir()}
 
 
 def test_the_pages_table_is_current() -> None:
