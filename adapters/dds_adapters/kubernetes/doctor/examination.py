@@ -53,6 +53,7 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("pools", fleet.pools),
     ("publishers", fleet.publishers),
     ("classes", classes.classes),
+    ("claims", classes.claims),
 )
 """What concerns scaler and publisher, in the order in which it is told."""
 

@@ -175,6 +175,35 @@ def test_a_model_that_no_class_chooses() -> None:
     assert "no DeviceClass chooses its devices" in worst(clinic.look(classes.classes), "note")[0]
 
 
+# -- claims ------------------------------------------------------------------------------------------------------------
+
+
+def _claim(clinic: Clinic, name: str, device_class: str, expression: str) -> None:
+    exactly = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": expression}}]}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    clinic.admin.create("resourceclaims", {"metadata": {"name": name, "namespace": "default"}, "spec": spec}, "default")
+
+
+def test_d13_claims_that_ask_for_what_no_pool_device_says() -> None:
+    clinic = Clinic()
+    _claim(clinic, "big", A100, MEMORY)
+    _claim(clinic, "bigger", A100, MEMORY)
+    _claim(clinic, "others", "nvidia-h100-80", "device.attributes['gpu.nvidia.com'].productName == 'x'")
+    (found,) = clinic.look(classes.claims)
+    assert found.level == "warning"
+    assert found.what.startswith(
+        "default/big, default/bigger ask a device of A100 40G for what it does not say (no such key: memory)"
+    )
+
+
+def test_claims_that_ask_for_what_is_said() -> None:
+    clinic = described(lambda entry: entry.update(capacity={"memory": "40Gi"}))
+    _claim(clinic, "big", A100, MEMORY)
+    assert [(one.level, one.what.partition(":")[0]) for one in clinic.look(classes.claims)] == [
+        ("ok", "1 claim looked at")
+    ]
+
+
 # -- whose the pools are -----------------------------------------------------------------------------------------------
 
 
