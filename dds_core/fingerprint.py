@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "57813f86e08158ed63d1a68e51b250e186d7562fff4575adf1eb2b7b67e4b70f"
+PUBLISHER_FINGERPRINT = "18211433f0b43e8f0497529ee72110f794ec62486164a0c0ac737580cdbd24b7"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

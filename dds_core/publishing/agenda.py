@@ -7,42 +7,53 @@ out counts as gone), retry (a refused write may be tried again), level (a pass o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from dds_core.deadline import Deadline
-from dds_core.publishing.fold import SECOND
+from dds_core.publishing.fold import SECOND, pool_of
 from dds_core.publishing.picture import Dirty, PoolPicture, stream_of
-from dds_core.publishing.rows import PoolKey
 from dds_core.publishing.rules.pools import again_due
 
-_FLEET = "fleet"
+_UNKNOWN = "unknown"
+"""Fabrics that no answer since the start has had."""
+_ALWAYS = (("gone", _UNKNOWN), ("level", "fleet"))
+"""Deadlines that are looked at after every group: what they rest on changes with hardly any."""
 
 
-def of_pool(picture: PoolPicture, key: PoolKey) -> Iterator[Deadline]:
-    row = picture.pools.get(key)
-    due = again_due(picture, key, row) if row is not None else None
-    if due is not None:
-        yield Deadline(due, "readback", stream_of(key))
+def due(picture: PoolPicture, kind: str, of: str) -> int | None:
+    """The instant of a deadline, None when nothing waits for it."""
+    match kind:
+        case "readback":
+            key = pool_of(of)
+            row = picture.pools.get(key) if key is not None else None
+            return again_due(picture, key, row) if key is not None and row is not None else None
+        case "gone":
+            absent = picture.absent.get(of)
+            since = absent.since if absent is not None else picture.listed_at if of == _UNKNOWN else 0
+            return since + picture.policy.gone_seconds * SECOND if since else None
+        case "retry":
+            action, _, target = of.partition("/")
+            refusal = picture.refusals.get((action, target))
+            return refusal.until if refusal is not None else None
+        case _:
+            pause = picture.policy.scan_interval_seconds
+            return picture.level_at + pause * SECOND if pause else None
 
 
-def of_fleet(picture: PoolPicture) -> Iterator[Deadline]:
-    """Those that are few: of what is absent, of refused writes, of the level pass."""
-    grace = picture.policy.gone_seconds * SECOND
-    for name, row in picture.absent.rows.items():
-        yield Deadline(row.since + grace, "gone", name)
-    if picture.listed:
-        yield Deadline(picture.listed_at + grace, "gone", "unknown")
-    for (action, target), refusal in picture.refusals.rows.items():
-        yield Deadline(refusal.until, "retry", f"{action}/{target}")
-    if picture.policy.scan_interval_seconds:
-        yield Deadline(picture.level_at + picture.policy.scan_interval_seconds * SECOND, "level", _FLEET)
+def _names(picture: PoolPicture) -> Iterator[tuple[str, str]]:
+    """Every deadline that there could be, as (kind, of)."""
+    yield from _ALWAYS
+    for key in picture.pools:
+        yield "readback", stream_of(key)
+    for name in picture.absent:
+        yield "gone", name
+    for refused in picture.refusals:
+        yield "retry", "/".join(refused)
 
 
 def deadlines(picture: PoolPicture) -> set[Deadline]:
     """Every deadline of the picture that has not come back yet."""
-    found = set(of_fleet(picture))
-    for key in picture.pools:
-        found.update(of_pool(picture, key))
+    found = {Deadline(at, *name) for name in _names(picture) if (at := due(picture, *name)) is not None}
     return {one for one in found if picture.passed.get((one.kind, one.of)) != one.due}
 
 
@@ -56,7 +67,6 @@ class Agenda:
     def rebuild(self) -> None:
         """Look at everything again."""
         self._due = {(one.kind, one.of): one.due for one in deadlines(self._picture)}
-        self._fleet = {key for key in self._due if key[0] != "readback"}
         self._heap = [Deadline(due, *key) for key, due in self._due.items()]
         heapq.heapify(self._heap)
 
@@ -65,25 +75,16 @@ class Agenda:
         if touched.everything:
             self.rebuild()
             return
-        for key in touched.pools:
-            self._replace({("readback", stream_of(key))}, of_pool(self._picture, key))
-        self._fleet = self._replace(self._fleet, of_fleet(self._picture))
+        for name in {*_ALWAYS, *touched.due, *(("readback", stream_of(key)) for key in touched.pools)}:
+            self._look(name)
 
-    def _replace(self, keys: Iterable[tuple[str, str]], now: Iterable[Deadline]) -> set[tuple[str, str]]:
-        """Of these keys, only what is in `now` stays due; gives the keys of that."""
-        left, there = {key for key in keys if key in self._due}, set()
-        for one in now:
-            key = (one.kind, one.of)
-            if self._picture.passed.get(key) == one.due:
-                continue
-            there.add(key)
-            left.discard(key)
-            if self._due.get(key) != one.due:
-                self._due[key] = one.due
-                heapq.heappush(self._heap, one)
-        for key in left:
-            del self._due[key]
-        return there
+    def _look(self, name: tuple[str, str]) -> None:
+        at = due(self._picture, *name)
+        if at is None or self._picture.passed.get(name) == at:
+            self._due.pop(name, None)
+        elif self._due.get(name) != at:
+            self._due[name] = at
+            heapq.heappush(self._heap, Deadline(at, *name))
 
     def has(self, one: Deadline) -> bool:
         """Whether this very deadline is still to come back."""

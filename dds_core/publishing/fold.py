@@ -24,6 +24,8 @@ SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 RECENT = 900 * SECOND
 """Misses of a pool that lie further apart have nothing to do with each other."""
+FABRIC_ = "fabric/"
+"""Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
 DROPPED = "BindingConditionsDropped"
 """Reason of a refusal: the API does not keep what makes a device wait for its attach."""
 
@@ -81,6 +83,8 @@ def _observed(picture: PoolPicture, event: Any, at: int) -> None:
 
 def _config_observed(picture: PoolPicture, event: e.PoolConfigObserved, at: int) -> None:
     _observed(picture, event, at)
+    configured = {one.model for one in picture.models}
+    _forget_answers(picture, lambda _, model: model not in configured)
     picture.dirty.everything = True
 
 
@@ -95,6 +99,8 @@ def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None
         picture.touch_node(old.name)
     _observed(picture, event, at)
     host = picture.hosts.rows[event.uid]
+    if old is not None and old.machine != host.machine:
+        _forget_absent(picture, old.machine)
     for key in list(picture.labels_of[host.name]):
         if host.labels.get(key[1], "") == picture.labelled.rows[key]:
             picture.labelled.drop(key)
@@ -109,9 +115,16 @@ def _host_gone(picture: PoolPicture, event: e.HostGone, at: int) -> None:
         return
     picture.touch_node(host.name)
     picture.hosts.drop(event.uid)
+    _forget_absent(picture, host.machine)
     for key in list(picture.labels_of[host.name]):
         picture.labelled.drop(key)
     picture.shown.drop(("NodeLabelled", host.name))
+
+
+def _forget_absent(picture: PoolPicture, machine: str) -> None:
+    """When no node is the machine any more, nobody has to know how long it is gone."""
+    if not picture.hosts_of[machine]:
+        _is_back(picture, machine)
 
 
 def _slice_observed(picture: PoolPicture, event: e.PoolSliceObserved, at: int) -> None:
@@ -236,31 +249,58 @@ def _machine_observed(picture: PoolPicture, event: e.MachineObserved, at: int) -
     new = event.machine
     old = picture.machines_by_uuid.get(new.uuid)
     picture.machines_by_uuid.put(new.uuid, new)
-    picture.absent.drop(new.uuid)
+    _is_back(picture, new.uuid)
     _machine_moved(picture, old)
     _machine_moved(picture, new)
-    if old is not None and old.fabric and old.fabric != new.fabric and not picture.machines_in[old.fabric]:
-        picture.absent.put(f"fabric/{old.fabric}", Absent(old.fabric, at))
+    if old is not None and old.fabric != new.fabric:
+        _left(picture, old.fabric, at)
     if new.fabric:
-        picture.absent.drop(f"fabric/{new.fabric}")
+        _is_back(picture, FABRIC_ + new.fabric)
+    else:
+        picture.failures.drop(f"limits/{new.uuid}")
 
 
 def _machine_gone(picture: PoolPicture, event: e.MachineGone, at: int) -> None:
     old = picture.machines_by_uuid.get(event.machine)
     picture.machines_by_uuid.drop(event.machine)
+    picture.failures.drop(f"limits/{event.machine}")
     if old is None:
         return
-    picture.absent.put(event.machine, Absent(old.fabric, at))
-    if old.fabric and not picture.machines_in[old.fabric]:
-        picture.absent.put(f"fabric/{old.fabric}", Absent(old.fabric, at))
+    if picture.hosts_of[event.machine]:  # else nobody's labels wait for it
+        picture.absent.put(event.machine, Absent(old.fabric, at))
+    _left(picture, old.fabric, at)
     _machine_moved(picture, old)
+
+
+def _left(picture: PoolPicture, fabric: str, at: int) -> None:
+    """A machine is not in this fabric any more. Of one that no machine is in nothing is asked: what it had is not known then."""
+    if fabric and not picture.machines_in[fabric]:
+        picture.absent.put(FABRIC_ + fabric, Absent(fabric, at))
+        _forget_answers(picture, lambda one, _: one == fabric)
+
+
+def _is_back(picture: PoolPicture, name: str) -> None:
+    picture.absent.drop(name)
+    picture.passed.drop(("gone", name))
+
+
+def _forget_answers(picture: PoolPicture, which: Callable[[str, str], bool]) -> None:
+    """What was answered of these fabrics and models was true long ago when they are asked about again, and so was why not."""
+    for fabric, model in list(picture.stocks):
+        if which(fabric, model):
+            picture.stocks.drop((fabric, model))
+    for of in list(picture.failures):
+        kind, _, rest = of.partition("/")
+        fabric, _, model = rest.partition("/")
+        if kind == "stock" and which(fabric, model):
+            picture.failures.drop(of)
 
 
 def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
     if machine is None:
         return
     picture.touch_fabric(machine.fabric)
-    picture.dirty.hosts |= {picture.hosts.rows[uid].name for uid in picture.hosts_of[machine.uuid]}
+    picture.dirty.hosts |= picture.nodes_of(machine.uuid)
 
 
 def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> None:
@@ -340,11 +380,22 @@ def _deadline(picture: PoolPicture, event: e.DeadlinePassed, at: int) -> None:
             picture.level_at = at
             picture.dirty.everything = True
         case "gone":
-            picture.dirty.everything = True
+            _touch_gone(picture, event.of)
         case "retry":
             _touch_target(picture, event.of.partition("/")[2])
         case _:
             _touch_target(picture, event.of)
+
+
+def _touch_gone(picture: PoolPicture, name: str) -> None:
+    """Who is absent counts as gone from now on; one that is not known to be absent stands for all that were never seen."""
+    absent = picture.absent.get(name)
+    if absent is None:
+        picture.dirty.everything = True
+    elif name.startswith(FABRIC_):
+        picture.touch_fabric(absent.fabric)
+    else:
+        picture.dirty.hosts |= picture.nodes_of(name)
 
 
 def _touch_target(picture: PoolPicture, target: str) -> None:
@@ -360,7 +411,7 @@ def _touch_target(picture: PoolPicture, target: str) -> None:
 def _write_done(picture: PoolPicture, event: e.WriteDone, at: int) -> None:
     picture.refusals.drop((event.action, event.target))
     picture.passed.drop(("retry", f"{event.action}/{event.target}"))
-    key = _pool_of(event.target)
+    key = pool_of(event.target)
     row = picture.pools.get(key) if key is not None else None
     if row is not None and key is not None:
         picture.pools.put(key, replace(row, done=at))
@@ -389,7 +440,7 @@ def _try_later(picture: PoolPicture, action: str, target: str, at: int, first: i
     count = before.count + 1 if before is not None else 1
     pause = min(first << min(count - 1, 10), 600 * SECOND)
     picture.refusals.put((action, target), Refusal(count, at + pause))
-    pool = _pool_of(target)
+    pool = pool_of(target)
     row = picture.pools.get(pool) if pool is not None else None
     if row is not None and pool is not None:
         picture.pools.put(pool, replace(row, void=True))
@@ -400,7 +451,8 @@ def _try_later(picture: PoolPicture, action: str, target: str, at: int, first: i
         picture.dirty.hosts.add(target)
 
 
-def _pool_of(target: str) -> PoolKey | None:
+def pool_of(target: str) -> PoolKey | None:
+    """The pool whose stream that is."""
     word, _, rest = target.partition("/")
     driver, _, pool = rest.partition("/")
     return (driver, pool) if word == "pool" and pool else None

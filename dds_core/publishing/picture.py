@@ -39,17 +39,19 @@ GOING = ("Detaching", "Deleting")
 
 
 class Dirty:
-    """What has to be looked at again: pools, nodes by name, or everything."""
+    """What has to be looked at again: pools, nodes by name, or everything; and `due`, the deadlines (kind, of) that may be others
+    now."""
 
-    __slots__ = ("everything", "hosts", "pools")
+    __slots__ = ("due", "everything", "hosts", "pools")
 
     def __init__(self) -> None:
         self.pools: set[PoolKey] = set()
         self.hosts: set[str] = set()
+        self.due: set[tuple[str, str]] = set()
         self.everything = False
 
     def __bool__(self) -> bool:
-        return bool(self.pools or self.hosts or self.everything)
+        return bool(self.pools or self.hosts or self.due or self.everything)
 
     def take(self) -> Dirty:
         """A copy of what is dirty; this one is clean afterwards."""
@@ -61,10 +63,11 @@ class Dirty:
     def add(self, other: Dirty) -> None:
         self.pools |= other.pools
         self.hosts |= other.hosts
+        self.due |= other.due
         self.everything = self.everything or other.everything
 
     def clear(self) -> None:
-        self.pools, self.hosts, self.everything = set(), set(), False
+        self.pools, self.hosts, self.due, self.everything = set(), set(), set(), False
 
 
 class PoolPicture:
@@ -133,6 +136,9 @@ class PoolPicture:
         self.machines_by_uuid.watch(self._machine_changed)
         self.pools.watch(self._pool_changed)
         self.labelled.watch(self._labelled_changed)
+        self.absent.watch(lambda name, old, new: self.dirty.due.add(("gone", name)))
+        self.refusals.watch(lambda key, old, new: self.dirty.due.add(("retry", "/".join(key))))
+        self.passed.watch(lambda key, old, new: self.dirty.due.add(key))
 
     def _named(self, kind: type[Seen], uid: str, old: Any, new: Any) -> None:
         for row, there in ((old, False), (new, True)):
@@ -284,6 +290,10 @@ class PoolPicture:
         """The nodes that a fabric reaches."""
         found = [self.hosts.rows[uid] for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid] if uuid]
         return sorted(found, key=lambda one: one.name)
+
+    def nodes_of(self, machine: str) -> set[str]:
+        """The names of the nodes that are this machine."""
+        return {self.hosts.rows[uid].name for uid in self.hosts_of[machine]}
 
     def fabrics(self) -> set[str]:
         """The ids of all fabrics that machines are in."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dds_core.events import FABRIC, PoolPublished, PoolWithdrawn
 from dds_core.publishing.describe import as_exclusive, digest_of_pool, selector
-from dds_core.publishing.fold import DROPPED, SECOND, shows
+from dds_core.publishing.fold import DROPPED, FABRIC_, SECOND, shows
 from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout
 from dds_core.publishing.picture import PoolPicture, stream_of
 from dds_core.publishing.rows import PoolKey, PoolRow
@@ -107,7 +107,7 @@ def _remainder(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str], 
 
 def gone_due(picture: PoolPicture, fabric: str) -> int:
     """The instant from which a fabric that no machine is in counts as gone."""
-    absent = picture.absent.get(f"fabric/{fabric}")
+    absent = picture.absent.get(FABRIC_ + fabric)
     since = absent.since if absent is not None else picture.listed_at
     return since + picture.policy.gone_seconds * SECOND
 

@@ -1,0 +1,93 @@
+"""What was long ago leaves nothing behind: no rows, no deadlines, no complaint that nobody can answer any more."""
+
+import pytest
+
+from dds_core import events as e
+from dds_core.publishing.agenda import Agenda, deadlines
+from dds_core.publishing.model import Host, Machine, PoolConfig
+from tests.support.board import A100, H100, labelled, published, usual
+
+
+def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
+    board = usual(2)
+    for number in range(50):
+        board.feed(e.MachineObserved(Machine(f"spare-{number}", "", "0")), e.MachineGone(f"spare-{number}"))
+    board.wait(600)
+    assert not [name for name in board.picture.absent if name.startswith("spare")]
+    assert not [name for name in board.picture.passed if name[0] == "gone" and name[1].startswith("spare")]
+
+
+def test_of_a_node_that_is_gone_nobody_has_to_know_how_long_its_machine_is() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"))
+    board.wait(600)
+    assert "m-n1" in board.picture.absent
+    board.gone(Host, "h-n1")
+    assert "m-n1" not in board.picture.absent and ("gone", "m-n1") not in board.picture.passed
+    board.verified()
+
+
+def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"), e.MachineObserved(Machine("m-new", "", "1")))
+    (host,) = (one for one in board.picture.hosts.rows.values() if one.name == "n1")
+    (one,) = labelled(board.see(Host(host.uid, host.name, "m-new", host.labels)))
+    assert one.labels == {"cohdi.io/fabric": "1"}
+    assert "m-n1" not in board.picture.absent
+
+
+def test_the_label_of_a_lost_machine_goes_though_a_thousand_others_are_lost_with_it() -> None:
+    board = usual(2, keep=False)
+    board.nodes("0", *(f"node-{number}" for number in range(1000)))
+    board.write()
+    for uuid in list(board.picture.machines()):
+        if uuid != "m-n1":
+            board.feed(e.MachineGone(uuid))
+    assert labelled(board.wait(59)) == []
+    gone = labelled(board.wait(2))
+    assert len(gone) == 1001 and all(one.labels == {"cohdi.io/fabric": None} for one in gone)
+
+
+@pytest.mark.parametrize("of", ["limits/m-n1", "stock/0/NVIDIA A100"])
+def test_a_question_that_nobody_asks_any_more_is_no_trouble(of: str) -> None:
+    board = usual(2, models=(A100, H100))
+    board.feed(e.FabricFailed(of, "no answer"), e.FabricFailed("limits/m-n2", "no answer"))
+    board.feed(e.MachineGone("m-n1"))
+    board.see(PoolConfig("config", models=(H100,)))
+    assert set(board.picture.failures) == {"limits/m-n2"}
+    board.feed(e.MachineObserved(Machine("m-n2", "n2", "")))
+    assert set(board.picture.failures) == set(), "the limits of a machine without a fabric are not asked"
+
+
+def test_what_a_model_had_long_ago_is_not_offered_when_it_is_configured_again() -> None:
+    board = usual(4)
+    board.see(PoolConfig("config", models=(H100,)))
+    board.write()
+    board.wait(30 * 24 * 3600)
+    assert published(board.see(PoolConfig("config", models=(A100,)))) == []
+    (one,) = published(board.stock(1))
+    assert [len(some.devices) for some in one.slices] == [1]
+    board.verified()
+
+
+def test_deadlines_kept_up_are_those_of_the_picture() -> None:
+    board = usual(2, models=(A100, H100))
+    steps = (
+        lambda: board.feed(e.MachineGone("m-n1")),
+        lambda: board.feed(e.WriteRefused("d", "NodeLabelled", "n2", 403, "Forbidden")),
+        lambda: board.feed(e.WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/nvidia-a100-fabric0", 403, "x")),
+        lambda: board.stock(3),
+        lambda: board.write(observed=False),
+        lambda: board.wait(31),
+        lambda: board.feed(e.MachineGone("m-n2")),
+        lambda: board.wait(61),
+        lambda: board.feed(e.MachineObserved(Machine("m-n1", "n1", "0"))),
+        lambda: board.stock(5),
+        lambda: board.wait(3600),
+    )
+    for step in steps:
+        step()
+        kept, anew = board.engine.agenda, Agenda(board.picture)
+        assert isinstance(kept, Agenda)
+        assert {one for one in deadlines(board.picture) if not kept.has(one)} == set()
+        assert kept.next() == anew.next()
