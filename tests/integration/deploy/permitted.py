@@ -60,12 +60,16 @@ def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:
 def give_roles(admin: Client, without: Iterable[str] = (), *, publisher: bool = False) -> None:
     """Make the base's ServiceAccount, policy, roles and bindings, or the component's; `without` names resources whose rules are
     left out."""
-    made = objects(*PUBLISHER, folder="publisher") if publisher else objects(*SCALER)
-    for one in made:
+    make(admin, objects(*PUBLISHER, folder="publisher") if publisher else objects(*SCALER), without)
+
+
+def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] = ()) -> None:
+    """Make what of these objects gives an account its rights, with the namespaces that they are in."""
+    for one in found:
         if one["kind"] not in MADE:
             continue
         if "rules" in one:
-            one["rules"] = [rule for rule in one["rules"] if not set(rule["resources"]) & set(without)]
+            one["rules"] = [rule for rule in one["rules"] if not set(rule.get("resources", ())) & set(without)]
         namespace = one["metadata"].get("namespace", "")
         if namespace and admin.find("namespaces", namespace) is None:
             admin.create("namespaces", {"metadata": {"name": namespace}})

@@ -17,11 +17,12 @@ from typing import Any
 from dds_adapters.kubernetes import rbac
 from dds_adapters.lab.api.requests import User
 from dds_adapters.lab.scenario.cluster import User as Named
-from tests.integration.deploy.permitted import GROUPS, Uses, give_roles, objects
+from tests.integration.deploy.permitted import GROUPS, PUBLISHER, SCALER, Uses, make, objects
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import LiveLab, eventually, live_lab, without_scaler
 from tests.support.ours import told_to_us
 from tests.unit.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT
+from tests.unit.deploy.chart import manifests, of_kind
 
 SCRAPER = "the-scrapers-token"
 SHORT_LEASE = ("--lease-duration=3", "--lease-renew-deadline=2", "--lease-retry-period=0.5")
@@ -53,12 +54,12 @@ def _changed(arguments: list[str], here: dict[str, str]) -> list[str]:
 
 
 @contextmanager
-def _lab(folder: Path, uses: Uses, account: str) -> Iterator[LiveLab]:
+def _lab(folder: Path, uses: Uses, account: str, made: list[dict[str, Any]]) -> Iterator[LiveLab]:
     scenario = without_scaler(told_to_us("first_attach"))
     users = (*scenario.cluster.users, Named(name=account, groups=GROUPS))
     scenario = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"users": users})})
     with live_lab(scenario, folder, tls=True) as lab:
-        lab.call(lambda lab: give_roles(lab.client("admin"), publisher=account == PUBLISHER_ACCOUNT))
+        lab.call(lambda lab: make(lab.client("admin"), made))
         lab.call(lambda lab: lab.server.access.register(SCRAPER, User("prometheus", ("system:masters",))))
         lab.call(lambda lab: uses.follow(lab.server))
         yield lab
@@ -113,17 +114,18 @@ def _program(folder: Path, arguments: list[str], environment: dict[str, str]) ->
         program.process.wait()
 
 
-def _lives(folder: Path, account: str, arguments: list[str], variables: dict[str, str]) -> Uses:
+def _lives(
+    folder: Path, account: str, made: list[dict[str, Any]], arguments: list[str], variables: dict[str, str]
+) -> Uses:
     """A life of the program, from its start to its end; what it asked for."""
     uses = Uses(account)
-    with _lab(folder, uses, account) as lab:
+    with _lab(folder, uses, account, made) as lab:
         told = {"KUBECONFIG": str(lab.kubeconfig), "DDS_CONTEXT": account, "HOME": str(folder), **variables}
         with _program(folder, [*arguments, *SHORT_LEASE], environment(told)) as program:
             health, metrics = program.served("health"), program.served("metrics")
             assert _status(f"{health}/livez")[0] == 200
             eventually(lambda: any(line.get("type") == "Synced" for line in program.lines()))
-            code, text = _status(f"{health}/readyz?verbose")
-            assert code == 200, text
+            eventually(lambda: _status(f"{health}/readyz")[0] == 200)
             assert _status(f"{metrics}/metrics")[0] == 401
             code, text = _status(f"{metrics}/metrics", SCRAPER)
             assert (code, "dds_" in text) == (200, True)
@@ -153,7 +155,7 @@ def test_the_deployed_scaler_starts_answers_and_ends(tmp_path: Path) -> None:
         "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{tmp_path}/",
         "--policy=/etc/dds/": f"--policy={tmp_path}/",
     }
-    uses = _lives(tmp_path, ACCOUNT, _changed(container["args"], here | PORTS), {})
+    uses = _lives(tmp_path, ACCOUNT, objects(*SCALER), _changed(container["args"], here | PORTS), {})
     assert "resourceslices" not in {resource for _, resource, verb in uses.used if verb == "create"}
 
 
@@ -166,9 +168,32 @@ def test_the_deployed_publisher_starts_answers_and_ends(tmp_path: Path) -> None:
     given = {one["name"]: str(one["value"]) for one in container["env"]}
     here = {"DDS_LOG": f"sqlite:///{tmp_path}/log.sqlite3", "DDS_INVENTORY": f"{tmp_path}/inventory.yaml"}
     assert here.keys() <= given.keys()
-    uses = _lives(tmp_path, PUBLISHER_ACCOUNT, arguments, given | here)
+    uses = _lives(tmp_path, PUBLISHER_ACCOUNT, objects(*PUBLISHER, folder="publisher"), arguments, given | here)
     followed = {(group, resource) for group, resource, verb in uses.used if verb == "watch"}
     listened = {(rule.group, rule.resource) for rule in rbac.PUBLISHER_RULES if "watch" in rule.verbs}
     assert followed == listened - {("metal3.io", "baremetalhosts")}
     assert ("", "namespaces", "get") in uses.used
     assert {verb for _, resource, verb in uses.used if resource == "leases"} == {"create", "get", "update"}
+
+
+def test_both_in_one_deployed_process_start_answer_and_end(tmp_path: Path) -> None:
+    told = {"publisher": {"enabled": True, "inProcess": True, "fabric": {"api": "file"}}}
+    made = manifests(told, namespace="composable-dra")
+    files = {
+        key: text for one in of_kind(made, "ConfigMap") for key, text in one["data"].items() if key != "policy.yaml"
+    }
+    (tmp_path / "policy.yaml").write_text("mode: observe\n", encoding="utf-8")
+    (tmp_path / "inventory.yaml").write_text(files["inventory.yaml"], encoding="utf-8")
+    (deployment,) = of_kind(made, "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    places = {
+        "--log=sqlite:////var/lib/dds/": f"--log=sqlite:///{tmp_path}/",
+        "--policy=/etc/dds/": f"--policy={tmp_path}/",
+    }
+    given = {one["name"]: str(one["value"]) for one in container["env"]}
+    here = {"DDS_PUBLISH_POLICY": f"{tmp_path}/policy.yaml", "DDS_INVENTORY": f"{tmp_path}/inventory.yaml"}
+    assert here.keys() <= given.keys()
+    kept = {name: given[name] for name in ("DDS_FABRIC",)}
+    uses = _lives(tmp_path, ACCOUNT, made, _changed(container["args"], places | PORTS), kept | here)
+    followed = {resource for _, resource, verb in uses.used if verb == "watch"}
+    assert {"resourceslices", "composabilityrequests", "nodes"} <= followed

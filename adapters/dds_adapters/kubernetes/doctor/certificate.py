@@ -47,7 +47,7 @@ def certificate_of(host: str, port: int, trusted: str = "", seconds: float = SEC
 def _trusting(pem: str) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=pem or None)
-    except (ssl.SSLError, ValueError):
+    except (ssl.SSLError, TypeError, ValueError):  # TypeError: text that is not ASCII
         fix = "put -----BEGIN CERTIFICATE----- ... there"
         raise Untrusted("is no certificate in PEM form", where="credentials: certificate", fix=fix) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -328,8 +328,9 @@ def test_an_endpoint_without_tls_and_one_that_is_not_there(tmp_path: Path) -> No
             certificate_of("127.0.0.1", port, seconds=2)
     with pytest.raises(Untrusted, match="cannot be reached"):
         certificate_of("127.0.0.1", port, seconds=2)
-    with pytest.raises(Untrusted, match="no certificate in PEM form"):
-        certificate_of("127.0.0.1", port, "nonsense")
+    for text in ("nonsense", "ü", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"):
+        with pytest.raises(Untrusted, match="no certificate in PEM form"):
+            certificate_of("127.0.0.1", port, text)
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
