@@ -79,9 +79,9 @@ def _trusting(certificate: str) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=certificate or None)
     except (ssl.SSLError, TypeError, ValueError):  # TypeError: text that is not ASCII
         raise FabricDenied(
-            "is no certificate in PEM form",
-            where="credentials: certificate",
-            fix="put -----BEGIN CERTIFICATE----- ... there",
+            "the file certificate holds no certificate in PEM form",
+            where="trust in the manager",
+            fix="put the PEM text of the authority there, from its BEGIN line to its END line",
         ) from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context

@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from dds_adapters.fabric.provider import FabricOdd
 from dds_adapters.fabric.settings import FABRIC_ID
@@ -93,9 +103,20 @@ class DevicesEntry(_Strict):
         return self
 
 
+COUNTED, NAMED = "(counted)", "(named)"
+"""How a model's devices are given; told apart first, so that a fault is one of the form that was meant."""
+
+
+def _how(value: Any) -> str:
+    return NAMED if isinstance(value, dict | DevicesEntry) else COUNTED
+
+
+Devices = Annotated[Annotated[Number, Tag(COUNTED)] | Annotated[DevicesEntry, Tag(NAMED)], Discriminator(_how)]
+
+
 class InventoryFile(_Strict):
     machines: list[MachineEntry] = Field(default=[], description="The servers.")
-    fabrics: dict[FabricName, dict[ModelName, Number | DevicesEntry]] = Field(
+    fabrics: dict[FabricName, dict[ModelName, Devices]] = Field(
         default={}, description="Per fabric and cdi-model-name the devices: how many there are, or which."
     )
 
@@ -205,7 +226,8 @@ def _faults(error: ValidationError) -> str:
 
 def _fault(place: tuple[int | str, ...], words: str) -> str:
     """One fault; what a check of ours says carries a prefix of the library's."""
-    return f"{'.'.join(map(str, place))}: {words.removeprefix('Value error, ')}".removeprefix(": ")
+    path = ".".join(str(part) for part in place if part not in (COUNTED, NAMED))
+    return f"{path}: {words.removeprefix('Value error, ')}".removeprefix(": ")
 
 
 class _Unwanted(Exception):

@@ -210,7 +210,9 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
         return _Passing(fault, "untrusted", final=True)
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
         fault = FabricAway(
-            f"no connection comes about ({type(error).__name__})", where=where, fix="check address, port and network"
+            f"no connection to {_address(call)} comes about ({type(error).__name__})",
+            where=where,
+            fix="check address, port and network",
         )
         return _Passing(fault, "unreachable", unsent=True)
     if isinstance(error, httpx.TimeoutException):
@@ -219,6 +221,12 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
         f"the connection broke off ({type(error).__name__})", where=where, fix="it is asked again in the next round"
     )
     return _Passing(broken, "unreachable")
+
+
+def _address(call: Call) -> str:
+    """Host and port alone; the way behind them names a tenant."""
+    url = httpx.URL(call.url)
+    return f"{said(url.host)}:{url.port or (443 if url.scheme == 'https' else 80)}"
 
 
 def _tls(error: BaseException) -> ssl.SSLError | None:

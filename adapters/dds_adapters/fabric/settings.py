@@ -77,7 +77,7 @@ def check(settings: FabricSettings) -> None:
         raise InputError(f"{settings.api!r} is not one of {', '.join(APIS)}", where="fabric api")
     if settings.api == "file":
         if settings.inventory is None:
-            raise InputError("no inventory is given", where="fabric api file", fix="name the YAML file")
+            raise InputError("no inventory is given", where="fabric api file", fix="give --inventory FILE")
         return
     _check_endpoint(settings)
     if settings.api == "nec":
@@ -88,7 +88,8 @@ def check(settings: FabricSettings) -> None:
     if settings.api == "cm":
         _check_uuid("cluster", settings.cluster)
     if settings.credentials is None:
-        raise InputError("no folder with credentials is given", where=f"fabric api {settings.api}", fix="name it")
+        fix = "give --credentials-folder FOLDER"
+        raise InputError("no folder with credentials is given", where=f"fabric api {settings.api}", fix=fix)
 
 
 def _check_endpoint(settings: FabricSettings) -> None:
@@ -115,4 +116,5 @@ def _check_endpoint(settings: FabricSettings) -> None:
 
 def _check_uuid(name: str, text: str) -> None:
     if not _UUID.fullmatch(text):
-        raise InputError("is not a UUID", where=f"fabric {name}", fix="give 8-4-4-4-12 hexadecimal digits")
+        what = "is not a UUID" if text else "is missing"
+        raise InputError(what, where=f"fabric {name}", fix=f"give --{name}-id UUID, 8-4-4-4-12 hexadecimal digits")

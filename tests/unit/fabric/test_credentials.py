@@ -13,6 +13,7 @@ import pytest
 
 from dds_adapters.fabric import FabricDenied, FabricError, FabricOdd
 from dds_adapters.fabric.fsas.credentials import Credentials, Folder
+from dds_core.text import scrub
 from tests.unit.fabric.rig import FIELDS, Desk, folder, jwt, login, said
 
 
@@ -61,13 +62,15 @@ def test_what_does_not_change_is_not_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, name: str, data: bytes | None, what: str) -> None:
-    path = folder(tmp_path / "c")
+    path = folder(tmp_path / "credentials")  # a word that stands before secrets
     (path / name).unlink(missing_ok=True)
     if data is not None:
         (path / name).write_bytes(data)
     with pytest.raises(FabricDenied) as caught:
         Folder(path).read()
-    assert str(caught.value).startswith(f"credentials: {path / name}: {what}; a folder holds username, password, ")
+    told = str(caught.value)
+    assert told.startswith(f"login: the file {name} in {path} {what}; the folder holds username, password, ")
+    assert scrub(told) == told, "as it stands in the log"
     assert caught.value.general
 
 
@@ -82,7 +85,7 @@ def test_what_was_taken_away_is_not_used_any_more(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FabricDenied, match="username: is missing"):
+    with pytest.raises(FabricDenied, match=r"the file username in .* is missing"):
         Folder(tmp_path / "none").read()
 
 
@@ -212,7 +215,7 @@ def test_d10_other_credentials_are_used_at_once(tmp_path: Path) -> None:
             {"error": "invalid_grant", "error_description": "user a-password"},
             r"refused \(400 invalid_grant\); check username",
         ),
-        (401, {"error": "a-password is wrong"}, r"refused \(401\); check username"),
+        (401, {"error": "a-password is wrong"}, r"refused \(401\); check username.* whether the account is locked"),
         (403, "no", r"refused \(403\); check username"),
         (404, {"error": "Realm does not exist"}, r"refused \(404\); check realm in the credentials"),
     ],
@@ -223,6 +226,15 @@ def test_a_refused_login_says_what_to_check_and_no_more(tmp_path: Path, status: 
     with pytest.raises(FabricDenied, match=words) as caught:
         desk.provider.machines()
     assert "a-password" not in str(caught.value)
+
+
+def test_a_login_that_is_sent_elsewhere_does_not_go_there(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, machines)
+    desk.token = lambda request: httpx.Response(302, headers={"Location": "https://elsewhere.example/?a-password"})
+    with pytest.raises(FabricError, match=r"im\.token .*answers with a redirect \(302\).*; give the address") as caught:
+        desk.provider.machines()
+    assert "elsewhere" not in str(caught.value)
+    assert [request.url.host for request in desk.asked] == ["fabric.example"]
 
 
 def test_a_refused_login_is_repeated_ever_more_seldom(tmp_path: Path) -> None:

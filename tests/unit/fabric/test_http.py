@@ -57,7 +57,7 @@ def test_what_passes_is_tried_three_times(tmp_path: Path, trouble: Any) -> None:
         (
             httpx.ConnectError("refused"),
             FabricAway,
-            "no connection comes about (ConnectError); check address, port and network",
+            "no connection to fabric.example:443 comes about (ConnectError); check address, port and network",
         ),
         (httpx.ReadError("reset"), FabricUnreachable, "the connection broke off (ReadError); "),
         (said({"detail": {"code": "E1", "message": "no"}}, 503), FabricRefused, "answers with 503: E1 no; "),

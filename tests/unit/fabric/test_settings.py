@@ -54,7 +54,7 @@ def test_settings_that_can_be_used(changes: dict[str, Any]) -> None:
         ({"api": "nec", "endpoint": "gopher://x"}, "give https://HOST[:PORT] or http://HOST[:PORT]"),
         ({"api": "nec", "fabric": "a b"}, "fabric: the fabric's id is no DNS label"),
         ({"tenant": "tenant"}, "fabric tenant: is not a UUID"),
-        ({"tenant": ""}, "fabric tenant: is not a UUID"),
+        ({"tenant": ""}, "fabric tenant: is missing; give --tenant-id UUID"),
         ({"cluster": TENANT + "0"}, "fabric cluster: is not a UUID"),
         ({"credentials": None}, "fabric api cm: no folder with credentials is given"),
         ({"api": "file"}, "fabric api file: no inventory is given"),

@@ -97,5 +97,8 @@ class Folder:
         return text
 
     def _fault(self, name: str, what: str) -> FabricDenied:
+        """In words that `scrub` leaves alone: it takes what follows `credentials:` or `password:` for a secret."""
         fields: Iterable[str] = (*FIELDS, f"and if wanted {CERTIFICATE}")
-        return FabricDenied(what, where=f"credentials: {self._path / name}", fix=f"a folder holds {', '.join(fields)}")
+        return FabricDenied(
+            f"the file {name} in {self._path} {what}", where="login", fix=f"the folder holds {', '.join(fields)}"
+        )

@@ -13,7 +13,7 @@ from dds_adapters.fabric.answers import Part, read
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.forms import ErrorBody
-from dds_adapters.fabric.fsas.token import Token, denied_again
+from dds_adapters.fabric.fsas.token import Token, denied_again, redirected
 from dds_adapters.fabric.http import Call, Http, Reply
 from dds_adapters.fabric.provider import FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
@@ -61,12 +61,7 @@ class Session:
 
     def _refusal(self, reply: Reply) -> FabricRefused:
         if 300 <= reply.status < 400:
-            return FabricRefused(
-                f"answers with a redirect ({reply.status}), which is not followed",
-                code=reply.status,
-                where=reply.where,
-                fix="give the address that it leads to as the endpoint",
-            )
+            return redirected(reply)
         words = said(_words(reply.body), self.token.hidden())
         return FabricRefused(
             f"answers with {reply.status}{f': {words}' if words else ''}",

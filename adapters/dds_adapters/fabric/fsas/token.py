@@ -125,6 +125,8 @@ class Token:
             return reply
         if reply.status in (400, 401, 403, 404):
             raise _refused(reply)
+        if 300 <= reply.status < 400:
+            raise redirected(reply)
         raise FabricRefused(
             f"the login fails with {reply.status}",
             code=reply.status,
@@ -156,6 +158,16 @@ def denied_again(where: str) -> FabricDenied:
     )
 
 
+def redirected(reply: Reply) -> FabricRefused:
+    """Whoever is sent elsewhere with a password or a token does not go there."""
+    return FabricRefused(
+        f"answers with a redirect ({reply.status}), which is not followed",
+        code=reply.status,
+        where=reply.where,
+        fix="give the address that it leads to as the endpoint",
+    )
+
+
 def _refused(reply: Reply) -> FabricDenied:
     """The id manager's own word is told when it is one of OAuth's; anything else might quote what was sent."""
     try:
@@ -170,8 +182,12 @@ def _refused(reply: Reply) -> FabricDenied:
         "unsupported_grant_type",
     )
     said = f"{reply.status} {word}" if known else str(reply.status)
-    what = "realm" if reply.status == 404 else "username, password, client_id, client_secret and realm"
-    return FabricDenied(f"the login is refused ({said})", where=reply.where, fix=f"check {what} in the credentials")
+    fix = (
+        "check realm in the credentials"
+        if reply.status == 404
+        else "check username, password, client_id, client_secret and realm in the credentials, and whether the account is locked"
+    )
+    return FabricDenied(f"the login is refused ({said})", where=reply.where, fix=fix)
 
 
 def claims_of(token: str) -> dict[str, object]:
