@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "18211433f0b43e8f0497529ee72110f794ec62486164a0c0ac737580cdbd24b7"
+PUBLISHER_FINGERPRINT = "b9edffa3cf48f89c258b9719d5a33160ae85c2c3997fca8082943d34ab1e5e04"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

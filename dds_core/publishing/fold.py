@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event, merged
-from dds_core.model import Claim, FabricResource
+from dds_core.model import Claim, FabricResource, Requirement
 from dds_core.publishing.describe import digest_of_pool, selector
 from dds_core.publishing.model import MANAGED_BY, Machine, PoolModel, PoolSlice, Stock
 from dds_core.publishing.picture import PoolPicture, results_of, stream_of
@@ -61,13 +61,17 @@ def shows(picture: PoolPicture, key: PoolKey, row: PoolRow) -> bool:
     if live.keys() != {one.name for one in row.slices}:
         return False
     wanted = selector(row.prefix, row.model.device, row.fabric)
-    return all(
-        (found := live[one.name]).digest == digest
-        and found.devices == one.devices
+    return all(_is_so(live[one.name], row, place, wanted) for place, one in enumerate(row.slices))
+
+
+def _is_so(found: PoolSlice, row: PoolRow, place: int, wanted: tuple[Requirement, ...]) -> bool:
+    """Whether a slice is as the one at this place was decided. `wanted` is the pool's selector."""
+    return (
+        found.digest == row.digests[place]
+        and found.devices == row.slices[place].devices
         and (found.generation, found.slices) == (row.generation, len(row.slices))
         and found.selector == wanted
         and found.owner == MANAGED_BY
-        for one, digest in zip(row.slices, row.digests, strict=True)
     )
 
 
@@ -130,8 +134,25 @@ def _forget_absent(picture: PoolPicture, machine: str) -> None:
 def _slice_observed(picture: PoolPicture, event: e.PoolSliceObserved, at: int) -> None:
     old = picture.slices.get(event.uid)
     _observed(picture, event, at)
+    new = picture.slices.rows[event.uid]
+    if not (new.node or (old is not None and not picture.is_ours(old))) and _came_about(picture, new):
+        return
     _slice_moved(picture, old)
-    _slice_moved(picture, picture.slices.rows[event.uid])
+    _slice_moved(picture, new)
+
+
+def _came_about(picture: PoolPicture, new: PoolSlice) -> bool:
+    """Whether a slice of ours is now as it was decided: what is wanted of its pool is no other for that, and a pool with many
+    slices would be worked out anew for each of them."""
+    key = (new.driver, new.pool)
+    row = picture.pools.get(key)
+    place = row.place(new.name) if row is not None else None
+    if row is None or place is None or not _is_so(new, row, place, selector(row.prefix, row.model.device, row.fabric)):
+        return False
+    if shows(picture, key, row):
+        _settled(picture, key, row)
+    picture.dirty.due.add(("readback", stream_of(key)))
+    return True
 
 
 def _slice_gone(picture: PoolPicture, event: e.PoolSliceGone, at: int) -> None:

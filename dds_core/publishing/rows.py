@@ -39,6 +39,10 @@ class PoolRow(Record, frozen=True):
         """Every device of the pool."""
         return tuple(name for one in self.slices for name in one.devices)
 
+    def place(self, name: str) -> int | None:
+        """Where among the slices the one of this name is."""
+        return next((place for place, one in enumerate(self.slices) if one.name == name), None)
+
 
 class Absent(Record, frozen=True):
     """A machine that whole answers no longer have, and the fabric it was in."""

@@ -209,13 +209,14 @@ class Board:
                 self.gone(PoolSlice, uid)
         for one in decision.slices if isinstance(decision, e.PoolPublished) else ():
             assert isinstance(decision, e.PoolPublished)
-            new = self._slice(decision, one)
+            new = self.slice_of(decision, one)
             if self.picture.object(PoolSlice, new.uid) != new:
                 self.writes += 1
                 if observed:
                     self.see(new)
 
-    def _slice(self, decision: e.PoolPublished, one: SliceLayout) -> PoolSlice:
+    def slice_of(self, decision: e.PoolPublished, one: SliceLayout) -> PoolSlice:
+        """A slice as it is once the decision is carried out."""
         known = next((found for found in self.live((decision.driver, decision.pool)) if found.name == one.name), None)
         if known is None:
             self._serial += 1

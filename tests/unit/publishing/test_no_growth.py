@@ -1,10 +1,13 @@
 """What was long ago leaves nothing behind: no rows, no deadlines, no complaint that nobody can answer any more."""
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.publishing.agenda import Agenda, deadlines
-from dds_core.publishing.model import Host, Machine, PoolConfig
+from dds_core.publishing.fold import apply
+from dds_core.publishing.model import Host, Machine, PoolConfig, PoolSlice
+from dds_core.publishing.rules import settle
 from tests.support.board import A100, H100, labelled, published, usual
 
 
@@ -91,3 +94,21 @@ def test_deadlines_kept_up_are_those_of_the_picture() -> None:
         assert isinstance(kept, Agenda)
         assert {one for one in deadlines(board.picture) if not kept.has(one)} == set()
         assert kept.next() == anew.next()
+
+
+def test_each_slice_of_a_large_pool_that_comes_about_is_not_the_whole_pool_again() -> None:
+    """A pool of 782 slices took minutes else: for each of them all 100,000 devices were laid out anew."""
+    board = usual(0, keep=False, policy={"pool_devices": 100_000})
+    board.stock(1000)
+    ((_, decided),) = board.unwritten
+    assert isinstance(decided, e.PoolPublished) and len(decided.slices) == 8
+    picture = board.picture
+    for layout in decided.slices:
+        new = board.slice_of(decided, layout)
+        fact = e.difference(picture.object(PoolSlice, new.uid), new)
+        assert fact is not None
+        apply(picture, fact, board.now)
+        assert settle(picture, board.now).touched.pools == set()
+    assert picture.pools.rows[A100_0].settled
+    changed = replace(picture.slices_in(A100_0)[3], digest="other")
+    assert published(board.see(changed)), "one that is otherwise than it was decided is looked at"
