@@ -8,7 +8,7 @@ from dds_core.publishing.agenda import Agenda, deadlines
 from dds_core.publishing.fold import apply
 from dds_core.publishing.model import Host, Machine, PoolConfig, PoolSlice
 from dds_core.publishing.rules import settle
-from tests.support.board import A100, H100, labelled, published, usual
+from tests.support.board import A100, A100_0, H100, labelled, published, usual
 
 
 def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
