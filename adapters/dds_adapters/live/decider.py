@@ -116,7 +116,7 @@ class Decider(ABC, Generic[P]):
 
     @property
     def ready(self) -> bool:
-        """Whether decisions may be taken once all resources were listed; `look_again` when it becomes so."""
+        """Whether the first decisions may be taken once all resources were listed; `look_again` when it becomes so."""
         return True
 
     # -- what others may see -------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Decider(ABC, Generic[P]):
 
     def look_again(self, at: int, *, back: bool = False) -> None:
         """Once every resource was listed, or is there again (`back`), decisions may be taken."""
-        if not self.resources <= self.synced_resources or not self.ready:
+        if not self.resources <= self.synced_resources or not (self.picture.synced or self.ready):
             return
         self._look_at_capabilities(at)
         if back or not (self.picture.synced or self._stale):

@@ -11,7 +11,7 @@ import pytest
 
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
-from dds_adapters.kubernetes.arrivals import ADDED, LOST, SYNCED, Arrival
+from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watched import PUBLISHER as FOLLOWED
 from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.lived import Arriving
@@ -34,7 +34,7 @@ INFO = [
         "dra-attributes": {"productName": "NVIDIA A100"},
     }
 ]
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "metadata": {"name": "composable-dra-dds", "namespace": "composable-dra", "uid": "config"},
     "data": {"label-prefix": "cohdi.io", "fabric-id-range": "[1]", "device-info": json.dumps(INFO)},
 }
@@ -159,6 +159,17 @@ def test_answers_that_say_the_same_make_no_fact() -> None:
     assert run.log.head().position == before
     run.turn(Answered(LimitsAnswer("m0", {"A100": Limit(3, 1)}), run.now))
     assert run.types()["MachineObserved"] == 2
+
+
+def test_a_view_that_is_back_counts_again_although_a_round_about_new_models_is_not_over() -> None:
+    run = Run()
+    run.all()
+    run.turn(Arrival("nodes", STALE, b"", run.now, 150))
+    other = {**CONFIG, "data": {**CONFIG["data"], "device-info": json.dumps([{**INFO[0], "cdi-model-name": "B200"}])}}
+    run.turn(run.see("configmaps", other, MODIFIED))
+    run.turn(Arrival("nodes", SYNCED, b"", run.now))
+    assert run.types()["Stale"] == 1 and run.types()["Synced"] == 2 and not run.publisher.picture.stale
+    assert run.sound()
 
 
 def test_in_mode_observe_nothing_is_to_be_written() -> None:
