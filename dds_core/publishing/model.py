@@ -61,12 +61,14 @@ class PoolModel(Record, frozen=True):
 
 
 class PoolConfig(Record, frozen=True):
-    """The ConfigMap composable-dra-dds as the publisher reads it. `mode` "observe" keeps the publisher from writing."""
+    """The ConfigMap composable-dra-dds as the publisher reads it. `mode` "observe" keeps the publisher from writing; `unread`:
+    it has entries that cannot be read, of models that nobody knows from before."""
 
     uid: str
     prefix: str = "cohdi.io"
     models: tuple[PoolModel, ...] = ()
     mode: str = ""
+    unread: bool = False
 
 
 # -- the cluster -------------------------------------------------------------------------------------------------------

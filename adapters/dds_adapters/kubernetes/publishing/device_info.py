@@ -45,19 +45,22 @@ def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfi
     data = found.data or objects.ConfigData()
     before = previous or PoolConfig(uid=found.metadata.uid)
     faults: list[Fault] = []
-    prefix, models = before.prefix, before.models
+    prefix, models, unread = before.prefix, before.models, before.unread
     try:
         prefix = config.prefix_of(data.label_prefix)
     except Fault as fault:
         faults.append(fault)
     try:
         good, bad = config.entries(data.device_info, pool_model)
-        models = (*good, *_standing([entry for _, entry in bad], good, before.models))
+        broken = [entry for _, entry in bad]
+        models = (*good, *_standing(broken, good, before.models))
+        unread = not all(any(_may_be(entry, one) for one in before.models) for entry in broken)
         faults.extend(fault for fault, _ in bad)
     except Fault as fault:
+        unread = unread or previous is None
         faults.append(fault)
     mode, unknown = config.mode_of(data.mode)
-    return PoolConfig(found.metadata.uid, prefix, models, mode), (*faults, *unknown)
+    return PoolConfig(found.metadata.uid, prefix, models, mode, unread), (*faults, *unknown)
 
 
 def _standing(broken: list[Any], good: Sequence[PoolModel], before: Sequence[PoolModel]) -> Iterator[PoolModel]:

@@ -378,3 +378,30 @@ def test_what_stood_before_gives_way_to_who_has_its_names_now() -> None:
     taken = entry(index=1, cdi_model_name="B", k8s_device_name="b")
     config, faults = read(before, device_info=json.dumps([taken, entry(index=3, capacity="much")]))
     assert [one.model for one in config.models] == ["B"] and len(faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "known", "unread"),
+    [
+        (entry(k8s_device_name="A_100"), (), True),
+        (entry(k8s_device_name="A_100"), (A100,), False),
+        (entry(cdi_model_name="A100 80G", k8s_device_name="A_100"), (A100,), True),
+        ("no entry", (), True),
+        ("no entry", (A100,), False),
+    ],
+)
+def test_that_an_entry_is_of_nobody_knows_which_model_is_remembered(
+    broken: Any, known: tuple[PoolModel, ...], unread: bool
+) -> None:
+    """So that no pool goes because of it, on a log that does not know the model from before."""
+    before = PoolConfig("u-1", models=known)
+    config, faults = read(before, device_info=json.dumps([broken, OTHER]))
+    assert config.unread is unread and faults
+    assert read(config, device_info=json.dumps([OTHER]))[0].unread is False, "until all can be read"
+
+
+def test_a_list_that_cannot_be_read_at_all_is_remembered_where_none_was_in_force() -> None:
+    config, _ = read(None, device_info="}")
+    assert config.unread and not config.models
+    assert read(config, device_info="{")[0].unread
+    assert not read(PoolConfig("u-1", models=(A100,)), device_info="}")[0].unread
