@@ -22,6 +22,7 @@ class Together:
     def __init__(self, processes: Sequence[Process[Any]]) -> None:
         self._processes = processes
         self._errors: list[BaseException] = []
+        self._last: list[threading.Timer] = []
 
     def stop(self) -> None:
         """End all of them in order, soon."""
@@ -38,6 +39,8 @@ class Together:
         self._run(first)
         for thread in threads:
             thread.join()
+        for timer in self._last:  # nobody hung: who made them may go on
+            timer.cancel()
         if self._errors:
             raise self._errors[0]
 
@@ -49,6 +52,7 @@ class Together:
             last = threading.Timer(LAST_SECONDS, _end_now)
             last.daemon = True
             last.start()
+            self._last.append(last)
         finally:
             self.stop()
 
