@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "b9edffa3cf48f89c258b9719d5a33160ae85c2c3997fca8082943d34ab1e5e04"
+PUBLISHER_FINGERPRINT = "7206ee7e5d6642d61773c24488cef1388046af3ac6cd71099989af5dabe949c5"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

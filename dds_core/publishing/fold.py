@@ -221,6 +221,9 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
     for driver, pool, _ in results_of(claim):
         if (driver, pool) in picture.slices_of.sets or (driver, pool) in picture.pools:
             picture.dirty.pools.add((driver, pool))
+            row = picture.pools.get((driver, pool))
+            if row is not None:
+                picture.dirty.pools.update(picture.pools_of(row.fabric, row.model.model))
             _taken_from(picture, (driver, pool))
         elif claim.allocation.node:
             picture.touch_node(claim.allocation.node, driver)

@@ -335,6 +335,14 @@ class PoolPicture:
             found[device[2]] = first.allocation.node if first.allocation is not None else ""
         return found
 
+    def pools_of(self, fabric: str, model: str) -> list[PoolKey]:
+        """The pools of a model (its cdi-model-name) in a fabric: several while claims hold what had another name or driver."""
+        return [key for key in self.pools_in[fabric] if self.pools.rows[key].model.model == model]
+
+    def promised(self, key: PoolKey, fabric: str, model: str) -> list[str]:
+        """For each device of a model that claims hold of this pool, or of another one of the model, the claim's node."""
+        return [node for one in {key, *self.pools_of(fabric, model)} for node in self.held(one).values()]
+
     def used(self, uuid: str) -> bool:
         """Whether a claim has the attached device of this UUID."""
         return bool(uuid) and any(self.holders[key] for key in self.keys_of[uuid])

@@ -11,6 +11,7 @@ numbers, and as much stays offered as was, as long as it is between them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from dds_core.model import FabricResource
@@ -31,9 +32,9 @@ class Offer(NamedTuple):
         return min(max(number, self.least), self.most)
 
 
-def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, held: dict[str, str]) -> Offer:
-    """What of the stock is not promised. `held` is the pool's `PoolPicture.held`."""
-    waiting = Counter(held.values())
+def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
+    """What of the stock is not promised. `promised` are the nodes of all who hold some of it (`PoolPicture.promised`)."""
+    waiting = Counter(promised)
     uncounted = {uid for uid, key in picture.uncounted.rows.items() if key == (fabric, model.model)}
     coming = attached = 0
     doubt = len(uncounted)
@@ -49,7 +50,7 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, hel
     free = healthy(stock)
     if stock.whole:  # who never counts an arrival is not in doubt about it
         free, doubt = free - attached, 0
-    most = free - (len(held) - coming)
+    most = free - (len(promised) - coming)
     least = most - doubt
     cap = max(0, picture.policy.pool_devices)
     return Offer(min(cap, max(0, least)), min(cap, max(0, most)))

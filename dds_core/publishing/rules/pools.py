@@ -64,6 +64,8 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     model, fabric = picture.model_of_pool(key), key[1].rpartition("-fabric")[2]
     held = picture.held(key)
     if model is None:
+        if picture.config is not None and picture.config.unread:
+            return None  # the pool may be of a model that a slip of the pen made unreadable
         return _remainder(row, own, held, "the model is not configured any more")
     if fabric not in picture.fabrics():
         if work.at < gone_due(picture, fabric) or not picture.listed:
@@ -76,7 +78,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
         model = as_exclusive(model)
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
     stem = need.stem(picture, key, model, listed)
-    offer = need.offer(picture, fabric, model, stock, held)
+    offer = need.offer(picture, fabric, model, stock, picture.promised(key, fabric, model.model))
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
     taint = ""

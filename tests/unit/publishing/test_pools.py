@@ -289,7 +289,9 @@ def test_a_fabric_that_is_gone_goes_after_a_while_and_comes_back() -> None:
     assert [one.labels for one in labelled(decided)] == [{"cohdi.io/fabric": None}]
     board.write()
     assert board.live() == []
-    assert published(board.feed(e.MachineObserved(Machine("m-n1", "n1", "0")))) == [], "it may have other devices by now"
+    assert published(board.feed(e.MachineObserved(Machine("m-n1", "n1", "0")))) == [], (
+        "it may have other devices by now"
+    )
     board.stock(2)
     board.write()
     assert len(board.names()) == 2

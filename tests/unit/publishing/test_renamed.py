@@ -1,0 +1,42 @@
+"""A model that gets another name for its pools, or another driver, while claims hold devices under the old one."""
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core.model import Claim
+from dds_core.publishing.model import PoolConfig, PoolModel
+from dds_core.publishing.rows import PoolKey
+from tests.support.board import A100, A100_0, DRIVER, usual
+
+OTHER_NAME = (replace(A100, device="ampere"), (DRIVER, "ampere-fabric0"))
+OTHER_DRIVER = (replace(A100, driver="gpu.example.com"), ("gpu.example.com", "nvidia-a100-fabric0"))
+
+
+@pytest.mark.parametrize(("model", "key"), [OTHER_NAME, OTHER_DRIVER])
+def test_what_is_promised_under_the_old_name_is_not_offered_under_the_new(model: PoolModel, key: PoolKey) -> None:
+    board = usual(3)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.claim("b", "n2", "nvidia-a100-1")
+    board.see(PoolConfig("config", models=(model,)))
+    board.write()
+    assert board.names() == ["nvidia-a100-0", "nvidia-a100-1"], "held, so there as long as they are"
+    assert len(board.names(key)) == 1, "of three devices two are promised"
+    board.gone(Claim, "c-a")
+    board.write()
+    assert (len(board.names()), len(board.names(key))) == (1, 2), "what was never attached is free again"
+    board.verified()
+
+
+@pytest.mark.parametrize(("model", "key"), [OTHER_NAME, OTHER_DRIVER])
+def test_the_old_pool_goes_with_the_last_claim_and_the_new_one_has_all(model: PoolModel, key: PoolKey) -> None:
+    board = usual(2)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.see(PoolConfig("config", models=(model,)))
+    board.write()
+    board.gone(Claim, "c-a")
+    board.write()
+    board.stock(1)
+    board.stock(2)
+    board.write()
+    assert board.live(A100_0) == [] and len(board.names(key)) == 2
+    board.verified()
