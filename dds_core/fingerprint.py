@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "7206ee7e5d6642d61773c24488cef1388046af3ac6cd71099989af5dabe949c5"
+PUBLISHER_FINGERPRINT = "de1a8e8aab9c5f87fb1ded033fe0b189ccf0810abaec7a9b548528f77bbf653a"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

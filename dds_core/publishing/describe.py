@@ -68,10 +68,18 @@ def device_of(model: PoolModel, name: str, taint: str = "") -> dict[str, Any]:
     return found
 
 
-def devices_of(model: PoolModel, names: Iterable[str], taint: str = "") -> list[dict[str, Any]]:
-    """The devices of a slice."""
-    template = device_of(model, "", taint)
-    return [{**template, "name": name} for name in names]
+def devices_of(
+    model: PoolModel, names: Iterable[str], taint: str = "", closed: Iterable[str] = (), prefix: str = ""
+) -> list[dict[str, Any]]:
+    """The devices of a slice. `taint` is one of all of them; without it those that are `closed` have one of their own."""
+    template, special = device_of(model, "", taint), device_of(model, "", taint or let_go(prefix))
+    marked = frozenset(closed)
+    return [{**(special if name in marked else template), "name": name} for name in names]
+
+
+def let_go(prefix: str) -> str:
+    """Key of the taint of a device that its claim is about to give back."""
+    return f"{prefix}/let-go"
 
 
 def _attribute(one: Attribute) -> dict[str, Any]:
@@ -107,10 +115,13 @@ def digest_of(devices: Iterable[Mapping[str, Any]]) -> str:
     return _digest(map(_normal, devices))
 
 
-def digest_of_pool(model: PoolModel, names: Iterable[str], taint: str = "") -> str:
+def digest_of_pool(
+    model: PoolModel, names: Iterable[str], taint: str = "", closed: Iterable[str] = (), prefix: str = ""
+) -> str:
     """The same of `devices_of`, without looking at what all of them have in common again and again."""
-    template = _normal(device_of(model, "-", taint))
-    return _digest({**template, "name": name} for name in names)
+    template, special = _normal(device_of(model, "-", taint)), _normal(device_of(model, "-", taint or let_go(prefix)))
+    marked = frozenset(closed)
+    return _digest({**(special if name in marked else template), "name": name} for name in names)
 
 
 def _digest(devices: Iterable[Mapping[str, Any]]) -> str:

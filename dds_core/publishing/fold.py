@@ -487,7 +487,9 @@ def pool_of(target: str) -> PoolKey | None:
 
 def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     key = (event.driver, event.pool)
-    digests = tuple(digest_of_pool(event.model, one.devices, event.taint) for one in event.slices)
+    digests = tuple(
+        digest_of_pool(event.model, one.devices, event.taint, one.closed, event.prefix) for one in event.slices
+    )
     old = picture.pools.get(key)
     new = PoolRow(
         event.fabric, event.prefix, event.model, event.generation, event.slices, digests, event.taint, since=at

@@ -155,7 +155,9 @@ class Stock(Record, frozen=True):
 
 
 class SliceLayout(Record, frozen=True):
-    """A slice as it is to be: its object name, and its devices in order."""
+    """A slice as it is to be: its object name, and its devices in order. `closed` are those of them that nobody may be given any
+    more: each has a taint of its own."""
 
     name: str
     devices: tuple[str, ...]
+    closed: tuple[str, ...] = ()

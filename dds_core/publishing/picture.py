@@ -13,7 +13,7 @@ from typing import Any
 
 from dds_core.events import Capabilities, pool_stream
 from dds_core.model import Claim, DeviceKey, FabricResource, Observed
-from dds_core.publishing.describe import pool_name, selector
+from dds_core.publishing.describe import FAILURE, pool_name, selector
 from dds_core.publishing.model import (
     MANAGED_BY,
     Host,
@@ -342,6 +342,15 @@ class PoolPicture:
     def promised(self, key: PoolKey, fabric: str, model: str) -> list[str]:
         """For each device of a model that claims hold of this pool, or of another one of the model, the claim's node."""
         return [node for one in {key, *self.pools_of(fabric, model)} for node in self.held(one).values()]
+
+    def let_go(self, key: PoolKey) -> set[str]:
+        """Devices of a pool that claims are about to give back: the scheduler was told that there are others, or none."""
+        found: set[str] = set()
+        for device in self.held_in[key]:
+            told = (self.claims.rows[uid].true_conditions for uid in self.holders[device])
+            if any((*device, type) in true for true in told for type in FAILURE):
+                found.add(device[2])
+        return found
 
     def used(self, uuid: str) -> bool:
         """Whether a claim has the attached device of this UUID."""

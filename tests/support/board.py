@@ -230,7 +230,7 @@ class Board:
             owner=MANAGED_BY,
             selector=selector(decision.prefix, decision.model.device, decision.fabric),
             devices=one.devices,
-            digest=digest_of(devices_of(decision.model, one.devices, decision.taint)),
+            digest=digest_of(devices_of(decision.model, one.devices, decision.taint, one.closed, decision.prefix)),
         )
 
     def _write_labels(self, decision: e.NodeLabelled) -> None:

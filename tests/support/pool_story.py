@@ -138,7 +138,9 @@ class PoolStory:
                     selector=selector(decision.prefix, decision.model.device, decision.fabric),
                     devices=one.devices,
                     taints=(Taint(decision.taint, "", "NoSchedule"),) if decision.taint else (),
-                    digest=digest_of(devices_of(decision.model, one.devices, decision.taint)),
+                    digest=digest_of(
+                        devices_of(decision.model, one.devices, decision.taint, one.closed, decision.prefix)
+                    ),
                 )
             )
 

@@ -93,6 +93,8 @@ class PoolsView:
         self.models: tuple[Entered, ...] = ()
         self.prefix = ""
         self.writes: list[Write] = []
+        self.overbooked: list[str] = []
+        """Claims that were given a device of a pool when the fabric had none for them."""
         self.author: dict[str, str] = {}
         """Who wrote a slice last, by its name."""
         self.on_pool: list[Callable[[PoolKey], None]] = []
@@ -260,6 +262,10 @@ class PoolsView:
         after = _holder(new, before, self.now) if new is not None else None
         if after is not None:
             self.claims[uid] = after
+        if after is not None and after.pooled and (before is None or after.pooled != before.pooled):
+            known = [self.model_of(key[:2]) for key in after.pooled]
+            if any(found is not None and self.available(*found) < 0 for found in known):
+                self.overbooked.append(after.name)
         keys = {key[:2] for one in (before, after) if one is not None for key in one.pooled | one.local}
         for key in keys:
             self._tell(key)

@@ -37,6 +37,17 @@ def laid_out(
     return tuple(SliceLayout(key, tuple(in_order(kept[key]))) for key in sorted(kept))
 
 
+def with_closed(slices: Iterable[SliceLayout], names: set[str]) -> tuple[SliceLayout, ...]:
+    """The slices with these of their devices closed. In a slice that is too large for taints none is: where there is so much, nobody
+    waits for what a claim gives back."""
+    return tuple(
+        SliceLayout(one.name, one.devices, tuple(name for name in one.devices if name in names))
+        if len(one.devices) <= TAINTED_SLICE_DEVICES
+        else one
+        for one in slices
+    )
+
+
 def _next_name(pool: str, driver: str, taken: Iterable[str]) -> str:
     used, index = set(taken), 0
     while (name := slice_name(pool, driver, index)) in used:

@@ -128,7 +128,11 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         return
     before = row.slices if row is not None and row.slices else layout.as_layout(own)
     slices = layout.laid_out(pool, driver, wanted.names, before, tainted=bool(wanted.taint))
-    digests = tuple(digest_of_pool(wanted.model, one.devices, wanted.taint) for one in slices)
+    if picture.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
+        slices = layout.with_closed(slices, picture.let_go(key))
+    digests = tuple(
+        digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices
+    )
     if row is not None and _is_decided(row, wanted, slices, digests):
         if not _again(work, key, row):
             return

@@ -76,6 +76,20 @@ def test_a_burst_of_claims_on_a_small_pool_is_served_one_after_the_other() -> No
     run.sound()
 
 
+def test_what_claims_let_go_is_not_taken_by_those_who_wait() -> None:
+    """Twelve pods wait for a device when two are handed theirs: the names that are freed then stand for nothing any more."""
+    first = pods("a", "b", at=10, lasts="200s", on="node0004")
+    others = pods(*(f"waits-{number}" for number in range(12)), at=11, lasts="5s", on="node0005")
+    with publishing(story(steps(first, others))) as run:
+        run.lab.run(100)
+        assert ran(run) == {"a", "b"}
+        assert run.judge.view.overbooked == []
+        assert run.outcomes.failed == {}
+        run.lab.run(600)
+        run.at_rest()
+    run.sound()
+
+
 def test_a_device_that_has_been_attached_is_not_offered_while_the_count_is_old() -> None:
     """Four claims use up the pool, their devices arrive, and all that between two questions to the fabric."""
     seldom = Surroundings(pace=Pace(interval=40.0), measure=Measure(lag=1.0))

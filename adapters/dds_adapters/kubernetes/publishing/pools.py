@@ -70,7 +70,7 @@ class PublishPool:
             "driver": self.driver,
             "pool": {"name": self.pool, "generation": self.generation, "resourceSliceCount": len(self.slices)},
             "nodeSelector": node_selector(self.prefix, self.model.device, self.fabric),
-            "devices": devices_of(self.model, layout.devices, self.taint),
+            "devices": devices_of(self.model, layout.devices, self.taint, layout.closed, self.prefix),
         }
         where = selector(self.prefix, self.model.device, self.fabric)
         return WantedSlice(layout, spec, where, digest_of(spec["devices"]))
