@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "de1a8e8aab9c5f87fb1ded033fe0b189ccf0810abaec7a9b548528f77bbf653a"
+PUBLISHER_FINGERPRINT = "2a42d436773107acb26461c3208a8a6239025a13636268d27f76b8ba8f7449ee"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

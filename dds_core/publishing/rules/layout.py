@@ -38,8 +38,8 @@ def laid_out(
 
 
 def with_closed(slices: Iterable[SliceLayout], names: set[str]) -> tuple[SliceLayout, ...]:
-    """The slices with these of their devices closed. In a slice that is too large for taints none is: where there is so much, nobody
-    waits for what a claim gives back."""
+    """The slices with these of their devices closed. In a slice that is too large for taints none is: where there is so much,
+    nobody waits for what a claim gives back."""
     return tuple(
         SliceLayout(one.name, one.devices, tuple(name for name in one.devices if name in names))
         if len(one.devices) <= TAINTED_SLICE_DEVICES
