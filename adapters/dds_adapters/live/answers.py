@@ -54,7 +54,13 @@ class Answers:
         self._put(of, lambda at: Answered(answer, at))
 
     def ended(self, models: tuple[PoolModel, ...]) -> None:
-        """A round about these models is over."""
+        """A round about these models is over; how old the answers about others are nobody wants to know."""
+        asked = {model.model for model in models}
+        with self._lock:
+            for of in list(self._good):
+                kind, _, rest = of.partition("/")
+                if kind == "stock" and rest.partition("/")[2] not in asked:
+                    del self._good[of]
         self._put("", lambda at: RoundEnded(models, at))
 
     def probed(self, capabilities: Capabilities | None) -> None:

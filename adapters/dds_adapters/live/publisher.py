@@ -20,10 +20,11 @@ from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.decider import Decider
 from dds_adapters.live.lived import Arriving, Effective, Told, Watcher
 from dds_core.engine import Step
-from dds_core.events import Capabilities, Decision
+from dds_core.events import Capabilities, Decision, Event, WriteRefused
 from dds_core.log import EventLog
 from dds_core.policy import Mode
 from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.fold import DROPPED
 from dds_core.publishing.model import PoolModel
 from dds_core.publishing.picture import PoolPicture
 
@@ -75,7 +76,7 @@ class Publisher(Decider[PoolPicture]):
         self._news = PoolNews(config_namespace)
         self._surveyed: tuple[PoolModel, ...] | None = None
         self._probed = False
-        self._kept = Capabilities()
+        self._kept: Capabilities | None = None  # nobody said: what the log knows stands
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
 
     # -- what the fabric is to be asked about --------------------------------------------------------------------
@@ -117,8 +118,13 @@ class Publisher(Decider[PoolPicture]):
     def ready(self) -> bool:
         return self._probed and self._surveyed == self.models
 
+    def before(self, fact: Event) -> None:
+        """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""
+        if isinstance(fact, WriteRefused) and fact.reason == DROPPED:
+            self._kept = None
+
     def capabilities(self) -> Capabilities:
-        return self._kept
+        return self._kept if self._kept is not None else self.picture.capabilities
 
     # -- what decisions become -----------------------------------------------------------------------------------
 

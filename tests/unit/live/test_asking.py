@@ -179,6 +179,15 @@ def test_while_nobody_takes_them_only_the_newest_answers_are_kept() -> None:
     assert isinstance(ended, RoundEnded)
 
 
+def test_of_a_model_that_is_not_asked_about_any_more_no_answer_grows_old() -> None:
+    answers = Answers(lambda: 0, lambda: None)
+    answers.put(MachinesAnswer(MACHINES))
+    answers.put(StockAnswer(Stock("1", "A100", 1)))
+    answers.put(StockAnswer(Stock("1", "H100", 1)))
+    answers.ended((A100,))
+    assert answers.ages().keys() == {"machines", "stock/1/A100"}
+
+
 def test_how_old_the_last_good_answers_are() -> None:
     answers = Answers(lambda: 0, lambda: None)
     answers.put(MachinesAnswer(MACHINES))

@@ -17,8 +17,9 @@ from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.lived import Arriving
 from dds_adapters.live.publisher import Answered, Probed, Publisher, RoundEnded
 from dds_core.errors import DdsError, LogUnreachable
-from dds_core.events import Capabilities
+from dds_core.events import Capabilities, WriteRefused
 from dds_core.publishing.component import PUBLISHER
+from dds_core.publishing.fold import DROPPED
 from dds_core.publishing.model import Limit, Machine, Stock
 from dds_core.publishing.policy import PublishPolicy
 from dds_core.replay import verify
@@ -201,6 +202,33 @@ def test_a_probe_that_fails_lets_it_go_on_as_if_everything_was_kept() -> None:
     run.turn(Probed(None, run.now))
     run.ended()
     assert run.types()["PoolPublished"] == 1
+
+
+def test_what_a_write_taught_stands_while_the_probe_says_nothing() -> None:
+    """Taken for kept again, a slice of ordinary devices would be there until it is deleted."""
+    run = Run()
+    run.all()
+    refused = WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/a100-fabric1", 422, DROPPED)
+    run.publisher.turn((), (refused,), run.now)
+    later = Run(log=run.log)
+    later.listed()
+    later.answered()
+    later.turn(Probed(None, later.now))
+    later.ended()
+    assert later.synced() and not later.publisher.picture.capabilities.binding_conditions
+    assert later.sound()
+    later.probed()
+    assert later.publisher.picture.capabilities.binding_conditions, "until the API server says that it keeps them"
+
+
+def test_what_a_write_taught_outlives_a_picture_that_is_built_anew() -> None:
+    run = Run()
+    run.all()
+    refused = WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/a100-fabric1", 422, DROPPED)
+    run.publisher.turn((), (refused,), run.now)
+    run.turn(Answered("no answer at all", run.now))  # type: ignore[arg-type]
+    run.turn(Arrival("nodes", STALE, b"", run.now), Arrival("nodes", SYNCED, b"", run.now))
+    assert not run.publisher.picture.capabilities.binding_conditions
 
 
 def test_the_next_start_knows_what_was_published_and_waits_for_a_round_of_its_own() -> None:
