@@ -110,7 +110,7 @@ FM = ("--fabric", "fm", "--fabric-endpoint", "https://cdi.example", "--tenant-id
         ((*FM, "--fabric-endpoint", "http://cdi.example"), "is http, on which the password would be sent"),
         ((*FM, "--fabric-endpoint", "https://me:secret@cdi.example"), "holds more than host, port and path"),
         ((*FM, "--tenant-id", "tenant"), "fabric tenant: is not a UUID"),
-        ((*FM, "--fabric", "cm"), "fabric cluster: is not a UUID"),
+        ((*FM, "--fabric", "cm"), "fabric cluster: is missing"),
         (FM[:6], "no folder with credentials is given"),
         ((*FM, "--scan-interval", "0"), "--scan-interval"),
         ((*FM, "--fabric-connections", "0"), "--fabric-connections"),
