@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from dds_adapters.fabric.provider import FabricOdd, FabricPartly
-from dds_adapters.fabric.settings import FABRIC_ID
+from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publishing.model import Machine
 
 
@@ -29,7 +29,9 @@ def _fabric_id(value: Any) -> Any:
 
 
 Uuid = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$")]
-FabricId = Annotated[str, BeforeValidator(_fabric_id), StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$")]
+FabricId = Annotated[
+    str, BeforeValidator(_fabric_id), StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$"), AfterValidator(checked_id)
+]
 Free = Annotated[int, Field(ge=0, lt=1_000_000)]
 DeviceId = Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~])?$")]
 """Of a device: printable ASCII without a space at either end."""

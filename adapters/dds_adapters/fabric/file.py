@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import yaml
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -25,7 +26,7 @@ from pydantic import (
 )
 
 from dds_adapters.fabric.provider import FabricOdd
-from dds_adapters.fabric.settings import FABRIC_ID
+from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
 
 if TYPE_CHECKING or not hasattr(yaml, "CSafeLoader"):
@@ -50,7 +51,12 @@ def _number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-FabricName = Annotated[str, BeforeValidator(_number_as_text), StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$")]
+FabricName = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$"),
+    AfterValidator(checked_id),
+]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$")]
 Number = Annotated[int, Field(ge=0, lt=1_000_000)]

@@ -25,6 +25,8 @@ APIS: tuple[Api, ...] = get_args(Api)
 MAX_ENDPOINT = 1000
 FABRIC_ID = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 """A fabric's id is the value of a node label and a part of pool names, so it is a DNS label."""
+WORD = "-fabric"
+"""What stands before the id in the name of a pool, so that it cannot be in an id."""
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -71,6 +73,13 @@ class Outside:
     observe: Observe = _unobserved
 
 
+def checked_id(text: str) -> str:
+    """A fabric's id of the form above. Raises ValueError for one that cannot be told from the rest of a pool's name."""
+    if WORD in text:
+        raise ValueError(f"holds {WORD}, which stands before the id in the name of a pool")
+    return text
+
+
 def check(settings: FabricSettings) -> None:
     """Raises InputError for the first setting that cannot be used."""
     if settings.api not in APIS:
@@ -81,8 +90,9 @@ def check(settings: FabricSettings) -> None:
         return
     _check_endpoint(settings)
     if settings.api == "nec":
-        if not FABRIC_ID.fullmatch(settings.fabric):
-            raise InputError("the fabric's id is no DNS label", where="fabric", fix="give small letters, digits and -")
+        if not FABRIC_ID.fullmatch(settings.fabric) or WORD in settings.fabric:
+            fix = f"give small letters, digits and -, and not {WORD}"
+            raise InputError("the fabric's id is no DNS label, or cannot be in a pool's name", where="fabric", fix=fix)
         return
     _check_uuid("tenant", settings.tenant)
     if settings.api == "cm":

@@ -41,7 +41,7 @@ def test_fabric_ids_are_numbers_or_text_or_none(tmp_path: Path, written: Any, fa
     assert desk.provider.machines() == (Machine("m-1", "", fabric),)
 
 
-@pytest.mark.parametrize("written", [-1, 1.5, True, "", "a b", "A", "a" * 64, "a/b", "-a", "ü", [], {}])
+@pytest.mark.parametrize("written", [-1, 1.5, True, "", "a b", "A", "a" * 64, "a/b", "-a", "ü", "a-fabric1", [], {}])
 def test_fabric_ids_that_could_be_no_label(tmp_path: Path, written: Any) -> None:
     desk = Desk(tmp_path, lambda request: said(machines({"mach_uuid": "a"}, {"mach_uuid": "b", "fabric_id": written})))
     text = refused(desk, desk.provider.machines)

@@ -101,6 +101,7 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
         ("machines: [{node: a, fabric: '1'}]", "machines.0.fabric: fabrics has no such entry"),
         ("machines: [{node: a, limits: {A: {max: 1, min: 2}}}]", "machines.0.limits.A: min is above max"),
         ("fabrics: {'a b': {}}", "fabrics.a b"),
+        ("fabrics: {rack-fabric1: {}}", "holds -fabric, which stands before the id in the name of a pool"),
         ("fabrics: {true: {}}", "fabrics.1.[key]: Input should be a valid string"),
         ("fabrics: {'0': {A: -1}}", "fabrics.0.A: Input should be greater than or equal to 0"),
         ("fabrics: {'0': {A: four}}", "fabrics.0.A: Input should be a valid integer"),

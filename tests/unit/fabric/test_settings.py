@@ -53,6 +53,10 @@ def test_settings_that_can_be_used(changes: dict[str, Any]) -> None:
         ({"endpoint": "https://fabric.example#canary"}, "fabric endpoint: holds more than"),
         ({"api": "nec", "endpoint": "gopher://x"}, "give https://HOST[:PORT] or http://HOST[:PORT]"),
         ({"api": "nec", "fabric": "a b"}, "fabric: the fabric's id is no DNS label"),
+        (
+            {"api": "nec", "fabric": "rack-fabric1"},
+            "fabric: the fabric's id is no DNS label, or cannot be in a pool's name",
+        ),
         ({"tenant": "tenant"}, "fabric tenant: is not a UUID"),
         ({"tenant": ""}, "fabric tenant: is missing; give --tenant-id UUID"),
         ({"cluster": TENANT + "0"}, "fabric cluster: is not a UUID"),
