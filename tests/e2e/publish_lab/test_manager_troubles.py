@@ -9,6 +9,7 @@ import pytest
 
 from dds_adapters.lab.manager import Fault, ManagerSettings
 from dds_core.events import FabricAnswered, FabricFailed, PoolWithdrawn
+from dds_core.publishing.policy import PublishPolicy
 from tests.e2e.publish_lab.test_attaching import A100, names_of, pods, ran, steps, story
 from tests.support.publishing import PublishRun, Surroundings, publishing
 
@@ -108,3 +109,20 @@ def test_one_fabric_fails_and_the_other_is_followed() -> None:
     run.sound()
     failed = {event.of for _, event in run.events(FabricFailed) if isinstance(event, FabricFailed)}
     assert failed == {"stock/1/NVIDIA A100", "stock/1/NVIDIA H100"}
+
+
+def test_an_answer_of_ten_thousand_devices_is_published_as_far_as_policy_goes_and_taken_back() -> None:
+    """Nobody can tell that it is wrong; no slice is too large, no name is there twice, and the next answer puts it right."""
+    some = Surroundings(policy=PublishPolicy(mode="publish", pool_devices=1_000))
+    with publishing(story(""), some) as run:
+        run.lab.run(8)
+        huge = Fault("huge", calls=frozenset({"available"}))
+        run.manager.faults.add(huge)
+        run.lab.run(5)
+        assert [len(one.names) for one in run.judge.view.of(A100)] == [128] * 7 + [104]
+        assert len(set(names_of(run))) == 1_000
+        run.manager.faults.lift(huge)
+        run.lab.run(10)
+        assert len(names_of(run)) == 4
+        run.at_rest()
+    run.sound()

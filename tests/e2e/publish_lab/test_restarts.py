@@ -29,7 +29,7 @@ def crashed(boundaries: Boundaries, *, away: float = 2.0, forget: bool = False) 
         boundaries.watch(run)  # type: ignore[arg-type]
 
     with publishing(story(steps(*PODS)), prepare=prepare, begin=False) as run:
-        end = run.lab.time.now() + 500_000_000
+        end = run.lab.time.now() + 330_000_000
         begin: Callable[[], object] = run.ours.start
         while True:
             try:
@@ -39,7 +39,7 @@ def crashed(boundaries: Boundaries, *, away: float = 2.0, forget: bool = False) 
             except Exit:
                 begin = partial(_succeed, run, away, forget)
         assert ran(run) == EVERYONE
-        run.at_rest()
+        run.at_rest(40)
     return run
 
 
