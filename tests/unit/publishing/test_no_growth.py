@@ -39,16 +39,16 @@ def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
     assert "m-n1" not in board.picture.absent
 
 
-def test_the_label_of_a_lost_machine_goes_though_a_thousand_others_are_lost_with_it() -> None:
+def test_the_label_of_a_lost_machine_goes_though_many_others_are_lost_with_it() -> None:
     board = usual(2, keep=False)
-    board.nodes("0", *(f"node-{number}" for number in range(1000)))
+    board.nodes("0", *(f"node-{number}" for number in range(200)))
     board.write()
     for uuid in list(board.picture.machines()):
         if uuid != "m-n1":
             board.feed(e.MachineGone(uuid))
     assert labelled(board.wait(59)) == []
     gone = labelled(board.wait(2))
-    assert len(gone) == 1001 and all(one.labels == {"cohdi.io/fabric": None} for one in gone)
+    assert len(gone) == 201 and all(one.labels == {"cohdi.io/fabric": None} for one in gone)
 
 
 @pytest.mark.parametrize("of", ["limits/m-n1", "stock/0/NVIDIA A100"])
@@ -66,7 +66,7 @@ def test_what_a_model_had_long_ago_is_not_offered_when_it_is_configured_again() 
     board = usual(4)
     board.see(PoolConfig("config", models=(H100,)))
     board.write()
-    board.wait(30 * 24 * 3600)
+    board.wait(24 * 3600)
     assert published(board.see(PoolConfig("config", models=(A100,)))) == []
     (one,) = published(board.stock(1))
     assert [len(some.devices) for some in one.slices] == [1]
