@@ -27,6 +27,8 @@ from dds_core.publishing.model import MANAGED_BY, PoolModel, SliceLayout
 SLICES = "resourceslices"
 FIRST_VERSION = "resource.k8s.io/v1beta1"
 """What only such old releases serve that they know no binding conditions; devices have another form there."""
+OWNERS = "ownerReferences"
+"""Not kept of a slice that is taken over: it would go with whoever made it."""
 NOT_KEPT = "FieldsDropped"
 OWNED_BY_OTHER = "SliceOwnedByOther"
 
@@ -131,7 +133,7 @@ class WantedSlice:
         """Create it, or put it in the place of the one that is there; then look at what is kept."""
         ref = Ref(SLICES, self.layout.name)
         whole: dict[str, Any] = msgspec.json.decode(live.raw) if live is not None else {"metadata": {"name": ref.name}}
-        meta = whole["metadata"]
+        meta = {key: value for key, value in whole["metadata"].items() if key != OWNERS}
         labels = {**(meta.get("labels") or {}), LABEL: MANAGED_BY}
         body = {
             **whole,

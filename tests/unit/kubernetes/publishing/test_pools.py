@@ -231,6 +231,26 @@ def test_a_slice_without_a_mark_is_taken_over_in_place() -> None:
     assert found["spec"]["devices"][0]["bindingConditions"] == ["FabricDeviceReady"]
 
 
+def test_a_slice_that_is_taken_over_does_not_go_with_whoever_made_it() -> None:
+    booth = Booth()
+    booth.foreign(NAME)
+    maker = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "driver", "uid": "uid-driver"}
+    booth.edit(SLICES, NAME, {"metadata": {"ownerReferences": [maker]}})
+    assert booth.slice()["metadata"]["ownerReferences"] == [maker]
+    assert booth.carry_out(pool(1, adopt=True)) == Done()
+    assert "ownerReferences" not in booth.slice()["metadata"]
+
+
+def test_a_slice_that_is_right_but_unmarked_gets_our_mark() -> None:
+    booth = Booth()
+    booth.carry_out(pool(1))
+    spec = booth.slice()["spec"]
+    booth.edit(SLICES, NAME, {"metadata": {"labels": {OWNER: None}}})
+    assert booth.carry_out(pool(1, adopt=True)) == Done()
+    assert booth.slice()["metadata"]["labels"] == {OWNER: "dds-publisher"}
+    assert booth.slice()["spec"] == spec
+
+
 def test_a_slice_with_anothers_mark_is_never_taken_over() -> None:
     booth = Booth()
     booth.foreign(NAME, "other")
@@ -281,6 +301,16 @@ def test_a_slice_that_changed_after_it_was_read_is_compared_again_before_it_goes
     booth.meanwhile("DELETE", lambda: booth.edit(SLICES, NAME, taken))
     assert isinstance(booth.carry_out(WithdrawPool(GPU, POOL, drop)), Obsolete)
     assert len(booth.slices()) == 1
+
+
+def test_a_slice_that_a_smaller_pool_leaves_behind_goes_only_as_it_was_read() -> None:
+    booth = Booth()
+    booth.carry_out(pool(1, 1))
+    drop = dropping(SECOND, booth=booth)
+    taken = {"metadata": {"labels": {OWNER: "other"}}}
+    booth.meanwhile("DELETE", lambda: booth.edit(SLICES, SECOND, taken))
+    assert isinstance(booth.carry_out(pool(1, drop=drop)), Obsolete)
+    assert [one["metadata"]["name"] for one in booth.slices()] == [NAME, SECOND]
 
 
 def test_a_change_between_look_and_write_is_looked_at_again() -> None:
