@@ -228,7 +228,7 @@ def test_two_programs_write_into_one_database(lab: LiveLab, log: str, tmp_path: 
 def test_whoever_of_them_loses_its_lease_the_program_ends_with_1(
     lost: str, lab: LiveLab, log: str, tmp_path: Path
 ) -> None:
-    with both(lab, log, tmp_path, *LEASE) as ours:
+    with both(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         eventually(lambda: ours.says("this process decides") and ours.says("this process publishes"))
         lab.call(lambda lab: _give_away(lab, lost))
@@ -245,10 +245,10 @@ def test_a_log_that_another_cluster_owns_ends_the_whole_program(lab: LiveLab, lo
     assert "somebody-else" in ours.lines()[-1]["msg"]
 
 
-def both(lab: LiveLab, log: str, folder: Path, *options: str) -> Any:
+def both(lab: LiveLab, log: str, folder: Path) -> Any:
     written = folder / "publish.json"
     written.write_text(PUBLISH.model_dump_json(), encoding="utf-8")
-    settings = ("--publish", "--publish-policy", str(written), *fabric(lab), "--leader-elect", *options)
+    settings = ("--publish", "--publish-policy", str(written), *fabric(lab), *LEASE)
     return program(lab, log, folder, QUICK, *settings)
 
 
