@@ -11,7 +11,7 @@ from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
 from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.picture import PoolPicture
-from dds_core.timeline.clock import duration
+from dds_core.timeline.clock import rfc3339
 
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"
 
@@ -43,7 +43,7 @@ def pools(
         picture: PoolPicture = source.picture(moment, until)
     rows = chosen_pools(picture, node)
     if form == "table":
-        show_pools(rows, moment if moment is not None else picture.now)
+        show_pools(rows)
     else:
         (show_json if form == "json" else show_jsonl)([pool_data(row) for row in rows])
 
@@ -63,8 +63,8 @@ def chosen_machines(picture: PoolPicture, node: str | None) -> list[MachineRow]:
     return machine_rows(picture, node)
 
 
-def show_pools(rows: list[PoolRow], now: int) -> None:
-    """A table of pools; times count back from `now`."""
+def show_pools(rows: list[PoolRow]) -> None:
+    """A table of pools."""
     table(
         (
             "pool",
@@ -91,7 +91,7 @@ def show_pools(rows: list[PoolRow], now: int) -> None:
                 str(row.free),
                 str(row.stock) if row.stock is not None else "-",
                 ", ".join(row.tainted) or "-",
-                _decided(row, now),
+                _decided(row),
             )
             for row in rows
         ],
@@ -99,13 +99,13 @@ def show_pools(rows: list[PoolRow], now: int) -> None:
     )
 
 
-def _decided(row: PoolRow, now: int) -> str:
-    """How many devices were decided, how long ago, and whether they are there."""
+def _decided(row: PoolRow) -> str:
+    """How many devices were decided, when, and whether they are there. An age would be of no use: a quiet log has no now."""
     if row.wanted is None:
         return "-"
     if row.as_decided is None:
         return f"would be {row.wanted}"
-    return f"{row.wanted}, {duration(now - row.since)} ago" + ("" if row.as_decided else ", not seen yet")
+    return f"{row.wanted} at {rfc3339(row.since)[:19]}Z" + ("" if row.as_decided else ", not seen yet")
 
 
 def show_machines(rows: list[MachineRow]) -> None:

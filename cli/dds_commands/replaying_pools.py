@@ -106,7 +106,7 @@ def show_state(picture: PoolPicture, at: int, node: str | None, form: str) -> No
     pools, machines = chosen_pools(picture, node), chosen_machines(picture, node)
     failing = dict(sorted(picture.failures.rows.items()))
     if form == "table":
-        show_pools(pools, at)
+        show_pools(pools)
         show("")
         show_machines(machines)
         for of, text in failing.items():

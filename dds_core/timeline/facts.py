@@ -232,6 +232,8 @@ _DEADLINES = {
 
 def _capabilities(fact: e.Capabilities, known: Known) -> str:
     lost = [name for name, kept in _KEPT.items() if not getattr(fact, kept)]
+    if not known.fences:
+        return f"the API server drops {', '.join(lost)} of slices" if lost else "the API server keeps all of a slice"
     drops = f"; it drops {', '.join(lost)} of slices" if lost else ""
     return f"the API serves {'taint rules ' + fact.taint_rules if fact.taint_rules else 'no taint rules'}{drops}"
 

@@ -199,7 +199,7 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
             fault = FabricAway(
                 f"the manager's certificate is not trusted: {said(untrusted)}",
                 where=where,
-                fix="nothing was sent; give the authority that signed it as `certificate`, and the name that it is made for",
+                fix=f"nothing was sent; {_mend(untrusted)}",
             )
         else:
             fault = FabricAway(
@@ -221,6 +221,15 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
         f"the connection broke off ({type(error).__name__})", where=where, fix="it is asked again in the next round"
     )
     return _Passing(broken, "unreachable")
+
+
+def _mend(words: str) -> str:
+    """What is to be done about a certificate that TLS says this of."""
+    if "expired" in words or "not yet valid" in words:
+        return "renew the manager's certificate, or compare the clocks"
+    if "mismatch" in words:
+        return "ask at a name that it is made for, or have it made for this one"
+    return "give the authority that signed it as `certificate`"
 
 
 def _address(call: Call) -> str:

@@ -11,9 +11,7 @@ from dds_core.picture import Picture
 from dds_core.pools import model_of_pool
 from dds_core.publishing.picture import PoolPicture
 
-_SWITCH = (
-    "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36), then publish anew"
-)
+_SWITCH = "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36)"
 
 
 def lacks(picture: Picture, where: str, namespace: str) -> list[DdsError]:
@@ -25,7 +23,7 @@ def lacks(picture: Picture, where: str, namespace: str) -> list[DdsError]:
     bare = _without_conditions(picture)
     if bare:
         what = "has devices without bindingConditions: pods would start without waiting for their device"
-        found.append(DdsError(what, where=f"{where} ResourceSlice {bare}", fix=_SWITCH))
+        found.append(DdsError(what, where=f"{where} ResourceSlice {bare}", fix=f"{_SWITCH}, then publish anew"))
     return found
 
 
@@ -35,7 +33,7 @@ def pool_lacks(picture: PoolPicture, where: str, namespace: str) -> list[DdsErro
     found = _of_config(picture.config is not None, bool(picture.models), at, "nothing is published")
     if not picture.capabilities.binding_conditions:
         what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
-        found.append(DdsError(what, where=f"{where} resourceslices", fix=_SWITCH))
+        found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; the pools come by themselves"))
     machines, hosts = picture.machines_by_uuid.rows, picture.hosts.rows.values()
     if machines and hosts and not any(host.machine in machines for host in hosts):
         what = f"none of {len(hosts)} nodes is one of the fabric's {len(machines)} machines, so no pool reaches a node"

@@ -11,6 +11,8 @@ from dds_core.publishing.picture import PoolPicture
 class PoolNames(Naming):
     """The publisher's."""
 
+    fences = False
+
     def __init__(self) -> None:
         super().__init__()
         self.picture: PoolPicture = PoolPicture()

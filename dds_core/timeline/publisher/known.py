@@ -24,6 +24,8 @@ class PublisherKnown(Known):
     """Objects by uid, machines by UUID, stocks by stream. `states` is what was told last of stocks, machines and questions, with
     the instant since when it is so, 0 where nobody knows."""
 
+    fences = False
+
     def __init__(self) -> None:
         super().__init__()
         self.machines: dict[str, Machine] = {}

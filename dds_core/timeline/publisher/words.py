@@ -115,6 +115,8 @@ def _published(d: e.PoolPublished, known: Known) -> str:
     devices = "1 device" if number == 1 else f"{number} devices"
     slices = f" in {len(d.slices)} slices" if len(d.slices) > 1 else ""
     taint = f", tainted {d.taint}" if d.taint else ""
+    closed = [name for one in d.slices for name in one.closed]
+    taint += f", closed {listed(closed)}" if closed and not d.taint else ""
     why = f": {d.why}" if d.why else ""
     return f"publish pool {d.pool} with {devices}{slices} at generation {d.generation}{taint}{why}"
 

@@ -108,21 +108,29 @@ def test_the_certificate_of_the_secret_is_trusted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "days", "known", "words"),
+    ("host", "days", "known", "words", "mend"),
     [
-        ("127.0.0.1", 10, False, "self-signed certificate in certificate chain|unable to get local issuer certificate"),
-        ("127.0.0.1", -1, True, "certificate has expired"),
-        ("fabric.example", 10, True, "IP address mismatch"),
-        ("10.1.2.3", 10, True, "IP address mismatch"),
+        (
+            "127.0.0.1",
+            10,
+            False,
+            "self-signed certificate in certificate chain|unable to get local issuer certificate",
+            "give the authority that signed it as `certificate`",
+        ),
+        ("127.0.0.1", -1, True, "certificate has expired", "renew the manager's certificate, or compare the clocks"),
+        ("fabric.example", 10, True, "IP address mismatch", "ask at a name that it is made for"),
+        ("10.1.2.3", 10, True, "IP address mismatch", "ask at a name that it is made for"),
     ],
 )
-def test_a_certificate_that_is_not_trusted(tmp_path: Path, host: str, days: int, known: bool, words: str) -> None:
+def test_a_certificate_that_is_not_trusted(
+    tmp_path: Path, host: str, days: int, known: bool, words: str, mend: str
+) -> None:
     authority = Authority.made()
     pem = authority.pem if known else Authority.made("another").pem
     with served(authority.server(tmp_path, host, days)) as server, client(tmp_path, server.port, pem) as provider:
         with pytest.raises(FabricAway, match=f"the manager's certificate is not trusted: .*({words})") as caught:
             provider.machines()
-        assert "nothing was sent; give the authority that signed it as `certificate`" in str(caught.value)
+        assert f"nothing was sent; {mend}" in str(caught.value)
         assert server.asked == []
         assert server.connections == 1  # another try would see the same
 

@@ -32,6 +32,7 @@ from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConf
 from dds_core.timeline.decisions import decision_words
 from dds_core.timeline.facts import fact_words
 from dds_core.timeline.known import Known
+from dds_core.timeline.publisher.known import PublisherKnown
 
 MODEL = Model(1, "A100 40G", "nvidia-a100-40", "gpu.nvidia.com")
 RESULT = Result("r0", "gpu.nvidia.com", "pool-fabric1", "gpu-0")
@@ -227,6 +228,14 @@ def test_a_fact_about_ourselves_is_told(fact: e.Event, words: str) -> None:
     known = Known()
     tell(CLAIM, known=known)
     assert fact_words(fact, known.learn(fact), known) == [words]
+
+
+def test_what_the_api_keeps_is_told_of_a_publisher_without_what_it_has_no_use_for() -> None:
+    known = PublisherKnown()
+    whole, without = e.Capabilities(), e.Capabilities(binding_conditions=False, device_taints=False)
+    assert fact_words(whole, known.learn(whole), known) == ["the API server keeps all of a slice"]
+    told = "the API server drops binding conditions, taints of slices"
+    assert fact_words(without, known.learn(without), known) == [told]
 
 
 SIGNAL = e.Signal("c", (e.Entry("d", "p", "gpu-0", "FabricDeviceReschedule", "r", "m"),))
