@@ -35,8 +35,8 @@ UNCHANGED: Pair = (None, None)
 
 
 class Known:
-    """Objects by uid. `fences` says whether whoever decides has a use for taint rules. `mode` is the mode that the scaler runs in,
-    `states` the state of every claim and device told so far with the instant it began."""
+    """Objects by uid. `fences` says whether whoever decides has a use for taint rules, `mode` is the mode that the scaler runs
+    in, `states` the state of every claim and device told so far with the instant it began."""
 
     fences = True
 
