@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "2a42d436773107acb26461c3208a8a6239025a13636268d27f76b8ba8f7449ee"
+PUBLISHER_FINGERPRINT = "2c2d104aa405227a78ee86076dd747de69ac420b9ed2cd38e4360484fa83f49e"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

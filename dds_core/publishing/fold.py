@@ -23,7 +23,8 @@ from dds_core.rows import Refusal
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 RECENT = 900 * SECOND
-"""Misses of a pool that lie further apart have nothing to do with each other."""
+"""Misses of a pool that lie further apart than this and the pause between them have nothing to do with each other."""
+_PAUSE, _LONGEST_PAUSE = 30 * SECOND, HOUR
 FABRIC_ = "fabric/"
 """Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
 DROPPED = "BindingConditionsDropped"
@@ -53,6 +54,11 @@ def shown_key(decision: e.Decision) -> tuple[str, str]:
     if isinstance(decision, e.OfPool):
         return ("pool", decision.subject)
     return (type(decision).__name__, decision.subject)
+
+
+def pause_after(misses: int) -> int:
+    """Microseconds until a pool that was missed so often may be written again: none at first, then 30 s doubling to an hour."""
+    return min(_PAUSE << min(misses - 1, 10), _LONGEST_PAUSE) if misses else 0
 
 
 def shows(picture: PoolPicture, key: PoolKey, row: PoolRow) -> bool:
@@ -403,6 +409,8 @@ def _deadline(picture: PoolPicture, event: e.DeadlinePassed, at: int) -> None:
         case "level":
             picture.level_at = at
             picture.dirty.everything = True
+            for label in list(picture.labelled):  # one that somebody took off again at once was perhaps never seen
+                picture.labelled.drop(label)
         case "gone":
             _touch_gone(picture, event.of)
         case "retry":
@@ -494,7 +502,7 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     new = PoolRow(
         event.fabric, event.prefix, event.model, event.generation, event.slices, digests, event.taint, since=at
     )
-    if old is not None and at - old.since <= RECENT:
+    if old is not None and at - old.since <= RECENT + pause_after(old.misses):
         again = (old.slices, old.digests, old.prefix) == (new.slices, new.digests, new.prefix)
         new = replace(new, misses=old.misses + again)
     new = replace(new, settled=shows(picture, key, new), open=_unheld(picture, key, new))
@@ -508,7 +516,7 @@ def _withdrawn(picture: PoolPicture, event: e.PoolWithdrawn, at: int) -> None:
     """What is left is the wish that nothing is there; it is forgotten once that is so."""
     key = (event.driver, event.pool)
     old = picture.pools.get(key) or PoolRow("", "", PoolModel(0, "", "", event.driver), 0, (), ())
-    misses = old.misses + (not old.slices and at - old.since <= RECENT)
+    misses = old.misses + (not old.slices and at - old.since <= RECENT + pause_after(old.misses))
     new = replace(old, slices=(), digests=(), since=at, done=0, settled=False, void=False, misses=misses)
     picture.pools.put(key, new)
     picture.passed.drop(("readback", event.subject))

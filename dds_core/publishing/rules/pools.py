@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dds_core.events import FABRIC, PoolPublished, PoolWithdrawn
 from dds_core.publishing.describe import as_exclusive, digest_of_pool, selector
-from dds_core.publishing.fold import DROPPED, FABRIC_, SECOND, shows
+from dds_core.publishing.fold import DROPPED, FABRIC_, SECOND, pause_after, shows
 from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout
 from dds_core.publishing.picture import PoolPicture, stream_of
 from dds_core.publishing.rows import PoolKey, PoolRow
@@ -15,7 +15,6 @@ from dds_core.publishing.rules.work import Work
 
 COOLING = "cooling"
 """Last part of the taint's key, and of the node label by which the scaler asks for it."""
-_PAUSE, _LONGEST_PAUSE = 30 * SECOND, 3_600 * SECOND
 _TELL_AFTER = 3
 """Misses after which a person is told."""
 
@@ -203,10 +202,10 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
 
 def again_due(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int | None:
     """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
-    write is under way. The pause doubles from 30 s to an hour when it happens again and again."""
+    write is under way. The pause (`pause_after`) grows when it happens again and again."""
     if shows(picture, key, row):
         return None
-    pause = row.since + (min(_PAUSE << min(row.misses - 1, 10), _LONGEST_PAUSE) if row.misses else 0)
+    pause = row.since + pause_after(row.misses)
     if row.settled or row.void:
         return pause
     if row.done:

@@ -1,8 +1,10 @@
 """What is not known withdraws nothing: no ConfigMap, no answer yet, an API server that drops what it kept before."""
 
+from msgspec.structs import replace
+
 from dds_core import events as e
 from dds_core.publishing.model import PoolConfig
-from tests.support.board import A100, Board, alerts, pool_slice, published, usual, withdrawn
+from tests.support.board import A100, Board, alerts, labelled, pool_slice, published, usual, withdrawn
 
 THERE = ("nvidia-a100-0", "nvidia-a100-1")
 
@@ -43,3 +45,18 @@ def test_where_conditions_are_dropped_ordinary_devices_go() -> None:
     board.feed(e.Capabilities(binding_conditions=False))
     ordinary = pool_slice(one.name, devices=one.devices, ordinary=one.devices, uid=one.uid, digest="less")
     assert len(withdrawn(board.see(ordinary))) == 1
+
+
+def test_a_label_that_was_written_and_taken_off_unseen_is_written_again() -> None:
+    """A list that is made anew shows the node as it is, not what it was in between."""
+    board = usual(2)
+    host = board.picture.host("n1")
+    assert host is not None
+    board.see(replace(host, labels={key: value for key, value in host.labels.items() if key != "cohdi.io/fabric"}))
+    ((event_id, decision),) = board.unwritten
+    board.feed(e.WriteDone(event_id, "NodeLabelled", decision.subject))
+    board.unwritten.clear()
+    assert [one.labels for one in labelled(board.wait(301))] == [{"cohdi.io/fabric": "0"}]
+    board.write()
+    assert labelled(board.wait(3600)) == []
+    board.verified()

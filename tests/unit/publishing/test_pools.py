@@ -359,7 +359,7 @@ def test_slices_that_carry_nobodys_mark_are_taken_over_in_place_when_the_policy_
 def test_a_slice_that_somebody_deletes_comes_back_ever_more_slowly() -> None:
     board = usual(2)
     instants, told = [], []
-    for _ in range(6):
+    for _ in range(10):
         board.gone(PoolSlice, board.live()[0].uid)
         began = board.now
         while not board.unwritten:
@@ -367,7 +367,7 @@ def test_a_slice_that_somebody_deletes_comes_back_ever_more_slowly() -> None:
         instants.append((board.now - began) // 1_000_000)
         board.write()
     assert instants[0] == 0
-    assert instants == sorted(instants) and instants[-1] >= 120
+    assert instants == sorted(instants) and instants[-1] == 3600, "two that fight stay apart"
     assert told == ["ReadBackDiffers"]
     assert board.names() == ["nvidia-a100-0", "nvidia-a100-1"]
 
