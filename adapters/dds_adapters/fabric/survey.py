@@ -49,9 +49,10 @@ class MachinesAnswer:
 
 @dataclass(frozen=True)
 class StockAnswer:
-    """What a fabric has free of a model."""
+    """What a fabric has free of a model. `asked` is the instant at which it was, in microseconds; 0: nobody knows."""
 
     stock: Stock
+    asked: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,15 @@ def survey(
     *,
     known: Sequence[Machine] = (),
     run: Callable[[Iterable[Question]], None] = in_order,
+    instant: Callable[[], int] = int,
 ) -> None:
     """One whole round. `report` is told each answer as it comes; `stopping` is asked before each question.
 
     `known` are the machines of the round before: they speak for their fabrics when no list of machines comes. `run` carries the
-    questions out once the machines are known; one that uses threads makes `report` be called from them.
+    questions out once the machines are known; one that uses threads makes `report` be called from them. `instant` gives the
+    instants of questions.
     """
-    asked = _Round(provider, round, report, stopping)
+    asked = _Round(provider, round, report, stopping, instant)
     machines = asked.machines(known)
     wanted = list({model.model: model for model in models}.values())
     reachable = _by_fabric(machines)
@@ -133,6 +136,7 @@ class _Round:
     round: int
     report: Callable[[Answer], None]
     stopping: Callable[[], bool]
+    instant: Callable[[], int]
     failed: int = 0
     slow: set[str] = field(default_factory=set)
 
@@ -158,9 +162,10 @@ class _Round:
         if self._left() or fabric in self.slow:
             return
         for machine in _turned(machines, self.round)[:TRIES]:
+            asked = self.instant()
             found = self._asked(partial(self._stock_by, machine, model))
             if not isinstance(found, FabricError):
-                self.report(StockAnswer(found))
+                self.report(StockAnswer(found, asked))
                 return
             error = found
             if error.general or self.stopping():

@@ -78,6 +78,7 @@ class OurPublisher(OurProcess[PoolPicture]):
             pace,
             answered=lambda answer: self._take(Answered(answer, self._now())),
             ended=lambda models: self._take(RoundEnded(models, self._now())),
+            instant=self._now,
         )
         self._came: list[Arriving] = []
 

@@ -44,12 +44,14 @@ class Rounds:
         pace: Pace,
         answered: Callable[[Answer], None],
         ended: Callable[[Models], None],
+        instant: Callable[[], int] = int,
     ) -> None:
         self._time = time
         self._random = time.random("rounds")
         self._pace = pace
         self._answered = answered
         self._ended = ended
+        self._instant = instant
         self._spent = 0.0
         outside = Outside(clock=self._clock, wall=self._clock, sleep=self._spend, random=time.random("rounds/client"))
         self._provider = reach(outside)
@@ -88,7 +90,7 @@ class Rounds:
             round,
             lambda: survey(
                 self._provider, round.models, number, round.answers.append, lambda: round.stopped,
-                known=self._known, run=round.left.extend,
+                known=self._known, run=round.left.extend, instant=self._instant,
             ),
         )  # fmt: skip
 

@@ -37,7 +37,7 @@ class Answers:
 
     def __init__(self, instant: Callable[[], int], wake: Callable[[], None]) -> None:
         """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
-        self._instant = instant
+        self.instant = instant
         self._wake = wake
         self._lock = threading.Lock()
         self._waiting: dict[str, Heard] = {}
@@ -82,7 +82,7 @@ class Answers:
     def _put(self, of: str, heard: Callable[[int], Heard]) -> None:
         with self._lock:
             self._waiting.pop(of, None)
-            self._waiting[of] = heard(self._instant())
+            self._waiting[of] = heard(self.instant())
         self._wake()
 
     def _forget_gone(self, answer: MachinesAnswer) -> None:

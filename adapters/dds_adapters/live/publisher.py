@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dds_adapters.fabric.facts import facts_of
-from dds_adapters.fabric.survey import Answer
+from dds_adapters.fabric.survey import Answer, StockAnswer
 from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.publishing.announce import PoolNews
 from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
@@ -20,13 +20,13 @@ from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.decider import Decider
 from dds_adapters.live.lived import Arriving, Effective, Told, Watcher
 from dds_core.engine import Step
-from dds_core.events import Capabilities, Decision, Event, WriteRefused
+from dds_core.events import Capabilities, Decision, Event, FabricResourceObserved, WriteRefused
 from dds_core.log import EventLog
 from dds_core.policy import Mode
 from dds_core.publishing.component import PUBLISHER
 from dds_core.publishing.fold import DROPPED
 from dds_core.publishing.model import PoolModel
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publishing.picture import PoolPicture, StockKey
 
 CONFIG = "configmaps"
 
@@ -76,6 +76,7 @@ class Publisher(Decider[PoolPicture]):
         self._news = PoolNews(config_namespace)
         self._surveyed: tuple[PoolModel, ...] | None = None
         self._probed = False
+        self._came_last: dict[StockKey, int] = {}  # when a device last did
         self._kept: Capabilities | None = None  # nobody said: what the log knows stands
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
 
@@ -95,6 +96,8 @@ class Publisher(Decider[PoolPicture]):
 
     def came(self, one: Arriving) -> None:
         match one:
+            case Answered(StockAnswer() as answer) if self._is_crossed(answer):
+                pass  # it is asked again in the next round
             case Answered(answer, at):
                 for fact in facts_of(answer, self.picture):
                     self.happened(fact, at)
@@ -105,6 +108,19 @@ class Publisher(Decider[PoolPicture]):
                 self._was_probed(capabilities, at)
             case _:
                 super().came(one)
+
+    def _is_crossed(self, answer: StockAnswer) -> bool:
+        """Whether a device arrived after the question: nobody can tell whether the answer still counts it as free."""
+        stock = answer.stock
+        return not stock.whole and 0 < answer.asked <= self._came_last.get((stock.fabric, stock.model), 0)
+
+    def happened(self, fact: Event, at: int) -> None:
+        waiting = self.picture.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
+        super().happened(fact, at)
+        if isinstance(fact, FabricResourceObserved) and waiting is None:
+            key = self.picture.uncounted.get(fact.uid)
+            if key is not None:
+                self._came_last[key] = at
 
     def _was_probed(self, capabilities: Capabilities | None, at: int) -> None:
         self._probed = True

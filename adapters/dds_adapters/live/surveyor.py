@@ -88,6 +88,7 @@ class Surveyor:
                     self.stopping,
                     known=self._machines,
                     run=self._side_by_side,
+                    instant=self._answers.instant,
                 )
             except Exception as error:  # a fault of ours must not end the asking
                 what = f"a round of questions ended with {type(error).__name__}"

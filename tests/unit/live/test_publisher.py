@@ -40,6 +40,14 @@ CONFIG: dict[str, Any] = {
     "data": {"label-prefix": "cohdi.io", "fabric-id-range": "[1]", "device-info": json.dumps(INFO)},
 }
 NODE = {"metadata": {"name": "n0", "uid": "uid-n0"}, "spec": {"providerID": "cdi://m0"}}
+
+
+def resource(**status: str) -> dict[str, Any]:
+    """A ComposableResource on the node."""
+    spec = {"type": "gpu", "model": "A100", "target_node": "n0"}
+    return {"metadata": {"name": "gpu-1", "uid": "r-1"}, "spec": spec, "status": {"state": "Attaching", **status}}
+
+
 MACHINES = MachinesAnswer((Machine("m0", "n0", "1"),))
 
 
@@ -160,6 +168,25 @@ def test_answers_that_say_the_same_make_no_fact() -> None:
     assert run.log.head().position == before
     run.turn(Answered(LimitsAnswer("m0", {"A100": Limit(3, 1)}), run.now))
     assert run.types()["MachineObserved"] == 2
+
+
+def test_an_answer_that_crossed_an_arrival_counts_for_nothing() -> None:
+    """Asked before the device was attached it still counts it, and one more would be offered than there is."""
+    run = Run()
+    run.all()
+    run.turn(run.see("composableresources", resource()))
+    asked = run.now
+    run.turn(run.see("composableresources", resource(device_id="GPU-1"), MODIFIED))
+    run.turn(Answered(StockAnswer(Stock("1", "A100", 2), asked), run.now))
+    assert run.types()["StockObserved"] == 1 and run.publisher.picture.in_doubt("1", "A100")
+    run.turn(Answered(StockAnswer(Stock("1", "A100", 2), run.now + 1), run.now))
+    assert run.types()["StockObserved"] == 2 and not run.publisher.picture.in_doubt("1", "A100")
+    run.turn(run.see("composableresources", resource(device_id="GPU-1", state="Online"), MODIFIED))
+    run.turn(Answered(StockAnswer(Stock("1", "A100", 1), asked), run.now))
+    assert run.types()["StockObserved"] == 2, "nor does one that is older than that"
+    run.turn(Answered(StockAnswer(Stock("1", "A100", 1), run.now), run.now))
+    assert run.types()["StockObserved"] == 3
+    assert run.sound()
 
 
 def test_a_view_that_is_back_counts_again_although_a_round_about_new_models_is_not_over() -> None:
