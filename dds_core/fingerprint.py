@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "2c2d104aa405227a78ee86076dd747de69ac420b9ed2cd38e4360484fa83f49e"
+PUBLISHER_FINGERPRINT = "fb2d3b6f6104a32ba8cd9361d12a399f05e86daec886eee1de9baf0b42d2747d"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -80,6 +80,8 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     offer = need.offer(picture, fabric, model, stock, picture.promised(key, fabric, model.model))
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
+    if need.healthy(stock) > picture.policy.pool_devices:
+        why = f"{why}; {picture.policy.pool_devices} free are listed at most (pool_devices)"
     taint = ""
     cooling = [host.name for host in picture.hosts_in(fabric) if is_cooling(picture, host.labels, model)]
     if cooling:

@@ -223,6 +223,8 @@ def test_pool_devices_are_never_called_as_a_vendor_calls_its_own() -> None:
 
 def test_a_cap_bounds_what_is_listed() -> None:
     board = usual(50, policy={"pool_devices": 10})
+    (told,) = published(board.decided)
+    assert told.why == "50 free, 0 held; 10 free are listed at most (pool_devices)"
     assert len(board.names()) == 10
 
 
