@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "fb2d3b6f6104a32ba8cd9361d12a399f05e86daec886eee1de9baf0b42d2747d"
+PUBLISHER_FINGERPRINT = "d17820b1341499598af2a25f6686815bb44568be68a5406c41bc2e19c37ab7ac"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

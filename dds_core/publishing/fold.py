@@ -503,7 +503,7 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
         event.fabric, event.prefix, event.model, event.generation, event.slices, digests, event.taint, since=at
     )
     if old is not None and at - old.since <= RECENT + pause_after(old.misses):
-        again = (old.slices, old.digests, old.prefix) == (new.slices, new.digests, new.prefix)
+        again = old.came_about and (old.slices, old.digests, old.prefix) == (new.slices, new.digests, new.prefix)
         new = replace(new, misses=old.misses + again)
     new = replace(new, settled=shows(picture, key, new), open=_unheld(picture, key, new))
     picture.pools.put(key, new)
@@ -516,7 +516,7 @@ def _withdrawn(picture: PoolPicture, event: e.PoolWithdrawn, at: int) -> None:
     """What is left is the wish that nothing is there; it is forgotten once that is so."""
     key = (event.driver, event.pool)
     old = picture.pools.get(key) or PoolRow("", "", PoolModel(0, "", "", event.driver), 0, (), ())
-    misses = old.misses + (not old.slices and at - old.since <= RECENT + pause_after(old.misses))
+    misses = old.misses + (not old.slices and old.came_about and at - old.since <= RECENT + pause_after(old.misses))
     new = replace(old, slices=(), digests=(), since=at, done=0, settled=False, void=False, misses=misses)
     picture.pools.put(key, new)
     picture.passed.drop(("readback", event.subject))

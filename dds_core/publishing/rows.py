@@ -17,7 +17,8 @@ class PoolRow(Record, frozen=True):
 
     `digests` belong to `slices`. `since` is the instant of the decision, `done` that of its write, 0 before. `settled`: the
     cluster showed it so. `void`: the write is not under way any more and did not come about. `misses` counts how often it had
-    to be written again though nothing else was wanted. `open`: so many of its devices were offered, and nobody has taken them.
+    come about and had to be written again though nothing else was wanted. `open`: so many of its devices were offered, and
+    nobody has taken them.
     """
 
     fabric: str
@@ -38,6 +39,11 @@ class PoolRow(Record, frozen=True):
     def names(self) -> tuple[str, ...]:
         """Every device of the pool."""
         return tuple(name for one in self.slices for name in one.devices)
+
+    @property
+    def came_about(self) -> bool:
+        """Whether it was written, or seen so: then it is missed when it does not show."""
+        return self.settled or self.done > 0
 
     def place(self, name: str) -> int | None:
         """Where among the slices the one of this name is."""

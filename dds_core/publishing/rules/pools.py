@@ -194,7 +194,7 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
     due = again_due(work.picture, key, row)
     if due is None or work.at < due:
         return False
-    if row.misses + 1 >= _TELL_AFTER:
+    if row.came_about and row.misses + 1 >= _TELL_AFTER:
         text = (
             f"pool {key[1]} of {key[0]} is not as it was written, {row.misses + 1} times: does another publisher run?"
         )

@@ -3,9 +3,10 @@
 from msgspec.structs import replace
 
 from dds_core import events as e
-from dds_core.publishing.describe import selector
+from dds_core.model import FabricResource
+from dds_core.publishing.describe import name_of_id, selector
 from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolSlice
-from tests.support.board import A100, A100_0, H100, Board, labelled, published, usual, withdrawn
+from tests.support.board import A100, A100_0, H100, SECOND, Board, alerts, labelled, published, usual, withdrawn
 
 
 def test_another_label_prefix_selects_nodes_by_it() -> None:
@@ -89,3 +90,118 @@ def test_limits_are_labels_only_where_the_policy_wants_them() -> None:
 def test_a_node_without_a_machine_gets_no_label() -> None:
     board = usual(2)
     assert labelled(board.see(Host("h-x", "x", "", {}))) == []
+
+
+def test_what_is_shown_in_mode_observe_is_shown_again_when_it_is_another() -> None:
+    board = usual(2, mode="observe")
+    assert len(published(board.stock(3))) == 1
+    assert board.feed(e.MachineGone("m-n2")) == []
+
+
+def test_a_pool_that_never_was_leaves_no_row() -> None:
+    board = Board(models=(A100, H100))
+    board.nodes("0", "n1")
+    board.stock(2)
+    board.synced()
+    board.see(PoolConfig("config", models=(H100,)))
+    assert A100_0 not in board.picture.pools
+
+
+def test_refused_writes_are_tried_ever_more_seldom_and_a_success_begins_anew() -> None:
+    board = usual(2)
+
+    def pause() -> float:
+        board.unwritten.clear()
+        board.feed(e.WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/nvidia-a100-fabric0", 403, "Forbidden"))
+        began = board.now
+        while not board.unwritten:
+            board.wait(1)
+        return (board.now - began) / SECOND
+
+    board.stock(3)
+    assert [pause() for _ in range(9)] == [30, 60, 120, 240, 480, 600, 600, 600, 600]
+    assert alerts(board.decided) == [], "what was never written is nobody's to undo"
+    board.write()
+    board.stock(4)
+    assert pause() == 30
+
+
+def test_a_label_that_was_refused_is_tried_again() -> None:
+    board = usual(2, policy={"scan_interval_seconds": 0})
+    assert labelled(board.feed(e.MachineObserved(Machine("m-n1", "n1", "1"))))
+    board.feed(e.WriteRefused("d", "NodeLabelled", "n1", 403, "Forbidden"))
+    assert labelled(board.wait(29)) == []
+    assert [one.node for one in labelled(board.wait(2))] == ["n1"]
+
+
+def test_a_slice_that_does_not_go_is_tried_ever_more_seldom() -> None:
+    board = usual(2, models=(A100, H100), policy={"scan_interval_seconds": 0})
+    board.see(PoolConfig("config", models=(H100,)))
+    instants = []
+    for _ in range(5):
+        board.write(observed=False)
+        began = board.now
+        while not board.unwritten:
+            board.wait(1)
+        instants.append((board.now - began) // SECOND)
+    assert instants == [30, 30, 60, 120, 240]
+
+
+def test_a_slice_that_somebody_deletes_once_a_day_comes_back_at_once() -> None:
+    board = usual(2, policy={"scan_interval_seconds": 0})
+    for _ in range(5):
+        board.wait(24 * 3600)
+        board.gone(PoolSlice, board.live()[0].uid)
+        assert board.write() == 1
+
+
+def test_a_device_is_in_doubt_from_its_arrival_until_it_is_counted_or_gone() -> None:
+    board = usual(2)
+    board.resource("x", "n1", "Online", "GPU-1")
+    assert board.picture.in_doubt("0", "NVIDIA A100")
+    board.stock(2)
+    board.resource("x", "n1", "Detaching", "GPU-1")
+    assert not board.picture.in_doubt("0", "NVIDIA A100"), "it did not arrive again"
+    board.resource("y", "n1", "Online", "GPU-2")
+    board.gone(FabricResource, "r-y")
+    assert not board.picture.in_doubt("0", "NVIDIA A100")
+
+
+def test_what_was_left_to_somebody_else_goes_on_when_the_slice_is_ours_again() -> None:
+    board = usual(2)
+    (one,) = board.live()
+    board.see(replace(one, owner="other"))
+    assert published(board.stock(3)) == []
+    assert [len(some.slices[0].devices) for some in published(board.see(one))] == [3]
+
+
+def test_a_pool_that_shows_waits_for_nothing() -> None:
+    board = usual(2)
+    board.stock(3)
+    board.write()
+    due = board.engine.agenda.next()
+    assert due is not None and due.kind != "readback"
+
+
+def test_a_fabric_that_is_back_is_not_absent() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
+    board.wait(30)
+    board.feed(e.MachineObserved(Machine("m-n1", "n1", "0")))
+    assert set(board.picture.absent) == {"m-n2"}
+    board.feed(e.MachineGone("m-n1"))
+    assert withdrawn(board.wait(59)) == [] and withdrawn(board.wait(2))
+
+
+def test_a_restart_that_nobody_has_answered_since_takes_nothing_for_gone() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
+    board.engine.picture.dirty.clear()
+    board.begin()
+    board.feed(e.Synced())
+    assert withdrawn(board.wait(3600)) == []
+
+
+def test_ids_that_differ_in_case_alone_are_two_devices_and_long_ones_fit() -> None:
+    names = {name_of_id("a100", one) for one in ("GPU-a", "gpu-a", "gpu-A", "GPU-A", "a" * 60, "a" * 61, "0", "00")}
+    assert len(names) == 8 and all(len(one) <= 63 and one == one.lower() for one in names)
