@@ -3,10 +3,10 @@
 from msgspec.structs import replace
 
 from dds_core import events as e
-from dds_core.model import FabricResource
-from dds_core.publishing.describe import name_of_id, selector
+from dds_core.model import Allocation, Claim, FabricResource, Result
+from dds_core.publishing.describe import devices_of, digest_of, name_of_id, selector
 from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolSlice
-from tests.support.board import A100, A100_0, H100, SECOND, Board, alerts, labelled, published, usual, withdrawn
+from tests.support.board import A100, A100_0, DRIVER, H100, SECOND, Board, alerts, labelled, published, usual, withdrawn
 
 
 def test_another_label_prefix_selects_nodes_by_it() -> None:
@@ -205,3 +205,40 @@ def test_a_restart_that_nobody_has_answered_since_takes_nothing_for_gone() -> No
 def test_ids_that_differ_in_case_alone_are_two_devices_and_long_ones_fit() -> None:
     names = {name_of_id("a100", one) for one in ("GPU-a", "gpu-a", "gpu-A", "GPU-A", "a" * 60, "a" * 61, "0", "00")}
     assert len(names) == 8 and all(len(one) <= 63 and one == one.lower() for one in names)
+
+
+def test_a_device_that_is_not_healthy_stands_for_none_that_is_promised() -> None:
+    board = usual(0)
+    board.stock(1, devices=(FreeDevice("a"),))
+    board.write()
+    board.claim("a", "n1", "nvidia-a100-a")
+    board.stock(2, devices=(FreeDevice("a"), FreeDevice("b"), FreeDevice("c", healthy=False)))
+    board.write()
+    assert board.names() == ["nvidia-a100-a", "nvidia-a100-b"]
+    board.stock(1, devices=(FreeDevice("b"), FreeDevice("c", healthy=False)))
+    board.write()
+    assert board.names() == ["nvidia-a100-a"], "the one that is left is promised"
+
+
+def test_who_only_looks_at_a_device_does_not_hold_it() -> None:
+    board = usual(2)
+    result = Result("gpu", DRIVER, A100_0[1], "nvidia-a100-1", admin=True)
+    board.see(Claim("c-admin", "default", "admin", allocation=Allocation((result,), "n1")))
+    board.stock(1)
+    board.write()
+    assert board.names() == ["nvidia-a100-0"]
+
+
+def test_no_deadline_comes_back_while_a_view_is_old() -> None:
+    board = usual(2)
+    board.feed(e.Stale("resourceclaims", 60))
+    assert board.engine.agenda.next() is None
+    assert board.wait(3600) == [] and board.feed(e.Synced()) == []
+    assert board.engine.agenda.next() is not None
+
+
+def test_what_a_server_says_outright_is_the_same_as_what_it_leaves_out() -> None:
+    (device,) = devices_of(A100, ["a"])
+    said = {**device, "allowMultipleAllocations": False, "taints": [], "consumesCounters": None}
+    assert digest_of([said]) == digest_of([device])
+    assert digest_of([{**device, "allowMultipleAllocations": True}]) != digest_of([device])
