@@ -14,6 +14,7 @@ from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.publishing.announce import PoolNews
 from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
 from dds_adapters.kubernetes.publishing.plan import plan
+from dds_adapters.kubernetes.publishing.pools import NOT_KEPT
 from dds_adapters.kubernetes.publishing.translate import PublisherTranslator
 from dds_adapters.kubernetes.watched import PUBLISHER_OPTIONAL, watched_by_publisher
 from dds_adapters.kubernetes.writer.tasks import Task
@@ -76,6 +77,8 @@ class Publisher(Decider[PoolPicture]):
         self._news = PoolNews(config_namespace)
         self._surveyed: tuple[PoolModel, ...] | None = None
         self._probed = False
+        self.doubtful = False
+        """A write was kept otherwise than the API server said: it has to be asked again."""
         self._came_last: dict[StockKey, int] = {}  # when a device last did
         self._kept: Capabilities | None = None  # nobody said: what the log knows stands
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
@@ -123,7 +126,7 @@ class Publisher(Decider[PoolPicture]):
                 self._came_last[key] = at
 
     def _was_probed(self, capabilities: Capabilities | None, at: int) -> None:
-        self._probed = True
+        self._probed, self.doubtful = True, False
         if capabilities is not None:
             self._kept = capabilities
             if capabilities != self.picture.capabilities:  # a refused write may have taught otherwise meanwhile
@@ -136,8 +139,9 @@ class Publisher(Decider[PoolPicture]):
 
     def before(self, fact: Event) -> None:
         """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""
-        if isinstance(fact, WriteRefused) and fact.reason == DROPPED:
-            self._kept = None
+        if isinstance(fact, WriteRefused) and fact.reason in (DROPPED, NOT_KEPT):
+            self.doubtful = True
+            self._kept = None if fact.reason == DROPPED else self._kept
 
     def capabilities(self) -> Capabilities:
         return self._kept if self._kept is not None else self.picture.capabilities

@@ -106,7 +106,8 @@ class PublisherPart:
         models = picture.models
         self.surveyor.look_for(models, picture.machines_by_uuid.rows.values())
         kept = Capabilities(taint_rules=picture.capabilities.taint_rules)
-        self.prober.look(models[0].driver if models else DRIVER, dropped=picture.capabilities != kept)
+        doubtful = isinstance(decider, Publisher) and decider.doubtful
+        self.prober.look(models[0].driver if models else DRIVER, dropped=doubtful or picture.capabilities != kept)
 
     def lacks(self, picture: PoolPicture, where: str) -> list[DdsError]:
         return pool_lacks(picture, where, self._config_namespace)

@@ -12,6 +12,7 @@ import pytest
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.publishing.pools import NOT_KEPT
 from dds_adapters.kubernetes.watched import PUBLISHER as FOLLOWED
 from dds_adapters.kubernetes.writer.tasks import Task
 from dds_adapters.live.lived import Arriving
@@ -92,6 +93,9 @@ class Run:
 
     def synced(self) -> bool:
         return self.publisher.synced
+
+    def doubts(self) -> bool:
+        return self.publisher.doubtful
 
     def types(self) -> Counter[str]:
         return Counter(row.type for row in self.log.read())
@@ -246,6 +250,19 @@ def test_what_a_write_taught_stands_while_the_probe_says_nothing() -> None:
     assert later.sound()
     later.probed()
     assert later.publisher.picture.capabilities.binding_conditions, "until the API server says that it keeps them"
+
+
+def test_a_write_that_was_kept_otherwise_has_the_api_server_asked_again() -> None:
+    """A gate that is off since an upgrade: pools would cool down by taints that nobody keeps."""
+    run = Run()
+    run.all()
+    assert not run.doubts()
+    refused = WriteRefused("d", "PoolPublished", "pool/gpu.nvidia.com/a100-fabric1", 422, NOT_KEPT)
+    run.publisher.turn((), (refused,), run.now)
+    assert run.doubts() and run.publisher.picture.capabilities == Capabilities()
+    run.probed(device_taints=False)
+    assert not run.doubts() and not run.publisher.picture.capabilities.device_taints
+    assert run.sound()
 
 
 def test_what_a_write_taught_outlives_a_picture_that_is_built_anew() -> None:
