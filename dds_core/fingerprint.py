@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "d17820b1341499598af2a25f6686815bb44568be68a5406c41bc2e19c37ab7ac"
+PUBLISHER_FINGERPRINT = "f383c5c1e1a86d481f64f6217efbce80ebc5f12e0432a5249805cfce1c159d31"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -162,6 +162,8 @@ def _normal_capacity(one: Any) -> Any:
 
 VENDOR_WORDS = frozenset({"gpu"})
 """k8s-device-names after which a vendor calls its own devices (gpu-0): its plugin looks a device up by its name alone."""
+_POOLED = "pool-"
+"""What stands behind the word of such a device in the names of a pool's; no id may look so (`need.stem`)."""
 _LONGEST = 63
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 
@@ -170,7 +172,7 @@ def stem_of(device: str, local: Iterable[str] = ()) -> str:
     """What the names of a pool's devices begin with. `local` are names of devices that a vendor lists on nodes: none of them may
     be a name of the pool's."""
     if device in VENDOR_WORDS or any(_is_numbered(name, device) for name in local):
-        return f"{device}-pool"
+        return f"{device}-{_POOLED[:-1]}"
     return device
 
 
@@ -191,14 +193,15 @@ def number_of(stem: str, name: str) -> int | None:
 
 def name_of_id(stem: str, identity: str) -> str:
     """The name of a device that the fabric names: its id where that may stand in a name (a DNS label), else a short form of it
-    that no other id has. Never one that a counted device could have."""
+    that no other id has. Never one that a counted device could have, nor one that begins as if the pool had the other stem."""
     text = identity.lower()
     name = f"{stem}-{text}"
-    if _LABEL.fullmatch(text) and text == identity and len(name) <= _LONGEST and not text.isdigit():
+    usual = not text.isdigit() and not text.startswith(_POOLED)
+    if _LABEL.fullmatch(text) and text == identity and len(name) <= _LONGEST and usual:
         return name
     mark = hashlib.sha256(identity.encode()).hexdigest()[:10]
     readable = re.sub(r"[^a-z0-9]+", "-", text).strip("-")[: max(0, _LONGEST - len(stem) - 13)].strip("-")
-    return f"{stem}-{readable}-x{mark}" if readable else f"{stem}-x{mark}"
+    return f"{stem}-{readable}-x{mark}" if readable and not readable.startswith(_POOLED) else f"{stem}-x{mark}"
 
 
 def in_order(names: Iterable[str]) -> list[str]:

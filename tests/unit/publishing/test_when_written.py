@@ -242,3 +242,14 @@ def test_what_a_server_says_outright_is_the_same_as_what_it_leaves_out() -> None
     said = {**device, "allowMultipleAllocations": False, "taints": [], "consumesCounters": None}
     assert digest_of([said]) == digest_of([device])
     assert digest_of([{**device, "allowMultipleAllocations": True}]) != digest_of([device])
+
+
+def test_an_id_that_looks_like_the_other_stem_renames_nothing() -> None:
+    board = usual(0)
+    board.stock(3, devices=(FreeDevice("pool-3"), FreeDevice("POOL-3"), FreeDevice("y")))
+    board.write()
+    names = board.names()
+    assert len(names) == 3 and "nvidia-a100-y" in names
+    board.stock(4, devices=(FreeDevice("pool-3"), FreeDevice("POOL-3"), FreeDevice("y"), FreeDevice("z")))
+    board.write()
+    assert set(board.names()) == {*names, "nvidia-a100-z"}
