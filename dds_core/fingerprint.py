@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "f383c5c1e1a86d481f64f6217efbce80ebc5f12e0432a5249805cfce1c159d31"
+PUBLISHER_FINGERPRINT = "eebefb8349a88454af3b84848702eab27444e439c3edb3906c077dc806a006b3"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

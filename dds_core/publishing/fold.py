@@ -258,9 +258,14 @@ def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -
 
 
 def _resource_moved(picture: PoolPicture, one: FabricResource | None) -> None:
-    if one is not None and (fabric := picture.fabric_of(one.node)):
-        wanted = (model for model in picture.models if model.model == one.model)
-        picture.dirty.pools |= {picture.pool_of(model, fabric) for model in wanted}
+    if one is None:
+        return
+    there = picture.host(one.node) is not None
+    fabrics = (
+        {picture.fabric_of(one.node)} - {""} if there else picture.fabrics()
+    )  # of a node that is gone nobody knows
+    wanted = [model for model in picture.models if model.model == one.model]
+    picture.dirty.pools |= {picture.pool_of(model, fabric) for model in wanted for fabric in fabrics}
 
 
 def _rejected(picture: PoolPicture, event: e.Rejected, at: int) -> None:

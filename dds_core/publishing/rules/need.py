@@ -41,6 +41,9 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     nodes = {node for node in waiting if node} | {picture.resources.rows[uid].node for uid in uncounted}
     if stock.whole:
         nodes |= {host.name for host in picture.hosts_in(fabric)}
+        nodes |= {
+            node for node in picture.resources_on.sets if picture.host(node) is None
+        }  # gone, and its devices not yet
     for node in nodes:
         there, under_way = _devices_on(picture, node, model.model)
         attached += len(there) + under_way

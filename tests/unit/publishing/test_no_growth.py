@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core import events as e
+from dds_core.model import FabricResource
 from dds_core.publishing.agenda import Agenda, deadlines
 from dds_core.publishing.fold import apply
 from dds_core.publishing.model import Host, Machine, PoolConfig, PoolSlice
 from dds_core.publishing.rules import settle
-from tests.support.board import A100, A100_0, H100, labelled, published, usual
+from tests.support.board import A100, A100_0, H100, Board, labelled, published, usual
 
 
 def test_machines_that_no_node_is_are_forgotten_when_they_go() -> None:
@@ -37,6 +38,23 @@ def test_a_node_that_is_another_machine_by_now_is_judged_by_that_one() -> None:
     (one,) = labelled(board.see(Host(host.uid, host.name, "m-new", host.labels)))
     assert one.labels == {"cohdi.io/fabric": "1"}
     assert "m-n1" not in board.picture.absent
+
+
+def test_what_is_attached_to_a_node_that_is_gone_is_not_free_before_it_is_detached() -> None:
+    """An inventory in a file counts what is attached, too, and cannot know."""
+    board = Board()
+    board.nodes("0", "n1", "n2")
+    board.synced()
+    board.stock(4, whole=True)
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.stock(4, whole=True)
+    board.gone(Host, "h-n1")
+    board.write()
+    assert len(board.names()) == 3
+    board.gone(FabricResource, "r-x")
+    board.write()
+    assert len(board.names()) == 4
+    board.verified()
 
 
 def test_the_label_of_a_lost_machine_goes_though_many_others_are_lost_with_it() -> None:
