@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "eebefb8349a88454af3b84848702eab27444e439c3edb3906c077dc806a006b3"
+PUBLISHER_FINGERPRINT = "1dca0a4d663d715c7e128c525e6331537829065ffeba9612b57d2f7133e84c23"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -27,6 +27,8 @@ RECENT = 900 * SECOND
 _PAUSE, _LONGEST_PAUSE = 30 * SECOND, HOUR
 FABRIC_ = "fabric/"
 """Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
+BEYOND_BELIEF = "StockBeyondBelief"
+"""Reason of an alert: the fabric says that more is free than the policy believes."""
 DROPPED = "BindingConditionsDropped"
 """Reason of a refusal: the API does not keep what makes a device wait for its attach."""
 
@@ -343,8 +345,11 @@ def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> No
     picture.stocks.put((event.fabric, event.model), new)
     for uid in [uid for uid, key in picture.uncounted.rows.items() if key == (event.fabric, event.model)]:
         picture.uncounted.drop(uid)
-    wanted = (model for model in picture.models if model.model == event.model)
-    picture.dirty.pools |= {picture.pool_of(model, event.fabric) for model in wanted}
+    pools = {picture.pool_of(model, event.fabric) for model in picture.models if model.model == event.model}
+    picture.dirty.pools |= pools
+    if event.free <= picture.policy.pool_devices:  # when it is beyond belief again, it is told again
+        for key in pools:
+            picture.shown.drop(("Alerted", f"{stream_of(key)}:{BEYOND_BELIEF}"))
 
 
 def _fabric_failed(picture: PoolPicture, event: e.FabricFailed, at: int) -> None:

@@ -40,7 +40,8 @@ class PublishPolicy(BaseModel):
         default=True, description="Write the fabric's limits per machine as node labels -size-max and -size-min."
     )
     pool_devices: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=10_000, description="A pool lists so many free devices at most; what the fabric has beyond is left out."
+        default=1_000,
+        description="An answer that more devices of a model are free in a fabric is not believed: its pool stays as it is.",
     )
     read_back_seconds: PositiveSeconds = Field(
         default=30, description="A pool that does not show what was written to it after so long is written again."

@@ -55,8 +55,7 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
         free, doubt = free - attached, 0
     most = free - (len(promised) - coming)
     least = most - doubt
-    cap = max(0, picture.policy.pool_devices)
-    return Offer(min(cap, max(0, least)), min(cap, max(0, most)))
+    return Offer(max(0, least), max(0, most))
 
 
 def _devices_on(picture: PoolPicture, node: str, model: str) -> tuple[list[FabricResource], int]:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from dds_core.events import FABRIC, PoolPublished, PoolWithdrawn
 from dds_core.publishing.describe import as_exclusive, digest_of_pool, selector
-from dds_core.publishing.fold import DROPPED, FABRIC_, SECOND, pause_after, shows
-from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout
+from dds_core.publishing.fold import BEYOND_BELIEF, DROPPED, FABRIC_, SECOND, pause_after, shows
+from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout, Stock
 from dds_core.publishing.picture import PoolPicture, stream_of
 from dds_core.publishing.rows import PoolKey, PoolRow
 from dds_core.publishing.rules import layout, need
@@ -71,7 +71,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
             return None
         return _remainder(row, own, held, f"fabric {fabric} is gone")
     stock = picture.stock(fabric, model.model)
-    if stock is None:
+    if stock is None or _is_beyond_belief(work, key, stock):
         return None
     if model.shared and not picture.capabilities.shared_devices:
         model = as_exclusive(model)
@@ -80,8 +80,6 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     offer = need.offer(picture, fabric, model, stock, picture.promised(key, fabric, model.model))
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
-    if need.healthy(stock) > picture.policy.pool_devices:
-        why = f"{why}; {picture.policy.pool_devices} free are listed at most (pool_devices)"
     taint = ""
     cooling = [host.name for host in picture.hosts_in(fabric) if is_cooling(picture, host.labels, model)]
     if cooling:
@@ -91,6 +89,19 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
         else:
             names = set(held)
     return Wanted(model, fabric, picture.prefix, names, why, taint)
+
+
+def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
+    """Whether so much is free that the answer is rather wrong: what is listed and not there costs claims their time."""
+    free, most = need.healthy(stock), work.picture.policy.pool_devices
+    if free <= most:
+        return False
+    text = (
+        f"fabric {stock.fabric} says that {free} of {stock.model} are free, more than pool_devices ({most}): it is not believed, "
+        f"and pool {key[1]} stays as it is; look at the fabric's manager, or raise pool_devices in the publisher's policy"
+    )
+    work.alert(stream_of(key), BEYOND_BELIEF, text)
+    return True
 
 
 def is_cooling(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -> bool:

@@ -72,7 +72,7 @@ def test_the_policy_shows_where_each_field_comes_from(tmp_path: Path) -> None:
     found = shown("--inventory", "i", "--policy", str(policy))
     assert found["mode"] == ("publish", str(policy))
     assert found["policy.gone_seconds"] == ("300", str(policy))
-    assert found["policy.pool_devices"] == ("10000", "default")
+    assert found["policy.pool_devices"] == ("1000", "default")
     assert shown("--inventory", "i", "--policy", str(policy), "--mode", "observe")["mode"] == ("observe", "flag")
 
 

@@ -221,11 +221,26 @@ def test_pool_devices_are_never_called_as_a_vendor_calls_its_own() -> None:
     assert other.names() == ["nvidia-a100-pool-0"]
 
 
-def test_a_cap_bounds_what_is_listed() -> None:
+def test_a_count_beyond_belief_changes_nothing_and_is_told_each_time_it_comes() -> None:
+    board = usual(4)
+    for _ in range(2):
+        decided = board.stock(10_000)
+        assert published(decided) == [] and alerts(decided) == ["StockBeyondBelief"]
+        assert board.stock(10_001) == []
+        assert len(board.names()) == 4
+        board.stock(4)
+    assert board.write() == 0
+    board.stock(1_000)
+    board.write()
+    assert len(board.names()) == 1_000
+    board.verified()
+
+
+def test_a_first_count_beyond_belief_publishes_nothing() -> None:
     board = usual(50, policy={"pool_devices": 10})
-    (told,) = published(board.decided)
-    assert told.why == "50 free, 0 held; 10 free are listed at most (pool_devices)"
-    assert len(board.names()) == 10
+    assert board.live() == []
+    (told,) = [one for one in board.decided if isinstance(one, e.Alerted)]
+    assert "says that 50 of NVIDIA A100 are free, more than pool_devices (10)" in told.text
 
 
 # -- cooling ----------------------------------------------------------------------------------------------------------------
@@ -562,9 +577,11 @@ def test_a_slice_that_is_right_but_carries_nobodys_mark_gets_ours() -> None:
 
 
 def test_named_devices_that_are_listed_stay_before_others_come() -> None:
-    board = usual(0, policy={"pool_devices": 2})
+    board = usual(0)
     board.stock(2, devices=(FreeDevice("x"), FreeDevice("y")))
     board.write()
-    board.stock(3, devices=(FreeDevice("a"), FreeDevice("x"), FreeDevice("y")))
-    assert board.write() == 0
-    assert board.names() == ["nvidia-a100-x", "nvidia-a100-y"]
+    board.resource("r", "n1", "Attaching")
+    board.claim("a", "n1", "nvidia-a100-y")
+    board.stock(2, devices=(FreeDevice("a"), FreeDevice("x")))
+    board.write()
+    assert set(board.names()) >= {"nvidia-a100-x", "nvidia-a100-y"}
