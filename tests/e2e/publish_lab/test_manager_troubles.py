@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from dds_adapters.lab.manager import Fault, ManagerSettings
-from dds_core.events import FabricAnswered, FabricFailed, PoolWithdrawn
+from dds_core.events import Alerted, FabricAnswered, FabricFailed, PoolWithdrawn
 from dds_core.publishing.policy import PublishPolicy
 from tests.e2e.publish_lab.test_attaching import A100, names_of, pods, ran, steps, story
 from tests.support.publishing import PublishRun, Surroundings, publishing
@@ -111,16 +111,32 @@ def test_one_fabric_fails_and_the_other_is_followed() -> None:
     assert failed == {"stock/1/NVIDIA A100", "stock/1/NVIDIA H100"}
 
 
-def test_an_answer_of_ten_thousand_devices_is_published_as_far_as_policy_goes_and_taken_back() -> None:
-    """Nobody can tell that it is wrong; no slice is too large, no name is there twice, and the next answer puts it right."""
-    some = Surroundings(policy=PublishPolicy(mode="publish", pool_devices=1_000))
+def test_an_answer_of_ten_thousand_devices_is_not_believed() -> None:
+    """The pool stays as it is and a person is told; whoever has so many says so in the policy, and gets slices of 128."""
+    huge = Fault("huge", calls=frozenset({"available"}))
+    with publishing(story("")) as run:
+        run.lab.run(8)
+        run.manager.faults.add(huge)
+        run.lab.run(10)
+        assert len(names_of(run)) == 4
+        told = {event.reason for _, event in run.events(Alerted) if isinstance(event, Alerted)}
+        assert told == {"StockBeyondBelief"}
+        run.manager.faults.lift(huge)
+        run.lab.run(10)
+        assert len(names_of(run)) == 4
+        run.at_rest()
+    run.sound()
+
+
+def test_who_has_ten_thousand_devices_gets_them_listed() -> None:
+    some = Surroundings(policy=PublishPolicy(mode="publish", pool_devices=10_000))
     with publishing(story(""), some) as run:
         run.lab.run(8)
         huge = Fault("huge", calls=frozenset({"available"}))
         run.manager.faults.add(huge)
-        run.lab.run(5)
-        assert [len(one.names) for one in run.judge.view.of(A100)] == [128] * 7 + [104]
-        assert len(set(names_of(run))) == 1_000
+        run.lab.run(10)
+        assert {len(one.names) for one in run.judge.view.of(A100)} == {128, 16}
+        assert len(set(names_of(run))) == 10_000
         run.manager.faults.lift(huge)
         run.lab.run(10)
         assert len(names_of(run)) == 4
