@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "1dca0a4d663d715c7e128c525e6331537829065ffeba9612b57d2f7133e84c23"
+PUBLISHER_FINGERPRINT = "fccb1752d3627e62a7da1b22f1cc8343c40c234b2185e2e1c62ff6b397a575a2"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (
@@ -50,7 +50,12 @@ PUBLISHER_RULES = (
     "policy.py",
     "publishing/agenda.py",
     "publishing/describe.py",
-    "publishing/fold.py",
+    "publishing/fold/__init__.py",
+    "publishing/fold/common.py",
+    "publishing/fold/decisions.py",
+    "publishing/fold/fabric.py",
+    "publishing/fold/objects.py",
+    "publishing/fold/ourselves.py",
     "publishing/model.py",
     "publishing/picture.py",
     "publishing/policy.py",
