@@ -6,8 +6,9 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
-from dds_core.agenda import Agenda, Deadline, deadlines
+from dds_core.agenda import Agenda, deadlines
 from dds_core.component import SCALER, Component, component_named, component_of
+from dds_core.deadline import Deadline
 from dds_core.engine import Engine, EngineOf, Step, new_event
 from dds_core.events import difference
 from dds_core.fingerprint import FINGERPRINT

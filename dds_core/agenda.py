@@ -11,10 +11,9 @@ again), prewarm, level (a pass over the whole fleet).
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator
 
-from dds_core.deadline import Deadline
+from dds_core.deadline import Deadline, Deadlines
 from dds_core.fold import HOUR
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.picture import Picture
@@ -96,19 +95,15 @@ class Agenda:
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        self._due: dict[tuple[str, str], int] = {}
-        self._heap: list[Deadline] = []
         self._of_nodes: dict[str, set[tuple[str, str]]] = {}
         self._retries: set[str] = set()
         self.rebuild()
 
     def rebuild(self) -> None:
-        self._due = {(one.kind, one.of): one.due for one in deadlines(self._picture)}
-        self._heap = [Deadline(due, *key) for key, due in self._due.items()]
-        self._retries = {of for kind, of in self._due if kind == "retry"}
+        self._deadlines = Deadlines(deadlines(self._picture))
+        self._retries = {of for kind, of in self._deadlines.due if kind == "retry"}
         nodes = self._picture.cooling_at.sets
         self._of_nodes = {node: {(one.kind, one.of) for one in of_node(self._picture, node)} for node in nodes}
-        heapq.heapify(self._heap)
 
     def refresh(self, touched: Dirty) -> None:
         """Look again at what a group touched."""
@@ -135,33 +130,22 @@ class Agenda:
 
     def _replace(self, keys: Iterable[tuple[str, str]], now: Iterable[Deadline]) -> None:
         """Of these keys, only what is in `now` stays due."""
-        due = self._due
-        left = {key for key in keys if key in due}
+        kept = self._deadlines
+        left = {key for key in keys if key in kept.due}
         for one in now:
             key = (one.kind, one.of)
             left.discard(key)
             if self._picture.passed.get(key) == one.due:
-                due.pop(key, None)
-            elif due.get(key) != one.due:
-                due[key] = one.due
-                heapq.heappush(self._heap, one)
+                kept.drop(key)
+            else:
+                kept.put(key, one.due)
         for key in left:
-            del due[key]
+            kept.drop(key)
 
     def has(self, one: Deadline) -> bool:
         """Whether this very deadline is still to come back."""
-        return self._due.get((one.kind, one.of)) == one.due
+        return self._deadlines.has(one)
 
     def next(self) -> Deadline | None:
         """The earliest deadline, None when there is none, or while the picture is not whole or a view is stale."""
-        if not self._picture.synced or self._picture.stale:
-            return None
-        while self._heap:
-            first = self._heap[0]
-            if self._due.get((first.kind, first.of)) == first.due:
-                return first
-            heapq.heappop(self._heap)
-        return None
-
-
-__all__ = ["Agenda", "Deadline", "deadlines"]
+        return self._deadlines.first() if self._picture.synced and not self._picture.stale else None

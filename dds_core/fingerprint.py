@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "afecf86e40df48863478365b9fd3d28ec8878b8bbd319b8129d9860f1ddb169f"
+FINGERPRINT = "de2dede0b2f58caaa3c1a74fa2d101bd6b3523b962ad4edeffaf3a9e3e015051"
 
 RULES = (
     "agenda.py",
@@ -41,7 +41,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "fccb1752d3627e62a7da1b22f1cc8343c40c234b2185e2e1c62ff6b397a575a2"
+PUBLISHER_FINGERPRINT = "b878cdd5aca99fcf103f7e1b0b3e4652f1f5b968b1e64c485498267cc7c0982b"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

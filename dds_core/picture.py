@@ -6,8 +6,7 @@ so that the rules look at nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from dds_core.indexes import Indexes
 from dds_core.model import (
@@ -23,7 +22,7 @@ from dds_core.model import (
     Result,
 )
 from dds_core.pools import model_of_device
-from dds_core.tables import Dirty
+from dds_core.table import trial
 
 
 class Picture(Indexes):
@@ -105,17 +104,9 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> AbstractContextManager[None]:
         """Changes made inside leave no trace."""
-        kept = Dirty()
-        kept.add(self.dirty)
-        self.journal.start()
-        try:
-            yield
-        finally:
-            self.journal.undo()
-            self.dirty = kept
+        return trial(self)
 
     def touch_everything(self) -> None:
         """A level pass looks at the whole fleet."""

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from dds_core.errors import InputError
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -24,6 +23,7 @@ from dds_core.model import (
     TaintRule,
 )
 from dds_core.picture import Picture
+from dds_core.plain import Form
 from dds_core.policy import read_policy
 from dds_core.rows import (
     Cell,
@@ -39,7 +39,6 @@ from dds_core.rows import (
     Reservation,
     Timeout,
 )
-from dds_core.table import Table
 
 PROJECTION = 1
 
@@ -98,20 +97,12 @@ _BY_TEXT = tuple(
 _BY_PAIR = tuple(name for name in Snapshot.__struct_fields__ if name not in (*_SCALARS, *_SPECIAL, *_BY_TEXT))
 
 
+_FORM = Form(Snapshot, PROJECTION, _SCALARS, _BY_TEXT, _BY_PAIR, Picture, read_policy)
+
+
 def dump(picture: Picture) -> dict[str, Any]:
     """The picture as plain data; equal pictures give equal data."""
-    fields: dict[str, Any] = {name: getattr(picture, name) for name in _SCALARS}
-    for name in _BY_TEXT:
-        rows = getattr(picture, name).rows
-        fields[name] = {key: rows[key] for key in sorted(rows)}
-    for name in _BY_PAIR:
-        fields[name] = tuple(sorted(getattr(picture, name).rows.items(), key=lambda pair: pair[0]))
-    fields["shown"] = tuple((key, picture.shown.rows[key].decode()) for key in sorted(picture.shown))
-    fields["policy"] = picture.policy.model_dump(mode="json")
-    fields["stale"] = tuple(sorted(picture.stale))
-    fields["rejections"] = tuple(sorted(picture.rejections))
-    plain: dict[str, Any] = msgspec.to_builtins(Snapshot(**fields))
-    return plain
+    return _FORM.dump(picture)
 
 
 def load(plain: dict[str, Any]) -> Picture:
@@ -119,24 +110,7 @@ def load(plain: dict[str, Any]) -> Picture:
 
     Raises InputError when the data is not of that form.
     """
-    try:
-        snapshot = msgspec.convert(plain, Snapshot)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the checkpoint does not hold a picture of projection {PROJECTION}: {error}") from None
-    picture = Picture()
-    picture.policy = read_policy(snapshot.policy)
-    for name in _SCALARS:
-        setattr(picture, name, getattr(snapshot, name))
-    picture.stale = set(snapshot.stale)
-    for name in (*_BY_TEXT, *_BY_PAIR):
-        table: Table[Any, Any] = getattr(picture, name)
-        rows = getattr(snapshot, name)
-        for key, row in rows.items() if isinstance(rows, dict) else rows:
-            table.put(key, row)
-    for told in snapshot.rejections:
-        picture.rejections.put(told, True)
-    for key, text in snapshot.shown:
-        picture.shown.put(key, text.encode())
+    picture: Picture = _FORM.load(plain)
     picture.rebuild()
     picture.dirty.clear()
     return picture

@@ -6,10 +6,9 @@ out counts as gone), retry (a refused write may be tried again), level (a pass o
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
 
-from dds_core.deadline import Deadline
+from dds_core.deadline import Deadline, Deadlines
 from dds_core.publishing.fold import SECOND, pool_of
 from dds_core.publishing.picture import Dirty, PoolPicture, stream_of
 from dds_core.publishing.rules.pools import again_due
@@ -66,9 +65,7 @@ class Agenda:
 
     def rebuild(self) -> None:
         """Look at everything again."""
-        self._due = {(one.kind, one.of): one.due for one in deadlines(self._picture)}
-        self._heap = [Deadline(due, *key) for key, due in self._due.items()]
-        heapq.heapify(self._heap)
+        self._deadlines = Deadlines(deadlines(self._picture))
 
     def refresh(self, touched: Dirty) -> None:
         """Look again at what a group touched."""
@@ -81,22 +78,14 @@ class Agenda:
     def _look(self, name: tuple[str, str]) -> None:
         at = due(self._picture, *name)
         if at is None or self._picture.passed.get(name) == at:
-            self._due.pop(name, None)
-        elif self._due.get(name) != at:
-            self._due[name] = at
-            heapq.heappush(self._heap, Deadline(at, *name))
+            self._deadlines.drop(name)
+        else:
+            self._deadlines.put(name, at)
 
     def has(self, one: Deadline) -> bool:
         """Whether this very deadline is still to come back."""
-        return self._due.get((one.kind, one.of)) == one.due
+        return self._deadlines.has(one)
 
     def next(self) -> Deadline | None:
         """The earliest deadline, None when there is none, or while the picture is not whole or a view is stale."""
-        if not self._picture.synced or self._picture.stale:
-            return None
-        while self._heap:
-            first = self._heap[0]
-            if self._due.get((first.kind, first.of)) == first.due:
-                return first
-            heapq.heappop(self._heap)
-        return None
+        return self._deadlines.first() if self._picture.synced and not self._picture.stale else None

@@ -7,7 +7,7 @@ touched, so that the rules look at nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from dds_core.publishing.model import (
 from dds_core.publishing.policy import PublishPolicy
 from dds_core.publishing.rows import Absent, PoolKey, PoolRow
 from dds_core.rows import Refusal
-from dds_core.table import Index, Journal, Table
+from dds_core.table import Index, Journal, Table, trial
 
 StockKey = tuple[str, str]
 """(fabric, cdi-model-name)."""
@@ -369,17 +369,9 @@ class PoolPicture:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> AbstractContextManager[None]:
         """Changes made inside leave no trace."""
-        kept = Dirty()
-        kept.add(self.dirty)
-        self.journal.start()
-        try:
-            yield
-        finally:
-            self.journal.undo()
-            self.dirty = kept
+        return trial(self)
 
     def touch_everything(self) -> None:
         """A level pass looks at every pool that is or could be, and at every node."""

@@ -89,7 +89,7 @@ def check_rebuilt(engine: Engine) -> None:
         assert model == model_of_pool(picture.config, *key), f"the model kept of pool {key} is old"
     due = {(one.kind, one.of): one.due for one in deadlines(picture)}
     assert isinstance(engine.agenda, Agenda)
-    kept_due = engine.agenda._due
+    kept_due = engine.agenda._deadlines.due
     assert kept_due == due, (
         f"the agenda has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
     )

@@ -1,0 +1,70 @@
+"""Pictures as plain data, for checkpoints and comparisons, and back: what the pictures of all components have in common.
+
+A `Form` names the tables; the struct that it is made of has a field for each, in the order in which they are written. Indexes are
+no part of it: they are built again from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dds_core.errors import InputError
+from dds_core.model import Record
+from dds_core.table import Table
+
+
+@dataclass(frozen=True)
+class Form:
+    """`scalars` are taken as they are, `by_text` are tables whose keys are texts, `by_pair` others: lists of (key, row). Policy,
+    stale views, rejections and what was shown are in every picture."""
+
+    struct: type[Record]
+    projection: int
+    scalars: tuple[str, ...]
+    by_text: tuple[str, ...]
+    by_pair: tuple[str, ...]
+    picture: Callable[[], Any]
+    policy: Callable[[dict[str, Any]], Any]
+
+    def dump(self, picture: Any) -> dict[str, Any]:
+        """The picture as plain data; equal pictures give equal data."""
+        fields: dict[str, Any] = {name: getattr(picture, name) for name in self.scalars}
+        for name in self.by_text:
+            rows = getattr(picture, name).rows
+            fields[name] = {key: rows[key] for key in sorted(rows)}
+        for name in self.by_pair:
+            fields[name] = tuple(sorted(getattr(picture, name).rows.items(), key=lambda pair: pair[0]))
+        fields["shown"] = tuple((key, picture.shown.rows[key].decode()) for key in sorted(picture.shown))
+        fields["policy"] = picture.policy.model_dump(mode="json")
+        fields["stale"] = tuple(sorted(picture.stale))
+        fields["rejections"] = tuple(sorted(picture.rejections))
+        plain: dict[str, Any] = msgspec.to_builtins(self.struct(**fields))
+        return plain
+
+    def load(self, plain: dict[str, Any]) -> Any:
+        """The picture that `dump` gave. Raises InputError when the data is not of that form."""
+        try:
+            snapshot: Any = msgspec.convert(plain, self.struct)
+        except msgspec.ValidationError as error:
+            what = f"the checkpoint does not hold a picture of projection {self.projection}: {error}"
+            raise InputError(what) from None
+        picture = self.picture()
+        picture.policy = self.policy(snapshot.policy)
+        for name in self.scalars:
+            setattr(picture, name, getattr(snapshot, name))
+        picture.stale = set(snapshot.stale)
+        for name in (*self.by_text, *self.by_pair):
+            table: Table[Any, Any] = getattr(picture, name)
+            rows = getattr(snapshot, name)
+            for key, row in rows.items() if isinstance(rows, dict) else rows:
+                table.put(key, row)
+        for told in snapshot.rejections:
+            picture.rejections.put(told, True)
+        for key, text in snapshot.shown:
+            picture.shown.put(key, text.encode())
+        picture.dirty.clear()
+        return picture
