@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "de2dede0b2f58caaa3c1a74fa2d101bd6b3523b962ad4edeffaf3a9e3e015051"
+FINGERPRINT = "705a67568c737ad2cbb973c1d502a235b804c760790ae5bcdcbd0dfa4c14bf3d"
 
 RULES = (
     "agenda.py",

@@ -216,13 +216,15 @@ class ClaimsListWanted(OfDevice, frozen=True):
 
 
 class DetachOrdered(OfCell, frozen=True):
-    """Lower the size of the request by exactly the marked victims."""
+    """Lower the size of the request by exactly the victims: marked devices, or (`unattached`) resources for which the fabric has
+    no device and that nobody needs any more."""
 
     request: str
     uid: str
     size: int
     previous: int
     victims: tuple[str, ...]
+    unattached: bool = False
 
 
 class UsedStamped(OfDevice, frozen=True):

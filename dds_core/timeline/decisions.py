@@ -63,6 +63,9 @@ def _mark(d: e.VictimMarked, known: Known) -> str:
 
 def _lower(d: e.DetachOrdered, known: Known) -> str:
     who = _names(d.victims, known)
+    if d.unattached:
+        why = f"the fabric has nothing for {who}, and nobody waits any more"
+        return f"lower request {d.request} from {d.previous} to {d.size}: {why}"
     return f"lower request {d.request} from {d.previous} to {d.size}, so that {who} goes back to the pool"
 
 

@@ -139,3 +139,15 @@ def test_more_devices_than_a_slice_holds_are_in_several_and_one_change_is_one_wr
         assert [len(one.names) for one in run.judge.view.of(A100)] == [101]
         run.at_rest()
     run.sound()
+
+
+def test_after_a_burst_beyond_what_there_is_every_device_goes_back() -> None:
+    """Fourteen pods fight for six devices: orders are left behind that nothing can fill, and none of them keeps a device."""
+    names = [f"job-{number}" for number in range(14)]
+    with publishing(story(steps(pods(*names, lasts="20s"))), seed=4) as run:
+        run.lab.run(1500)
+        assert ran(run) == set(names)
+        assert run.lab.ledger.attached() == {}
+        assert len(names_of(run)) == 4
+        assert len(names_of(run, ("gpu.nvidia.com", "nvidia-a100-fabric2"))) == 2
+    run.sound()

@@ -121,7 +121,8 @@ def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
         return
     known = (words.picture.resources.get(uid) for uid in event.victims)
     names = ", ".join(one.name for one in known if one is not None) or f"{len(event.victims)} devices"
-    note = f"back to the pool from node {event.node}: {names}; {event.size} of {event.model} stay"
+    what = "taken back, as the fabric has none and nobody waits, for" if event.unattached else "back to the pool from"
+    note = f"{what} node {event.node}: {names}; {event.size} of {event.model} stay"
     yield words.tell(_regarding(request), "DetachOrdered", "Detach", note)
 
 

@@ -102,6 +102,7 @@ def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
         size=decision.size,
         previous=decision.previous,
         victims=frozenset(decision.victims),
+        unattached=decision.unattached,
     )
     thing = request_object(decision.request)
     objects = (thing, *(f"composableresources/{uid}" for uid in decision.victims))

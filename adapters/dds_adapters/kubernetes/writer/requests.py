@@ -90,13 +90,15 @@ class RaiseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LowerRequest:
-    """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go."""
+    """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go. `unattached`:
+    they have no device yet."""
 
     name: str
     uid: str
     size: int
     previous: int
     victims: frozenset[str]
+    unattached: bool = False
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         return settle(self._once, api, versions)
@@ -121,16 +123,28 @@ class LowerRequest:
         """Why the operator could take another device than a victim, or none should go, "" when neither."""
         if request.size != self.previous:
             return f"its size is {request.size}, not {self.previous}"
+        staying = [one for one in owned if not one.deleting and one.state not in BEING_DETACHED]
+        if self.unattached:
+            return self._against_calling_off(request, staying)
         if request.state != "Running" or request.acted_size != request.size:
             return "the operator is not done with it"
         if any(one.state in BEING_ATTACHED for one in owned):
             return "a device of it is being attached, and would go first"
-        staying = [one for one in owned if not one.deleting and one.state not in BEING_DETACHED]
         if len(staying) != request.size:
             return f"it has {len(staying)} devices, not {request.size}"
         marked = {one.uid for one in staying if one.marked}
         if marked != self.victims or self.size != request.size - len(marked):
             return "the marked devices are not those that were to go"
+        return ""
+
+    def _against_calling_off(self, request: AttachRequest, staying: list[FabricResource]) -> str:
+        if request.acted_size != request.size or len(staying) != request.size:
+            return "the operator is not done with it"
+        attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
+        if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
+            return "a device has come for it by now"
+        if self.size != request.size - len(self.victims):
+            return "those that hang are not those that were to go"
         return ""
 
 

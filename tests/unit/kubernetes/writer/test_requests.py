@@ -238,6 +238,34 @@ def test_a_device_of_another_request_does_not_matter() -> None:
     assert three.lower("a") == Done()
 
 
+def hang(three: Three, name: str, **status: str) -> None:
+    """The fabric has nothing for it."""
+    said = {"state": "Attaching", "error": "no free resource", "device_id": "", "cdi_device_id": "", **status}
+    three.stage.edit(RESOURCE, name, {"status": said}, subresource="status")
+
+
+def call_off(three: Three, *victims: str) -> Any:
+    uids = frozenset(three.devices[name] for name in victims)
+    return three.stage.carry_out(LowerRequest("dds-r", three.uid, 3 - len(uids), 3, uids, unattached=True))
+
+
+def test_what_has_no_device_is_called_off() -> None:
+    three = Three()
+    hang(three, "c")
+    assert call_off(three, "c") == Done()
+    assert call_off(three, "c") == Done(written=False)
+    assert three.stage.size("dds-r") == 2
+
+
+@pytest.mark.parametrize("came", [{"state": "Online"}, {"device_id": "GPU-1"}, {"cdi_device_id": "res-1"}])
+def test_nothing_is_called_off_once_a_device_has_come(came: dict[str, str]) -> None:
+    three = Three()
+    hang(three, "b")
+    hang(three, "c", **came)
+    assert isinstance(call_off(three, "b", "c"), Obsolete)
+    assert three.stage.size("dds-r") == 3
+
+
 @pytest.mark.parametrize("marked", [(), ("b",), ("a", "b")])
 def test_nothing_goes_when_the_marks_are_not_the_victims(marked: tuple[str, ...]) -> None:
     three = Three(*marked)
