@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "705a67568c737ad2cbb973c1d502a235b804c760790ae5bcdcbd0dfa4c14bf3d"
+FINGERPRINT = "64f703bd35f5f84e6848972181c4cbd20fc8a1eb30d7c5d76e1c3b446fc76564"
 
 RULES = (
     "agenda.py",
@@ -35,6 +35,7 @@ RULES = (
     "rules/moves.py",
     "rules/nodes.py",
     "rules/orders.py",
+    "rules/vain.py",
     "rules/work.py",
     "table.py",
     "tables.py",

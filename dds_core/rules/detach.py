@@ -27,6 +27,7 @@ from dds_core.rows import Fence
 from dds_core.rules.coverage import Cover, cover
 from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
 from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
+from dds_core.rules.vain import call_off, models_in_vain
 from dds_core.rules.work import Work
 
 
@@ -35,8 +36,7 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     picture = work.picture
     fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
     idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
-    failing = [uid for uid in picture.resources_at[node] if uid in picture.erring] if picture.erring else []
-    vain = {picture.resources.rows[uid].model for uid in failing}
+    vain = models_in_vain(picture, node)
     if picture.unmarked:
         _unmark_again(work, node)
     if not fenced and not idle and not vain:
@@ -55,8 +55,8 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
             if cell.own is not None:
                 _mark_idle(work, cell, cell.own, wanted)
                 _lower(work, cell, cell.own)
-                if name in vain and not _somebody_waits(picture, covers, name):
-                    _call_off(work, cell, cell.own)
+                if name in vain:
+                    call_off(work, cell, cell.own, covers)
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -312,60 +312,6 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         ),
         own.name,
     )
-
-
-# --- orders in vain -----------------------------------------------------------------------------------------------------
-
-
-def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
-    """Whether a claim on the node waits for a device of the model."""
-    return any(m.model == model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
-
-
-def _call_off(work: Work, cell: Cell, own: AttachRequest) -> None:
-    """Take back what was ordered, cannot be had, and is needed by nobody any more: as long as it hangs, no device of the request
-    can go. The operator takes off first what has no device yet. Should one arrive in that very moment another might go in its
-    place, so nothing of the request may be in use."""
-    picture = work.picture
-    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
-    staying = [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
-    hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
-    if picture.stale or not all(_hangs(work, r) for r in hanging):
-        return
-    if not (cell.size == own.size == own.acted_size == len(staying)) or any(_is_needed(picture, r) for r in staying):
-        return
-    low = limits_of(picture, cell.node, cell.model.model)[0]
-    victims = hanging[: max(0, cell.size + cell.others - low)]
-    if victims:
-        work.want(
-            DetachOrdered(
-                node=cell.node,
-                model=cell.model.model,
-                mode=picture.mode,
-                request=own.name,
-                uid=own.uid,
-                size=own.size - len(victims),
-                previous=own.size,
-                victims=tuple(sorted(r.uid for r in victims)),
-                unattached=True,
-            ),
-            own.name,
-        )
-
-
-def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has said for long enough that it has no device for it."""
-    since = work.picture.erring.get(resource.uid)
-    grace = work.picture.policy.error_grace_seconds * MICROSECONDS
-    return not (resource.uuid or resource.fabric_id) and since is not None and work.has_come(since + grace)
-
-
-def _is_needed(picture: Picture, resource: FabricResource) -> bool:
-    """Whether an attached device of the request is in a claim's hands, or meant for one."""
-    if resource.state in BEING_ATTACHED:
-        return False
-    life = picture.devices.get(resource.uid)
-    return life is None or life.state not in (IDLE, MARKED) or bool(picture.promised(resource.uuid))
 
 
 def _at_rest(own: AttachRequest, owned: list[FabricResource]) -> bool:
