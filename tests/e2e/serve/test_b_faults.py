@@ -113,7 +113,7 @@ def idle_minutes(pods: int) -> tuple[Counter[str], int, int]:
         rows = Counter(row.type for row in run.log.read(after=before))
         rows.update({f"{method} {path}": 1 for method, path in made})
         agenda: Any = run.ours.scaler._engine.agenda
-        waiting = len(agenda._due)
+        waiting = len(agenda._deadlines.due)
         known = len(run.ours.scaler.picture.claims.rows) + len(run.ours.scaler.picture.lives.rows)
         return rows, waiting, known
 
