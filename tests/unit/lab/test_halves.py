@@ -12,11 +12,13 @@ LAB = Path(dds_adapters.lab.__file__).parent
 ROOT = "dds_adapters.lab"
 
 # What an actor may know besides its fellows.
-FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency"}
+FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency", f"{ROOT}.told_faults"}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.
-FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time")}
+FOR_THE_MANAGER = {
+    f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time", "told_faults")
+}
 OVER_SOCKETS = "manager.face"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}
 

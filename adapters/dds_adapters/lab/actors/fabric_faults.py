@@ -4,8 +4,9 @@ A fault is told in advance (by a scenario or a test) and taken when an order beg
 """
 
 from dataclasses import dataclass
-from random import Random
 from typing import Literal
+
+from dds_adapters.lab.told_faults import Told
 
 Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"]
 REFUSED = "CDI manager: machine update failed, E02XXXX"
@@ -30,36 +31,12 @@ class Fault:
     words: str = REFUSED
 
 
-class Faults:
+class Faults(Told[Fault]):
     """The faults that wait for an order."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._left: list[tuple[Fault, int]] = []
-
-    def add(self, fault: Fault) -> None:
-        self._left.append((fault, fault.times))
-
-    def lift(self, fault: Fault) -> None:
-        """End a fault early; one that is not there is none."""
-        self._left = [(one, left) for one, left in self._left if one != fault]
-
-    def waiting(self) -> tuple[Fault, ...]:
-        return tuple(fault for fault, _ in self._left)
-
     def take(self, operation: str, node: str, model: str) -> Fault | None:
-        """The fault that befalls this order, the earliest told first; one that has befallen `times` orders is gone."""
-        for index, (fault, left) in enumerate(self._left):
-            if not _befalls(fault, operation, node, model):
-                continue
-            if fault.chance < 1.0 and self._random.random() >= fault.chance:
-                continue
-            if left == 1:
-                del self._left[index]
-            elif left:
-                self._left[index] = (fault, left - 1)
-            return fault
-        return None
+        """The fault that befalls this order, the earliest told first."""
+        return next(iter(self.struck(lambda fault: _befalls(fault, operation, node, model), most=1)), None)
 
 
 def _befalls(fault: Fault, operation: str, node: str, model: str) -> bool:

@@ -6,8 +6,9 @@ A fault is told in advance (by a scenario or a test) and taken when a call comes
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
 from typing import Literal
+
+from dds_adapters.lab.told_faults import Told
 
 Kind = Literal["away", "busy", "cut", "empty", "error", "expired", "huge", "odd", "other_fabric", "slow"]
 Odd = Literal["types", "missing", "html", "truncated", "null", "list"]
@@ -39,38 +40,12 @@ class Fault:
     field: str = ""
 
 
-class Faults:
+class Faults(Told[Fault]):
     """The faults that wait for a call."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._left: list[tuple[Fault, int]] = []
-
-    def add(self, fault: Fault) -> None:
-        self._left.append((fault, fault.times))
-
-    def lift(self, fault: Fault) -> None:
-        """End a fault early; one that is not there is none."""
-        self._left = [(one, left) for one, left in self._left if one != fault]
-
-    def waiting(self) -> tuple[Fault, ...]:
-        return tuple(fault for fault, _ in self._left)
-
     def take(self, call: str, node: str = "", model: str = "") -> tuple[Fault, ...]:
-        """All faults that befall a call by way of a node's machine about a model ("" for none); one that has befallen `times`
-        calls is gone."""
-        struck, kept = [], []
-        for fault, left in self._left:
-            hit = _befalls(fault, call, node, model) and self._drawn(fault)
-            if hit:
-                struck.append(fault)
-            if not hit or left != 1:
-                kept.append((fault, left - 1 if hit and left else left))
-        self._left = kept
-        return tuple(struck)
-
-    def _drawn(self, fault: Fault) -> bool:
-        return fault.chance >= 1.0 or self._random.random() < fault.chance
+        """All faults that befall a call by way of a node's machine about a model ("" for none)."""
+        return self.struck(lambda fault: _befalls(fault, call, node, model))
 
 
 def _befalls(fault: Fault, call: str, node: str, model: str) -> bool:
