@@ -42,7 +42,7 @@ class PublisherOperation(Operation[PoolPicture]):
         self._part = part
         self._metrics: PoolMetrics
         self._looked = 0.0
-        self._failing = self._dropped = ""
+        self._failing = self._conditions = ""
 
     def measured(self, process: Process[Any]) -> PoolMetrics:
         self._metrics = PoolMetrics(
@@ -69,14 +69,22 @@ class PublisherOperation(Operation[PoolPicture]):
             self._looked = now
             self._metrics.look(picture)
             self._failing = _failing(picture.failures.rows)
-            kept = picture.capabilities.binding_conditions
-            self._dropped = "" if kept else "the API server drops binding conditions: nothing is published"
+            self._conditions = _conditions(picture, self._part)
 
     def more_checks(self) -> Mapping[str, Check]:
         return {
             "fabric": lambda: Verdict(True, self._failing),
-            "bindingconditions": lambda: Verdict(True, self._dropped),
+            "bindingconditions": lambda: Verdict(True, self._conditions),
         }
+
+
+def _conditions(picture: PoolPicture, part: PublisherPart) -> str:
+    """What is wrong with binding conditions; "" when nothing is."""
+    if not picture.capabilities.binding_conditions:
+        return "the API server drops binding conditions: nothing is published"
+    if not part.probed:
+        return "the API server has not said whether it keeps them: see the log lines about the probe"
+    return ""
 
 
 def _failing(failures: Mapping[str, str]) -> str:

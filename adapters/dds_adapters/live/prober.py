@@ -3,7 +3,6 @@ who switches a gate on tells nobody. It decides nothing."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from random import SystemRandom
@@ -12,6 +11,7 @@ from dds_adapters.kubernetes.backoff import Backoff
 from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.publishing.probe import probe
 from dds_adapters.live.answers import Answers
+from dds_adapters.live.asker import Asker
 from dds_core.errors import DdsError
 
 AGAIN_SECONDS = 600.0
@@ -23,7 +23,7 @@ DRIVER = "probe.dds-publisher"
 """In whose name it is asked while no model is configured."""
 
 
-class Prober:
+class Prober(Asker):
     """Asks from `start` to `stop`, once it was told (`look`) in whose name."""
 
     def __init__(
@@ -35,27 +35,15 @@ class Prober:
         told: Callable[[DdsError], None] = lambda error: None,
     ) -> None:
         """`version` is that in which ResourceSlices are followed, "" before it is known. `told` is told of failures."""
+        super().__init__("probe")
         self._api = api
         self._version = version
         self._answers = answers
         self._told = told
-        self._changed = threading.Condition()
         self._driver: str | None = None
-        self._asked = self._dropped = False
-        self._stopping = False
-        self.thread = threading.Thread(target=self._run, name="probe", daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def stop(self, seconds: float) -> bool:
-        """False when a question still hangs after so many seconds."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self.thread.ident is not None:
-            self.thread.join(seconds)
-        return not self.thread.is_alive()
+        self.answered = False
+        """The API server has said at least once what it keeps."""
+        self._dropped = False
 
     def look(self, driver: str, *, dropped: bool) -> None:
         """Ask for this driver; again and again while something is `dropped`."""
@@ -84,7 +72,7 @@ class Prober:
                 self._answers.probed(None)
                 self._wait(FAILED_SECONDS)
             else:
-                self._asked = True
+                self.answered = True
                 self._answers.probed(kept)
                 self._wait(AGAIN_SECONDS)
 
@@ -95,7 +83,7 @@ class Prober:
             return not self._stopping
 
     def _is_due(self) -> bool:
-        return self._driver is not None and (self._dropped or not self._asked)
+        return self._driver is not None and (self._dropped or not self.answered)
 
     def _wait(self, seconds: float) -> None:
         with self._changed:

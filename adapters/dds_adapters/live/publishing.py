@@ -131,6 +131,11 @@ class PublisherPart:
         """How many rounds of questions there were, and how many seconds the last one took."""
         return (self.surveyor.rounds, self.surveyor.seconds) if self._began else (0, 0.0)
 
+    @property
+    def probed(self) -> bool:
+        """Whether the API server has said to this process what it keeps of a slice."""
+        return self._began and self.prober.answered
+
     def threads(self) -> Mapping[str, bool]:
         if not self._began:
             return {}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey, together
 from dds_adapters.live.answers import Answers
+from dds_adapters.live.asker import Asker
 from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
 from dds_core.publishing.model import Machine, PoolModel
@@ -21,7 +22,7 @@ GLANCE = 0.2
 """Seconds between looks whether questions that run have come to their end, or this is to end."""
 
 
-class Surveyor:
+class Surveyor(Asker):
     """Asks round after round from `start` to `stop`, once it was told (`look_for`) which models there are."""
 
     def __init__(
@@ -35,32 +36,18 @@ class Surveyor:
     ) -> None:
         """A round begins `interval` seconds after the one before began. `connections` questions run side by side. `told` is told
         of faults of the program."""
+        super().__init__("fabric")
         self._provider = provider
         self._answers = answers
         self._interval = interval
         self._connections = connections
         self._told = told
-        self._changed = threading.Condition()
         self._models: tuple[PoolModel, ...] | None = None
         self._machines: tuple[Machine, ...] = ()
-        self._stopping = False
         self.rounds = 0
         """How many have ended."""
         self.seconds = 0.0
         """How long the last one took."""
-        self.thread = threading.Thread(target=self._run, name="fabric", daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def stop(self, seconds: float) -> bool:
-        """Ask nothing more; False when a question still hangs after so many seconds."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        if self.thread.ident is not None:
-            self.thread.join(seconds)
-        return not self.thread.is_alive()
 
     def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
         """The models to ask about, and the machines that are known; others than before begin a new round at once."""
@@ -70,9 +57,6 @@ class Surveyor:
             if models != self._models:
                 self._models, self._machines = models, tuple(machines)
                 self._changed.notify_all()
-
-    def stopping(self) -> bool:
-        return self._stopping
 
     # -- the thread ----------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from dds_adapters.kubernetes.lease import RESOURCE as LEASES
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.manager import Fault
 from dds_adapters.lab.scenario import Scenario, parse
+from dds_adapters.lab.scenario.cluster import User
 from dds_adapters.sql import Database, upgrade
 from dds_core.publishing.policy import PublishPolicy
 from tests.support.commands import fine
@@ -24,6 +25,7 @@ from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab
 from tests.support.live_publisher import PUBLISH, devices, pool_slices
 from tests.support.postgres import Postgres
 from tests.support.serve_program import LEASE, program
+from tests.support.users import may
 
 A100, POOL = "A100 40G", "nvidia-a100-40-fabric3"
 FOUR = [f"nvidia-a100-40-{number}" for number in range(4)]
@@ -123,6 +125,19 @@ def test_what_the_manager_has_free_is_published_and_follows_it(lab: LiveLab, log
     assert published(lab, *FOUR[:3]), "what is published outlives who publishes"
     assert "lab-password" not in (text := ours.said.read_text()) and "lab-secret" not in text
     verified(log, "lab/publisher")
+
+
+def test_of_what_the_api_server_does_not_say_health_says_so(log: str, tmp_path: Path) -> None:
+    plain = scenario()
+    cluster = plain.cluster.model_copy(update={"users": (User(name="reader"),)})
+    with live_lab(plain.model_copy(update={"cluster": cluster}), tmp_path) as lab:
+        lab.call(lambda lab: may(lab, "reader", "*", verbs=("get", "list", "watch")))
+        with publishing(lab, log, tmp_path, "--context", "reader") as ours:
+            eventually(lambda: ours.says("the answer to a dry run is 403"))
+            said = ours.probe().text
+            assert "[+]bindingconditions ok: the API server has not said whether it keeps them" in said
+            assert ours.end() == 0
+        assert pool_slices(lab) == []
 
 
 def test_killed_and_started_again_it_goes_on_without_a_write(lab: LiveLab, log: str, tmp_path: Path) -> None:

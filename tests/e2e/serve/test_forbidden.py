@@ -17,6 +17,7 @@ from dds_adapters.live.settings import LiveSettings
 from dds_core.log import EventLog, MemoryLog
 from dds_core.policy import Policy
 from tests.support.live_lab import LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
+from tests.support.users import may
 
 FOLLOWED = tuple(VERSIONS)
 TOLD_SECONDS = 3.0
@@ -25,19 +26,6 @@ TOLD_SECONDS = 3.0
 def without(resource: str) -> str:
     """Who may do everything but that."""
     return f"without-{resource}"
-
-
-def may(lab: Lab, user: str, *resources: str) -> None:
-    """Let a user do everything with these."""
-    client, name = lab.client("test"), f"{user}-{'-'.join(resources)}"[:60].rstrip("-")
-    group, role = "rbac.authorization.k8s.io", {"kind": "ClusterRole", "name": name}
-    rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": ["*"]}
-    client.create("clusterroles", {"metadata": {"name": name}, "rules": [rule]})
-    subject = {"kind": "User", "name": user, "apiGroup": group}
-    client.create(
-        "clusterrolebindings",
-        {"metadata": {"name": name}, "roleRef": {**role, "apiGroup": group}, "subjects": [subject]},
-    )
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,34 @@
+"""A thread that asks somebody something, again and again, from `start` to `stop`. What, and how often, is its own business."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+
+
+class Asker(ABC):
+    """`_changed` guards what the thread is told, and is notified when that is something new."""
+
+    def __init__(self, name: str) -> None:
+        self._changed = threading.Condition()
+        self._stopping = False
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self, seconds: float) -> bool:
+        """Ask nothing more; False when a question still hangs after so many seconds."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self.thread.ident is not None:
+            self.thread.join(seconds)
+        return not self.thread.is_alive()
+
+    def stopping(self) -> bool:
+        return self._stopping
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Until it is stopping."""
