@@ -60,7 +60,7 @@ def head_lines(data: Data, ages: Ages) -> list[str]:
             dress("not synced: nothing is decided yet; /readyz of the process names what was not listed", "bad")
         )
     else:
-        lines.append(f"synced for {ages.since(data['synced_at'])}")
+        lines.append(f"synced, for the first time {ages.since(data['synced_at'])} ago")
         if not data["models"]:
             config = "names no model that can be used" if data["config_seen"] else "is not there"
             lines.append(dress(f"the ConfigMap of the fabric {config}: no device is known as ours", "bad"))
