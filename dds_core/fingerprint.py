@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "64f703bd35f5f84e6848972181c4cbd20fc8a1eb30d7c5d76e1c3b446fc76564"
+FINGERPRINT = "7e29845a410e1b8f2ed606a4f3344edca2a4dd09cd1adb9d27c3f52faf6fc946"
 
 RULES = (
     "agenda.py",
@@ -23,6 +23,7 @@ RULES = (
     "policy.py",
     "pools.py",
     "quantity.py",
+    "remembered.py",
     "rows.py",
     "rules/__init__.py",
     "rules/claims.py",
@@ -42,7 +43,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "b878cdd5aca99fcf103f7e1b0b3e4652f1f5b968b1e64c485498267cc7c0982b"
+PUBLISHER_FINGERPRINT = "6bfdd1f170b42e144232773c1b2e1fdf61e08c2fac2ff260d8e4ad85b8debe64"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (
@@ -67,6 +68,7 @@ PUBLISHER_RULES = (
     "publishing/rules/need.py",
     "publishing/rules/pools.py",
     "publishing/rules/work.py",
+    "remembered.py",
     "rows.py",
     "table.py",
 )

@@ -6,8 +6,6 @@ so that the rules look at nothing else.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from dds_core.indexes import Indexes
 from dds_core.model import (
     Allocation,
@@ -22,7 +20,6 @@ from dds_core.model import (
     Result,
 )
 from dds_core.pools import model_of_device
-from dds_core.table import trial
 
 
 class Picture(Indexes):
@@ -103,10 +100,6 @@ class Picture(Indexes):
     def promised(self, identity: str) -> frozenset[str] | set[str]:
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
-
-    def trial(self) -> AbstractContextManager[None]:
-        """Changes made inside leave no trace."""
-        return trial(self)
 
     def touch_everything(self) -> None:
         """A level pass looks at the whole fleet."""

@@ -6,8 +6,7 @@ The journal is what lets `decide` try steps and leave no trace. Every change goe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -110,23 +109,3 @@ class Index(Generic[K, V]):
 
     def clear(self) -> None:
         self.sets.clear()
-
-
-class Tried(Protocol):
-    """A picture on which steps may be tried. `dirty` has `add`, and can be made anew."""
-
-    journal: Journal
-    dirty: Any
-
-
-@contextmanager
-def trial(picture: Tried) -> Iterator[None]:
-    """Changes made inside leave no trace."""
-    kept = type(picture.dirty)()
-    kept.add(picture.dirty)
-    picture.journal.start()
-    try:
-        yield
-    finally:
-        picture.journal.undo()
-        picture.dirty = kept

@@ -20,6 +20,7 @@ from dds_core.model import (
     TaintRule,
 )
 from dds_core.policy import Policy
+from dds_core.remembered import Remembered
 from dds_core.rows import (
     Cell,
     ClaimLife,
@@ -30,11 +31,10 @@ from dds_core.rows import (
     HandOverRow,
     Order,
     Rate,
-    Refusal,
     Reservation,
     Timeout,
 )
-from dds_core.table import Journal, Table
+from dds_core.table import Table
 
 
 class Dirty:
@@ -75,11 +75,12 @@ class Dirty:
         self.everything, self.freed = False, 0
 
 
-class Tables:
+class Tables(Remembered[Observed]):
     """Every table, and the few facts that are no rows. All changes go through the tables' `put` and `drop`."""
 
     def __init__(self) -> None:
-        journal = self.journal = Journal()
+        super().__init__()
+        journal = self.journal
         self.claims: Table[str, Claim] = Table(journal)
         self.pods: Table[str, Pod] = Table(journal)
         self.nodes: Table[str, Node] = Table(journal)
@@ -109,41 +110,15 @@ class Tables:
         self.failures: Table[str, Failure] = Table(journal)
         self.cooling: Table[Cell, Cooling] = Table(journal)
         self.fences: Table[str, Fence] = Table(journal)
-        self.refusals: Table[tuple[str, str], Refusal] = Table(journal)
         self.timeouts: Table[str, Timeout] = Table(journal)
-        self.labelled: Table[tuple[str, str], str] = Table(journal)
         self.unmarked: Table[str, int] = Table(journal)
         self.lifted: Table[str, int] = Table(journal)
         self.marks: Table[str, int] = Table(journal)
         self.erring: Table[str, int] = Table(journal)
-        self.shown: Table[tuple[str, str], bytes] = Table(journal)
-        self.passed: Table[tuple[str, str], int] = Table(journal)
         self.counters: Table[str, int] = Table(journal)
         self.rates: Table[str, Rate] = Table(journal)
-        self.reissue: Table[tuple[str, str], bool] = Table(journal)
-        self.rejections: Table[tuple[str, str, str], bool] = Table(journal)
 
-        self.now = 0
         self.policy = Policy()
         self.taint_rules = ""
-        self.synced = False
-        self.synced_at = 0
-        self.level_at = 0
-        self.stale: set[str] = set()
-        self.epoch = 0
-        self.restarted = False
         self.skew: int | None = None
         self.dirty = Dirty()
-
-    def table(self, kind: type[Observed]) -> Table[str, Any]:
-        """The table of an object kind."""
-        return self._tables[kind]
-
-    def object(self, kind: type[Observed], uid: str) -> Observed | None:
-        """The object as last observed, None when not known."""
-        found: Observed | None = self.table(kind).get(uid)
-        return found
-
-    def told(self, uid: str, field: str, reason: str) -> bool:
-        """Whether this rejection is already a fact."""
-        return (uid, field, reason) in self.rejections

@@ -121,7 +121,8 @@ def machine_rows(picture: PoolPicture, node: str | None = None) -> list[MachineR
     """Every machine of the fabric, by fabric and name; that of the node only."""
     rows = []
     for uuid, machine in picture.machines_by_uuid.rows.items():
-        hosts = sorted(picture.hosts.rows[uid].name for uid in picture.hosts_of[uuid])
+        named = (picture.hosts.rows[uid] for uid in picture.hosts_of[uuid])
+        hosts = sorted(host.name for host in named if picture.machine_of(host) is machine)
         if node is None or node in hosts:
             limits = limits_words(machine.limits)
             rows.append(MachineRow(uuid, machine.name, tuple(hosts), machine.fabric, limits))

@@ -74,8 +74,14 @@ class PoolConfig(Record, frozen=True):
 # -- the cluster -------------------------------------------------------------------------------------------------------
 
 
+def by_name(node: str) -> str:
+    """The machine that a node is, where an inventory says which by the node's name."""
+    return f"node:{node}"
+
+
 class Host(Record, frozen=True):
-    """A node. `machine` is the UUID of its machine in the fabric, "" where nothing says so. `labels` are all it has."""
+    """A node. `machine` is the UUID of its machine in the fabric, "" where nothing says so; whatever it is, an inventory may name
+    the machine `by_name`. `labels` are all it has."""
 
     uid: str
     name: str = ""

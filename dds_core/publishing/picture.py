@@ -7,7 +7,6 @@ touched, so that the rules look at nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -23,11 +22,12 @@ from dds_core.publishing.model import (
     PoolSlice,
     PublisherObserved,
     Stock,
+    by_name,
 )
 from dds_core.publishing.policy import PublishPolicy
 from dds_core.publishing.rows import Absent, PoolKey, PoolRow
-from dds_core.rows import Refusal
-from dds_core.table import Index, Journal, Table, trial
+from dds_core.remembered import Remembered
+from dds_core.table import Index, Table
 
 StockKey = tuple[str, str]
 """(fabric, cdi-model-name)."""
@@ -70,11 +70,12 @@ class Dirty:
         self.pools, self.hosts, self.due, self.everything = set(), set(), set(), False
 
 
-class PoolPicture:
+class PoolPicture(Remembered[Seen]):
     """Tables, indexes, and questions. All changes go through the tables' `put` and `drop`."""
 
     def __init__(self) -> None:
-        journal = self.journal = Journal()
+        super().__init__()
+        journal = self.journal
         self.configs: Table[str, PoolConfig] = Table(journal)
         self.hosts: Table[str, Host] = Table(journal)
         self.slices: Table[str, PoolSlice] = Table(journal)
@@ -93,23 +94,10 @@ class PoolPicture:
         self.failures: Table[str, str] = Table(journal)
         self.absent: Table[str, Absent] = Table(journal)
         self.pools: Table[PoolKey, PoolRow] = Table(journal)
-        self.labelled: Table[tuple[str, str], str] = Table(journal)
-        self.refusals: Table[tuple[str, str], Refusal] = Table(journal)
-        self.shown: Table[tuple[str, str], bytes] = Table(journal)
-        self.passed: Table[tuple[str, str], int] = Table(journal)
-        self.reissue: Table[tuple[str, str], bool] = Table(journal)
-        self.rejections: Table[tuple[str, str, str], bool] = Table(journal)
 
-        self.now = 0
         self.policy = PublishPolicy()
         self.capabilities = Capabilities()
         self.listed_at = 0
-        self.synced = False
-        self.synced_at = 0
-        self.level_at = 0
-        self.stale: set[str] = set()
-        self.epoch = 0
-        self.restarted = False
         self.dirty = Dirty()
         self._index()
 
@@ -123,6 +111,7 @@ class PoolPicture:
         self.held_in: Index[PoolKey, DeviceKey] = Index()
         self.keys_of: Index[str, DeviceKey] = Index()
         self.resources_on: Index[str, str] = Index()
+        self.under_way: Index[str, str] = Index()
         self.hosts_of: Index[str, str] = Index()
         self.machines_in: Index[str, str] = Index()
         self.pools_in: Index[str, PoolKey] = Index()
@@ -170,16 +159,20 @@ class PoolPicture:
             self.held_in.add(key[:2], key)
 
     def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
-        if old is not None:
-            self.resources_on.discard(old.node, uid)
-        if new is not None:
-            self.resources_on.add(new.node, uid)
+        for row, on_node, on_its_way in (
+            (old, self.resources_on.discard, self.under_way.discard),
+            (new, self.resources_on.add, self.under_way.add),
+        ):
+            if row is not None:
+                on_node(row.node, uid)
+                if is_under_way(row):
+                    on_its_way(row.model, uid)
 
     def _host_changed(self, uid: str, old: Host | None, new: Host | None) -> None:
-        if old is not None:
-            self.hosts_of.discard(old.machine, uid)
-        if new is not None:
-            self.hosts_of.add(new.machine, uid)
+        for row, change in ((old, self.hosts_of.discard), (new, self.hosts_of.add)):
+            if row is not None:
+                for machine in machines_of(row):
+                    change(machine, uid)
 
     def _machine_changed(self, uuid: str, old: Machine | None, new: Machine | None) -> None:
         if old is not None:
@@ -201,23 +194,11 @@ class PoolPicture:
 
     # -- what the translation asks ---------------------------------------------------------------------------------
 
-    def table(self, kind: type[Seen]) -> Table[str, Any]:
-        """The table of an object kind."""
-        return self._tables[kind]
-
-    def object(self, kind: type[Any], uid: str) -> Any:
-        """The object as last observed, None when not known."""
-        return self._tables[kind].get(uid)
-
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
         """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
         if kind is PoolConfig:
             return next(iter(self.configs), None)
         return self.named.get((kind, namespace, name))
-
-    def told(self, uid: str, field: str, reason: str) -> bool:
-        """Whether this rejection is already a fact."""
-        return (uid, field, reason) in self.rejections
 
     def rejected(self, uid: str) -> bool:
         """Whether anything of the object was rejected."""
@@ -283,16 +264,21 @@ class PoolPicture:
         host = self.host(node)
         if host is None:
             return ""
-        machine = self.machine(host.machine)
+        machine = self.machine_of(host)
         return machine.fabric if machine is not None else host.labels.get(f"{self.prefix}/fabric", "")
+
+    def machine_of(self, host: Host) -> Machine | None:
+        """The machine that a node is; None while the fabric knows none such."""
+        return next((one for uuid in machines_of(host) if (one := self.machine(uuid)) is not None), None)
 
     def hosts_in(self, fabric: str) -> list[Host]:
         """The nodes that a fabric reaches."""
-        found = [self.hosts.rows[uid] for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid] if uuid]
+        uids = {uid for uuid in self.machines_in[fabric] for uid in self.hosts_of[uuid]}
+        found = (host for uid in uids if self.fabric_of((host := self.hosts.rows[uid]).name) == fabric)
         return sorted(found, key=lambda one: one.name)
 
     def nodes_of(self, machine: str) -> set[str]:
-        """The names of the nodes that are this machine."""
+        """The names of the nodes that a fabric may mean by this machine."""
         return {self.hosts.rows[uid].name for uid in self.hosts_of[machine]}
 
     def fabrics(self) -> set[str]:
@@ -369,10 +355,6 @@ class PoolPicture:
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def trial(self) -> AbstractContextManager[None]:
-        """Changes made inside leave no trace."""
-        return trial(self)
-
     def touch_everything(self) -> None:
         """A level pass looks at every pool that is or could be, and at every node."""
         dirty = self.dirty
@@ -392,6 +374,21 @@ class PoolPicture:
         if fabric:
             wanted = (model for model in self.models if driver in ("", model.driver))
             self.dirty.pools |= {self.pool_of(model, fabric) for model in wanted}
+
+
+def has_arrived(one: FabricResource) -> bool:
+    """Whether the operator knows which device it is."""
+    return bool(one.uuid or one.fabric_id)
+
+
+def is_under_way(one: FabricResource) -> bool:
+    """Whether a device is ordered and may come."""
+    return one.state not in GOING and not one.deleting and not has_arrived(one)
+
+
+def machines_of(host: Host) -> list[str]:
+    """How a fabric may name the machine of a node; what comes first counts."""
+    return [host.machine, by_name(host.name)] if host.machine else [by_name(host.name)]
 
 
 def results_of(claim: Claim | None) -> list[DeviceKey]:

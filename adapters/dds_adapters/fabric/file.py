@@ -27,7 +27,7 @@ from pydantic import (
 
 from dds_adapters.fabric.provider import FabricOdd
 from dds_adapters.fabric.settings import FABRIC_ID, checked_id
-from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
 
 if TYPE_CHECKING or not hasattr(yaml, "CSafeLoader"):
     from yaml import SafeLoader as _Safe
@@ -39,8 +39,6 @@ LARGEST = 8 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_FAULTS = 5
 """Faults that are told at once."""
-NODE = "node:"
-"""Before the name of a node whose machine has no UUID of its own."""
 
 
 class _Strict(BaseModel):
@@ -75,7 +73,7 @@ class LimitEntry(_Strict):
 
 class MachineEntry(_Strict):
     uuid: Name | None = Field(default=None, description="The last part of the node's provider id.")
-    node: Name | None = Field(default=None, description="The node's name, where nodes have no provider id.")
+    node: Name | None = Field(default=None, description="The node's name, instead of the UUID.")
     name: str = Field(default="", max_length=253, description="For people.")
     fabric: FabricName | None = Field(default=None, description="The fabric that reaches it; none: it is in none.")
     limits: dict[ModelName, LimitEntry] = Field(default={}, description="By cdi-model-name.")
@@ -88,7 +86,7 @@ class MachineEntry(_Strict):
 
     @property
     def machine(self) -> Machine:
-        uuid = self.uuid.lower() if self.uuid is not None else f"{NODE}{self.node}"
+        uuid = self.uuid.lower() if self.uuid is not None else by_name(self.node or "")
         return Machine(uuid, self.name or self.node or "", self.fabric or "")
 
 

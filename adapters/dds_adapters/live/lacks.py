@@ -35,7 +35,7 @@ def pool_lacks(picture: PoolPicture, where: str, namespace: str) -> list[DdsErro
         what = "drops bindingConditions: pods would start without waiting for their device, so nothing is published"
         found.append(DdsError(what, where=f"{where} resourceslices", fix=f"{_SWITCH}; the pools come by themselves"))
     machines, hosts = picture.machines_by_uuid.rows, picture.hosts.rows.values()
-    if machines and hosts and not any(host.machine in machines for host in hosts):
+    if machines and hosts and not any(picture.machine_of(host) for host in hosts):
         what = f"none of {len(hosts)} nodes is one of the fabric's {len(machines)} machines, so no pool reaches a node"
         fix = "compare spec.providerID of the nodes with the UUIDs that the fabric names"
         found.append(DdsError(what, where=f"{where} nodes", fix=fix))

@@ -54,7 +54,9 @@ def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
     if machine is None:
         return
     picture.touch_fabric(machine.fabric)
-    picture.dirty.hosts |= picture.nodes_of(machine.uuid)
+    for node in picture.nodes_of(machine.uuid):
+        picture.dirty.hosts.add(node)
+        picture.touch_node(node)
 
 
 def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> None:

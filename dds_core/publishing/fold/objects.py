@@ -19,8 +19,8 @@ from dds_core.publishing.fold.common import (
     shows,
     unheld,
 )
-from dds_core.publishing.model import PoolSlice
-from dds_core.publishing.picture import PoolPicture, results_of, stream_of
+from dds_core.publishing.model import Host, PoolSlice
+from dds_core.publishing.picture import PoolPicture, has_arrived, machines_of, results_of, stream_of
 from dds_core.publishing.rows import PoolKey, PoolRow
 
 
@@ -50,7 +50,7 @@ def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None
     _observed(picture, event, at)
     host = picture.hosts.rows[event.uid]
     if old is not None and old.machine != host.machine:
-        _forget_absent(picture, old.machine)
+        _forget_absent(picture, old)
     for key in list(picture.labels_of[host.name]):
         if host.labels.get(key[1], "") == picture.labelled.rows[key]:
             picture.labelled.drop(key)
@@ -65,16 +65,17 @@ def _host_gone(picture: PoolPicture, event: e.HostGone, at: int) -> None:
         return
     picture.touch_node(host.name)
     picture.hosts.drop(event.uid)
-    _forget_absent(picture, host.machine)
+    _forget_absent(picture, host)
     for key in list(picture.labels_of[host.name]):
         picture.labelled.drop(key)
     picture.shown.drop(("NodeLabelled", host.name))
 
 
-def _forget_absent(picture: PoolPicture, machine: str) -> None:
+def _forget_absent(picture: PoolPicture, host: Host) -> None:
     """When no node is the machine any more, nobody has to know how long it is gone."""
-    if not picture.hosts_of[machine]:
-        is_back(picture, machine)
+    for machine in machines_of(host):
+        if not picture.hosts_of[machine]:
+            is_back(picture, machine)
 
 
 def _slice_observed(picture: PoolPicture, event: e.PoolSliceObserved, at: int) -> None:
@@ -174,14 +175,10 @@ def _resource_observed(picture: PoolPicture, event: e.FabricResourceObserved, at
     old = picture.resources.get(event.uid)
     _observed(picture, event, at)
     new = picture.resources.rows[event.uid]
-    if _has_arrived(new) and not _has_arrived(old) and (fabric := picture.fabric_of(new.node)):
+    if has_arrived(new) and not (old is not None and has_arrived(old)) and (fabric := picture.fabric_of(new.node)):
         picture.uncounted.put(new.uid, (fabric, new.model))
     for row in (old, new):
         _resource_moved(picture, row)
-
-
-def _has_arrived(one: FabricResource | None) -> bool:
-    return one is not None and bool(one.uuid or one.fabric_id)
 
 
 def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -> None:

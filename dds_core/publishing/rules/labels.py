@@ -6,7 +6,7 @@ from __future__ import annotations
 from dds_core.events import NodeLabelled
 from dds_core.publishing.fold import SECOND
 from dds_core.publishing.model import Host, Machine
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publishing.picture import PoolPicture, machines_of
 from dds_core.publishing.rules.work import Work
 
 
@@ -16,7 +16,7 @@ def step(work: Work, name: str) -> None:
     host = picture.host(name)
     if host is None or picture.config is None or picture.stale or not picture.policy.label_nodes:
         return
-    machine = picture.machine(host.machine)
+    machine = picture.machine_of(host)
     if machine is None and not _is_gone(work, host):
         return
     wanted = _wanted(picture, machine)
@@ -28,8 +28,9 @@ def step(work: Work, name: str) -> None:
 
 def _is_gone(work: Work, host: Host) -> bool:
     """Whether the fabric knew the machine and has left it out of its answers for long enough."""
-    absent = work.picture.absent.get(host.machine)
-    return absent is not None and work.at >= absent.since + work.picture.policy.gone_seconds * SECOND
+    absent = [one for uuid in machines_of(host) if (one := work.picture.absent.get(uuid)) is not None]
+    patience = work.picture.policy.gone_seconds * SECOND
+    return bool(absent) and work.at >= max(one.since for one in absent) + patience
 
 
 def _current(picture: PoolPicture, host: Host, key: str) -> str:

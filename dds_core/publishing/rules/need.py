@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dds_core.model import FabricResource
 from dds_core.publishing.describe import name_of, name_of_id, number_of, stem_of
 from dds_core.publishing.model import PoolModel, Stock
-from dds_core.publishing.picture import GOING, PoolPicture
+from dds_core.publishing.picture import GOING, PoolPicture, has_arrived, is_under_way
 from dds_core.publishing.rows import PoolKey
 
 
@@ -39,6 +39,8 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     coming = attached = 0
     doubt = len(uncounted)
     nodes = {node for node in waiting if node} | {picture.resources.rows[uid].node for uid in uncounted}
+    ordered = {picture.resources.rows[uid].node for uid in picture.under_way[model.model]}
+    nodes |= {node for node in ordered if picture.fabric_of(node) == fabric}
     if stock.whole:
         nodes |= {host.name for host in picture.hosts_in(fabric)}
         nodes |= {
@@ -66,9 +68,9 @@ def _devices_on(picture: PoolPicture, node: str, model: str) -> tuple[list[Fabri
         one = picture.resources.rows[uid]
         if one.model != model or one.state in GOING:
             continue
-        if one.uuid or one.fabric_id:
+        if has_arrived(one):
             there.append(one)
-        elif not one.deleting:
+        elif is_under_way(one):
             under_way += 1
     return there, under_way
 

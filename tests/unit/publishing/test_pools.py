@@ -568,6 +568,30 @@ def test_a_device_on_its_way_back_serves_nobody() -> None:
     assert len(board.names()) == 2
 
 
+def test_an_order_that_is_taken_back_brings_nobody_a_device() -> None:
+    board = usual(4)
+    board.resource("x", "n1", "Attaching")
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.write()
+    assert len(board.names()) == 4
+    board.see(replace(board.picture.resources.rows["r-x"], deleting=True))
+    board.stock(3)
+    board.write()
+    assert board.names() == ["nvidia-a100-0", "nvidia-a100-1", "nvidia-a100-2"], (
+        "one is held, and two are promised to nobody"
+    )
+
+
+def test_a_device_that_may_be_counted_still_is_offered_to_nobody_else_before_the_fabric_was_asked_again() -> None:
+    board = usual(3)
+    board.resource("x", "n1", "Attaching")
+    assert published(board.stock(4)) == [], "the fourth may be the one that is being attached"
+    assert published(board.resource("x", "n1", "Online", "GPU-1")) == [], "or the one that has arrived"
+    board.stock(4)
+    board.write()
+    assert len(board.names()) == 4
+
+
 def test_a_slice_that_is_right_but_carries_nobodys_mark_gets_ours() -> None:
     board = usual(2, policy={"adopt": "reference"})
     (one,) = board.live()

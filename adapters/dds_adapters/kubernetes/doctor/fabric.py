@@ -26,13 +26,12 @@ from dds_adapters.kubernetes.doctor.manager import Manager
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import SKEW_ERROR, SKEW_WARNING, between
 from dds_core.errors import DdsError
-from dds_core.publishing.model import Host, Machine, PoolModel
+from dds_core.publishing.model import Machine, PoolModel
+from dds_core.publishing.picture import machines_of
 from dds_core.timeline.clock import duration, rfc3339
 
 SOON = 30 * 86_400 * 1_000_000
 """Microseconds before its end from which a certificate should be renewed."""
-NODE = "node:"
-"""Before the name of a node that an inventory names for want of a UUID."""
 TRIES = 3
 """Machines of a fabric that are asked for its stock, one after the other; as the publisher does it."""
 
@@ -135,26 +134,28 @@ def _machines(machines: Sequence[Machine]) -> Iterator[Finding]:
 
 def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
     """Which nodes are machines of the fabric, by the last part of spec.providerID."""
-    check, known = "fabric nodes", {one.uuid: one for one in machines}
+    check, known = "fabric nodes", {one.uuid for one in machines}
     try:
         hosts = patient.hosts()
     except DdsError as problem:
         yield failed(check, problem)
         return
-    there = [one for one in hosts if one.machine in known]
-    bare = [one.name for one in hosts if _is_bare(one) and one not in there]
-    missing = [one for one in hosts if one not in there and not _is_bare(one)]
+    there = [one for one in hosts if known.intersection(machines_of(one))]
+    bare = [one.name for one in hosts if not one.machine and one not in there]
+    missing = [one for one in hosts if one.machine and one not in there]
     if there:
         yield ok(check, f"{len(there)} of {len(hosts)} nodes are machines of the fabric")
     else:
-        mend = "let spec.providerID of each node end in the UUID of its machine, or write that part of it into the inventory"
+        mend = (
+            "let spec.providerID of each node end in the UUID of its machine, or name the node itself in the inventory"
+        )
         yield error(
             check, f"none of {len(hosts)} nodes is a machine of the fabric: nothing is labelled or attached", mend
         )
-    misnamed = [one for one in hosts if f"{NODE}{one.name}" in known and not _is_bare(one)]
-    for one in misnamed[:TRIES]:
-        what = f"the inventory names node {one.name}, which has a provider id"
-        yield warning(check, what, f"write uuid: {one.machine} there instead of node: {one.name}")
+    twice = [one.name for one in hosts if known.issuperset(machines_of(one)) and one.machine]
+    if twice:
+        what = f"the inventory has {many(len(twice), 'node')} by uuid and by name: {several(twice)}; the uuid counts"
+        yield warning(check, what, "take one of the two entries out")
     if bare:
         mend = (
             "see who sets spec.providerID of new nodes, or with --machine-ids bmh the annotation of their BareMetalHost"
@@ -169,10 +170,6 @@ def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
     rest = [one.name for one in missing if label not in one.labels]
     if rest:
         yield note(check, f"the fabric does not know the machine of {many(len(rest), 'node')}: {several(rest)}")
-
-
-def _is_bare(host: Host) -> bool:
-    return host.machine == f"{NODE}{host.name}" or not host.machine
 
 
 # -- free devices and limits -----------------------------------------------------------------------------------------------

@@ -49,13 +49,13 @@ def host(raw: bytes) -> Host:
     found = read(_host, raw, "Node", decode.CORE)
     meta = found.metadata
     provider = found.spec.provider_id if found.spec is not None else ""
-    return Host(meta.uid, meta.name, machine_of(meta.name, provider), meta.labels or {})
+    return Host(meta.uid, meta.name, machine_of(provider), meta.labels or {})
 
 
-def machine_of(node: str, provider: str) -> str:
+def machine_of(provider: str) -> str:
     """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
-    machines have them; without one `node:<name>`, by which an inventory in a file can name it."""
-    return last_segment(provider).lower() or f"node:{node}"
+    machines have them; "" without one."""
+    return last_segment(provider).lower()
 
 
 def last_segment(provider: str) -> str:

@@ -221,11 +221,18 @@ def test_nodes_that_are_no_machines(clinic: Clinic) -> None:
     assert "2 nodes with the label cohdi.io/fabric" in found[1].what
 
 
-def test_an_inventory_that_names_a_node_which_has_a_provider_id(clinic: Clinic) -> None:
-    found = list(look(clinic, Told(machines=(Machine("node:node0000", fabric="1"),))))
-    (told,) = [one for one in found if "the inventory names" in one.what]
+def test_an_inventory_may_name_a_node_that_has_a_provider_id(clinic: Clinic) -> None:
+    found = look(clinic, Told(machines=(Machine("node:node0000", fabric="1"),)))
+    (first, *_) = [one for one in found if one.check == "fabric nodes"]
+    assert (first.level, first.what) == ("ok", "1 of 2 nodes are machines of the fabric")
+
+
+def test_an_inventory_that_has_a_node_twice(clinic: Clinic) -> None:
     uuid = _of_provider(clinic, "node0000")
-    assert (told.level, told.mend) == ("warning", f"write uuid: {uuid} there instead of node: node0000")
+    found = look(clinic, Told(machines=(Machine("node:node0000", fabric="1"), Machine(uuid, fabric="1"))))
+    (told,) = [one for one in found if "by uuid and by name" in one.what]
+    assert (told.level, told.mend) == ("warning", "take one of the two entries out")
+    assert told.what == "the inventory has 1 node by uuid and by name: node0000; the uuid counts"
 
 
 def test_nodes_without_a_provider_id() -> None:
