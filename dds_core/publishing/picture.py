@@ -34,7 +34,9 @@ StockKey = tuple[str, str]
 Seen = Observed | PublisherObserved
 
 _NOTHING = PoolConfig(uid="")
-GOING = ("Detaching", "Deleting")
+LEAVING = "Detaching"
+"""State of a ComposableResource whose device is still on its node, but not for long."""
+GOING = (LEAVING, "Deleting")
 """States of a ComposableResource whose device is on its way back."""
 
 

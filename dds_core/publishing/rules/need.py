@@ -17,7 +17,7 @@ from typing import NamedTuple
 from dds_core.model import FabricResource
 from dds_core.publishing.describe import name_of, name_of_id, number_of, stem_of
 from dds_core.publishing.model import PoolModel, Stock
-from dds_core.publishing.picture import GOING, PoolPicture, has_arrived, is_under_way
+from dds_core.publishing.picture import GOING, LEAVING, PoolPicture, has_arrived, is_under_way
 from dds_core.publishing.rows import PoolKey
 
 
@@ -47,9 +47,10 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
             node for node in picture.resources_on.sets if picture.host(node) is None
         }  # gone, and its devices not yet
     for node in nodes:
-        there, under_way = _devices_on(picture, node, model.model)
-        attached += len(there) + under_way
-        idle = sum(not picture.used(one.uuid) for one in there)
+        there = _devices_on(picture, node, model.model)
+        idle = sum(not picture.used(one.uuid) for one in there.arrived)
+        under_way = there.under_way + min(there.refused, max(0, waiting[node] - idle - there.under_way))
+        attached += len(there.arrived) + there.leaving + under_way
         coming += min(waiting[node], idle + under_way)
         doubt += under_way
     free = healthy(stock)
@@ -60,19 +61,33 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     return Offer(max(0, least), max(0, most))
 
 
-def _devices_on(picture: PoolPicture, node: str, model: str) -> tuple[list[FabricResource], int]:
-    """The devices of a model that came to a node through the operator, and how many are under way."""
-    there: list[FabricResource] = []
-    under_way = 0
+class There(NamedTuple):
+    """What came to a node through the operator, and what may come. `refused` are orders to which the fabric says that it cannot:
+    nobody knows how often the operator tries again, so they count only for a claim that waits on the node. `leaving` are on their
+    way back: nobody's any more, but not free yet."""
+
+    arrived: list[FabricResource]
+    under_way: int
+    refused: int
+    leaving: int
+
+
+def _devices_on(picture: PoolPicture, node: str, model: str) -> There:
+    """The devices of a model on a node."""
+    arrived: list[FabricResource] = []
+    under_way = refused = leaving = 0
     for uid in picture.resources_on[node]:
         one = picture.resources.rows[uid]
-        if one.model != model or one.state in GOING:
+        if one.model != model:
             continue
-        if has_arrived(one):
-            there.append(one)
+        if one.state in GOING:
+            leaving += one.state == LEAVING
+        elif has_arrived(one):
+            arrived.append(one)
         elif is_under_way(one):
-            under_way += 1
-    return there, under_way
+            under_way += not one.error
+            refused += bool(one.error)
+    return There(arrived, under_way, refused, leaving)
 
 
 def healthy(stock: Stock) -> int:

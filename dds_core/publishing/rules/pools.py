@@ -64,15 +64,15 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     held = picture.held(key)
     if model is None:
         if picture.config is not None and picture.config.unread:
-            return None  # the pool may be of a model that a slip of the pen made unreadable
+            return _as_it_is(row, own, held)  # it may be of a model that a slip of the pen made unreadable
         return _remainder(row, own, held, "the model is not configured any more")
     if fabric not in picture.fabrics():
         if work.at < gone_due(picture, fabric) or not picture.listed:
-            return None
+            return _as_it_is(row, own, held)
         return _remainder(row, own, held, f"fabric {fabric} is gone")
     stock = picture.stock(fabric, model.model)
     if stock is None or _is_beyond_belief(work, key, stock):
-        return None
+        return _as_it_is(row, own, held)
     if model.shared and not picture.capabilities.shared_devices:
         model = as_exclusive(model)
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
@@ -117,6 +117,17 @@ def _remainder(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str], 
         return None
     listed = {*row.names, *(name for one in own for name in one.devices)}  # what is to go may have been taken meanwhile
     return Wanted(row.model, row.fabric, row.prefix, set(held) & listed, f"{why}; {len(held)} held", row.taint)
+
+
+def _as_it_is(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str]) -> Wanted | None:
+    """A pool of which nobody can tell what it is to be stays. But what was to go, and is there still since that was not written
+    yet, may have been taken meanwhile."""
+    if row is None or not row.model.device:
+        return None
+    taken = {name for one in own for name in one.devices if name in held}
+    if taken <= set(row.names):
+        return None
+    return Wanted(row.model, row.fabric, row.prefix, {*row.names, *taken}, f"as it was; {len(held)} held", row.taint)
 
 
 def gone_due(picture: PoolPicture, fabric: str) -> int:

@@ -1,0 +1,129 @@
+"""Orders that the fabric answers with an error, and devices on their way back: what they keep from being offered."""
+
+from msgspec.structs import replace
+
+from dds_core.publishing.model import PoolSlice
+from tests.support.board import A100, H100, Board, published, usual
+
+
+def refused(board: Board, name: str, node: str) -> None:
+    """An order that the operator tries again and again."""
+    board.resource(name, node, "Attaching")
+    board.see(replace(board.picture.resources.rows[f"r-{name}"], error="no such device"))
+
+
+def offered(board: Board) -> int:
+    board.write()
+    return len(set(board.names()) - set(board.picture.held(("gpu.nvidia.com", "nvidia-a100-fabric0"))))
+
+
+def test_an_order_in_error_for_which_nobody_waits_hides_no_device_for_ever() -> None:
+    board = usual(0)
+    refused(board, "x", "n1")
+    refused(board, "y", "n1")
+    board.stock(3)
+    assert offered(board) == 3, "the fabric has three, and no claim waits for any of them"
+    board.verified()
+
+
+def test_nor_does_it_after_a_claim_let_go_of_what_it_had_taken() -> None:
+    board = usual(2)
+    refused(board, "x", "n1")
+    board.claim("a", "n2", "nvidia-a100-0")
+    board.write()
+    board.gone(type(board.picture.claims.rows["c-a"]), "c-a")
+    assert offered(board) == 2
+
+
+def test_an_order_in_error_is_not_attached_whatever_an_inventory_counts() -> None:
+    board = usual(0)
+    board.stock(3, whole=True)
+    refused(board, "x", "n1")
+    assert offered(board) == 3
+
+
+def test_an_order_in_error_is_counted_while_a_claim_waits_for_it() -> None:
+    board = usual(2)
+    board.claim("a", "n1", "nvidia-a100-0")
+    refused(board, "x", "n1")
+    assert published(board.stock(1)) == [], "the one that is left may be another than the one that the order gets"
+    refused(board, "y", "n1")
+    board.stock(2)
+    board.write()
+    assert offered(board) == 1, "of two orders one at most is for the claim"
+
+
+def test_a_claim_is_served_by_who_is_there_before_an_order_in_error_counts() -> None:
+    board = usual(2)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.resource("x", "n1", "Online", "GPU-1")
+    refused(board, "y", "n1")
+    board.stock(3)
+    assert offered(board) == 3
+
+
+def test_an_error_that_is_over_may_have_been_counted_again() -> None:
+    board = usual(2)
+    refused(board, "x", "n1")
+    board.resource("x", "n1", "Attaching")
+    board.see(replace(board.picture.resources.rows["r-x"], error=""))
+    assert published(board.stock(3)) == [], "the third may be the one that is being attached"
+
+
+def test_a_device_that_is_being_detached_is_not_free_yet_whatever_an_inventory_counts() -> None:
+    board = usual(0)
+    board.stock(3, whole=True)
+    board.resource("x", "n1", "Online", "GPU-1")
+    assert offered(board) == 2
+    board.resource("x", "n1", "Detaching", "GPU-1")
+    assert offered(board) == 2, "it may take long, or fail"
+    board.resource("x", "n1", "Deleting")
+    assert offered(board) == 3
+
+
+def test_a_device_that_is_being_detached_serves_no_claim() -> None:
+    board = usual(3)
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.stock(2)
+    board.resource("x", "n1", "Detaching", "GPU-1")
+    board.claim("a", "n1", "nvidia-a100-0")
+    assert offered(board) == 1
+
+
+def test_a_device_of_another_model_serves_no_claim() -> None:
+    board = usual(2, models=(A100, H100))
+    board.resource("x", "n1", "Online", "GPU-1", model=H100)
+    board.claim("a", "n1", "nvidia-a100-0")
+    assert offered(board) == 1
+    board.resource("y", "n1", "Attaching", model=H100)
+    board.stock(1)
+    assert offered(board) == 0
+
+
+def test_an_arrival_in_one_fabric_leaves_no_doubt_about_another() -> None:
+    board = usual(2)
+    board.nodes("1", "m1")
+    board.stock(2, "1")
+    board.write()
+    board.resource("x", "m1", "Online", "GPU-1")
+    assert board.picture.in_doubt("1", A100.model)
+    board.stock(3)
+    assert offered(board) == 3
+
+
+def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
+    board = usual(3, models=(A100, H100))
+    config = board.picture.config
+    assert config is not None
+    board.see(replace(config, models=(H100,)))
+    assert len(board.unwritten) == 1, "it is to go, and is there still"
+    board.see(config)
+    board.claim("a", "n1", "nvidia-a100-1")
+    assert board.picture.stock("0", A100.model) is None, "the fabric was not asked again yet"
+    board.write()
+    assert board.names() == ["nvidia-a100-1"]
+    board.stock(3)
+    board.write()
+    assert len(board.names()) == 3
+    assert [one.owner for one in board.picture.slices.rows.values() if isinstance(one, PoolSlice)] == ["dds-publisher"]
+    board.verified()
