@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from dds_core.publishing.model import PoolSlice
 from tests.support.board import A100, H100, Board, published, usual
 
 
@@ -125,5 +124,4 @@ def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
     board.stock(3)
     board.write()
     assert len(board.names()) == 3
-    assert [one.owner for one in board.picture.slices.rows.values() if isinstance(one, PoolSlice)] == ["dds-publisher"]
     board.verified()
