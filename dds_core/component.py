@@ -20,7 +20,7 @@ from dds_core.fingerprint import FINGERPRINT
 from dds_core.fold import apply
 from dds_core.picture import Picture
 from dds_core.rules import settle
-from dds_core.snapshot import PROJECTION, dump, load
+from dds_core.snapshot import PROJECTION, dump, load, same
 
 
 class Touched(Protocol):
@@ -75,7 +75,7 @@ class Component(Generic[P]):
     """One kind of log. `fingerprint` is that of the code that decides, `projection` the version of what `dump` gives.
 
     `settle` decides and folds what follows from the fact that was folded last; `load` raises InputError for data that `dump`
-    did not give.
+    did not give; `same` compares two pictures.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Component(Generic[P]):
     agenda: Callable[[P], Waiting]
     dump: Callable[[P], dict[str, Any]]
     load: Callable[[dict[str, Any]], P]
+    same: Callable[[P, P], bool]
 
 
 SCALER: Component[Picture] = Component(
@@ -99,6 +100,7 @@ SCALER: Component[Picture] = Component(
     agenda=Agenda,
     dump=dump,
     load=load,
+    same=same,
 )
 """The dynamic device scaler."""
 

@@ -31,7 +31,16 @@ class Form:
     policy: Callable[[dict[str, Any]], Any]
 
     def dump(self, picture: Any) -> dict[str, Any]:
-        """The picture as plain data; equal pictures give equal data."""
+        """The picture as plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(picture))
+        return plain
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two pictures hold the same. What they are dumped as may differ: a text that is a default is left out only where
+        it is the default's own object, and one that was read from a log is not."""
+        return bool(self._snapshot(one) == self._snapshot(other))
+
+    def _snapshot(self, picture: Any) -> Record:
         fields: dict[str, Any] = {name: getattr(picture, name) for name in self.scalars}
         for name in self.by_text:
             rows = getattr(picture, name).rows
@@ -42,8 +51,7 @@ class Form:
         fields["policy"] = picture.policy.model_dump(mode="json")
         fields["stale"] = tuple(sorted(picture.stale))
         fields["rejections"] = tuple(sorted(picture.rejections))
-        plain: dict[str, Any] = msgspec.to_builtins(self.struct(**fields))
-        return plain
+        return self.struct(**fields)
 
     def load(self, plain: dict[str, Any]) -> Any:
         """The picture that `dump` gave. Raises InputError when the data is not of that form."""

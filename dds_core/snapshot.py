@@ -101,8 +101,13 @@ _FORM = Form(Snapshot, PROJECTION, _SCALARS, _BY_TEXT, _BY_PAIR, Picture, read_p
 
 
 def dump(picture: Picture) -> dict[str, Any]:
-    """The picture as plain data; equal pictures give equal data."""
+    """The picture as plain data."""
     return _FORM.dump(picture)
+
+
+def same(one: Picture, other: Picture) -> bool:
+    """Whether two pictures hold the same."""
+    return _FORM.same(one, other)
 
 
 def load(plain: dict[str, Any]) -> Picture:

@@ -119,7 +119,7 @@ class Verification(Generic[P]):
         except DdsError as error:
             self._differ(position, "a checkpoint that can be loaded", error.what)
             return
-        if not self._blind and self.report.groups > 1 and component.dump(self._picture) != component.dump(found):
+        if not self._blind and self.report.groups > 1 and not component.same(self._picture, found):
             self._differ(position, "a checkpoint of the picture so far", "a checkpoint of another picture")
         self._picture = found
         self._agenda = component.agenda(found)

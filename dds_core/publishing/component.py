@@ -8,7 +8,7 @@ from dds_core.publishing.agenda import Agenda
 from dds_core.publishing.fold import apply
 from dds_core.publishing.picture import PoolPicture
 from dds_core.publishing.rules import settle
-from dds_core.publishing.snapshot import PROJECTION, dump, load
+from dds_core.publishing.snapshot import PROJECTION, dump, load, same
 
 PUBLISHER: Component[PoolPicture] = Component(
     name="publisher",
@@ -20,5 +20,6 @@ PUBLISHER: Component[PoolPicture] = Component(
     agenda=Agenda,
     dump=dump,
     load=load,
+    same=same,
 )
 """The pool publisher."""
