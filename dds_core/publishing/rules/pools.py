@@ -120,11 +120,11 @@ def _remainder(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str], 
 
 
 def _as_it_is(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str]) -> Wanted | None:
-    """A pool of which nobody can tell what it is to be stays. But what was to go, and is there still since that was not written
+    """A pool of which nobody can tell what it is to be stays. But what was to go, and was there still since that was not written
     yet, may have been taken meanwhile."""
     if row is None or not row.model.device:
         return None
-    taken = {name for one in own for name in one.devices if name in held}
+    taken = set(held) if row.slices else {name for one in own for name in one.devices if name in held}
     if taken <= set(row.names):
         return None
     return Wanted(row.model, row.fabric, row.prefix, {*row.names, *taken}, f"as it was; {len(held)} held", row.taint)

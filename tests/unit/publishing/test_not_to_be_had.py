@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from dds_core import events as e
 from tests.support.board import A100, H100, Board, published, usual
 
 
@@ -125,3 +126,19 @@ def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
     board.write()
     assert len(board.names()) == 3
     board.verified()
+
+
+def test_what_was_taken_unseen_before_it_went_is_back_though_the_fabric_does_not_answer() -> None:
+    board = usual(3, models=(A100, H100))
+    board.claim("a", "n1", "nvidia-a100-0")
+    config = board.picture.config
+    assert config is not None
+    board.see(replace(config, models=(H100,)))
+    board.feed(e.Stale("resourceclaims", 200))
+    board.see(config)
+    board.claim("b", "n1", "nvidia-a100-1")
+    board.write()
+    assert board.names() == ["nvidia-a100-0"], "it was decided before"
+    board.feed(e.Synced())
+    board.write()
+    assert board.names() == ["nvidia-a100-0", "nvidia-a100-1"]
