@@ -142,3 +142,14 @@ def test_what_was_taken_unseen_before_it_went_is_back_though_the_fabric_does_not
     board.feed(e.Synced())
     board.write()
     assert board.names() == ["nvidia-a100-0", "nvidia-a100-1"]
+
+
+def test_an_order_in_one_fabric_leaves_no_doubt_about_another() -> None:
+    board = usual(2)
+    board.nodes("1", "m1")
+    board.stock(2, "1")
+    board.write()
+    board.resource("x", "m1", "Attaching")
+    board.stock(3)
+    assert offered(board) == 3
+    assert published(board.stock(3, "1")) == [], "there the third may be the one that is being attached"

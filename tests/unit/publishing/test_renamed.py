@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from dds_core.model import Claim
 from dds_core.publishing.model import PoolConfig, PoolModel
 from dds_core.publishing.rows import PoolKey
-from tests.support.board import A100, A100_0, DRIVER, usual
+from tests.support.board import A100, A100_0, DRIVER, Board, usual
 
 OTHER_NAME = (replace(A100, device="ampere"), (DRIVER, "ampere-fabric0"))
 OTHER_DRIVER = (replace(A100, driver="gpu.example.com"), ("gpu.example.com", "nvidia-a100-fabric0"))
@@ -40,3 +40,24 @@ def test_the_old_pool_goes_with_the_last_claim_and_the_new_one_has_all(model: Po
     board.write()
     assert board.live(A100_0) == [] and len(board.names(key)) == 2
     board.verified()
+
+
+def test_a_vendor_that_lists_a_name_like_the_pools_later_renames_no_device() -> None:
+    board = usual(2)
+    board.local("n1", nvidia_a100_0="GPU-1")
+    board.stock(3)
+    board.write()
+    assert board.names() == ["nvidia-a100-0", "nvidia-a100-1", "nvidia-a100-2"]
+
+
+def test_nor_does_one_that_lists_it_no_more() -> None:
+    board = Board()
+    board.nodes("0", "n1")
+    board.local("n1", nvidia_a100_0="GPU-1")
+    board.stock(1)
+    board.synced()
+    board.write()
+    board.local("n1")
+    board.stock(2)
+    board.write()
+    assert board.names() == ["nvidia-a100-pool-0", "nvidia-a100-pool-1"]
