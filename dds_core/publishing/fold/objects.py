@@ -192,10 +192,8 @@ def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -
 def _resource_moved(picture: PoolPicture, one: FabricResource | None) -> None:
     if one is None:
         return
-    there = picture.host(one.node) is not None
-    fabrics = (
-        {picture.fabric_of(one.node)} - {""} if there else picture.fabrics()
-    )  # of a node that is gone nobody knows
+    fabric = picture.fabric_of(one.node)
+    fabrics = {fabric} if fabric else picture.fabrics()  # of a node that is gone, or in none that is known, nobody knows
     wanted = [model for model in picture.models if model.model == one.model]
     picture.dirty.pools |= {picture.pool_of(model, fabric) for model in wanted for fabric in fabrics}
 

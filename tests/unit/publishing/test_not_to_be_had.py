@@ -153,3 +153,17 @@ def test_an_order_in_one_fabric_leaves_no_doubt_about_another() -> None:
     board.stock(3)
     assert offered(board) == 3
     assert published(board.stock(3, "1")) == [], "there the third may be the one that is being attached"
+
+
+def test_a_device_that_leaves_a_node_of_no_known_fabric_is_missed_at_once_by_the_claim_that_waits_there() -> None:
+    board = usual(2)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.stock(2)
+    assert offered(board) == 2
+    board.feed(e.MachineGone("m-n1"))
+    host = board.picture.host("n1")
+    assert host is not None
+    board.see(replace(host, labels={}))
+    board.resource("x", "n1", "Detaching", "GPU-1")
+    assert offered(board) == 1
