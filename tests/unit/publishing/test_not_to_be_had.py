@@ -1,8 +1,10 @@
 """Orders that the fabric answers with an error, and devices on their way back: what they keep from being offered."""
 
+import pytest
 from msgspec.structs import replace
 
 from dds_core import events as e
+from dds_core.model import Claim, FabricResource
 from tests.support.board import A100, H100, Board, published, usual
 
 
@@ -31,7 +33,7 @@ def test_nor_does_it_after_a_claim_let_go_of_what_it_had_taken() -> None:
     refused(board, "x", "n1")
     board.claim("a", "n2", "nvidia-a100-0")
     board.write()
-    board.gone(type(board.picture.claims.rows["c-a"]), "c-a")
+    board.gone(Claim, "c-a")
     assert offered(board) == 2
 
 
@@ -167,3 +169,46 @@ def test_a_device_that_leaves_a_node_of_no_known_fabric_is_missed_at_once_by_the
     board.see(replace(host, labels={}))
     board.resource("x", "n1", "Detaching", "GPU-1")
     assert offered(board) == 1
+
+
+@pytest.mark.parametrize("which", ["uuid", "fabric_id"])
+def test_a_device_has_arrived_when_the_operator_knows_one_of_its_ids(which: str) -> None:
+    board = usual(2)
+    board.see(FabricResource("r-x", "x", model=A100.model, node="n1", state="Attaching"))
+    board.see(replace(board.picture.resources.rows["r-x"], **{which: "one"}))
+    assert board.picture.in_doubt("0", A100.model)
+    board.stock(3)
+    assert offered(board) == 3, "asked after it had arrived, the fabric counts it no more"
+
+
+def test_a_device_of_no_known_uuid_is_used_by_nobody() -> None:
+    board = usual(2)
+    board.see(FabricResource("r-x", "x", model=A100.model, node="n1", state="Online", fabric_id="one"))
+    board.stock(2)
+    board.local("n1", gpu_0="")
+    board.claim("user", "n1", "gpu-0", pool="n1")
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.stock(3)
+    assert offered(board) == 3
+
+
+def test_a_node_whose_machine_is_not_known_just_now_is_where_its_label_says() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"))
+    board.resource("x", "n1", "Attaching")
+    assert published(board.stock(3)) == [], "the third may be the one that is being attached"
+    board.resource("x", "n1", "Online", "GPU-1")
+    assert board.picture.in_doubt("0", A100.model)
+
+
+def test_a_device_that_two_claims_share_stays_for_the_second_when_the_first_goes() -> None:
+    board = usual(2, models=(replace(A100, shared=True),))
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.claim("b", "n1", "nvidia-a100-0")
+    board.gone(Claim, "c-a")
+    board.stock(0)
+    board.write()
+    assert board.names() == ["nvidia-a100-0"]
+    board.gone(Claim, "c-b")
+    board.write()
+    assert board.names() == []
