@@ -193,7 +193,7 @@ def _resource_moved(picture: PoolPicture, one: FabricResource | None) -> None:
     if one is None:
         return
     fabric = picture.fabric_of(one.node)
-    fabrics = {fabric} if fabric else picture.fabrics()  # of a node that is gone, or in none that is known, nobody knows
+    fabrics = {fabric} if fabric else picture.fabrics()  # of a node that is gone, or in no known one, nobody knows
     wanted = [model for model in picture.models if model.model == one.model]
     picture.dirty.pools |= {picture.pool_of(model, fabric) for model in wanted for fabric in fabrics}
 

@@ -64,15 +64,15 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     held = picture.held(key)
     if model is None:
         if picture.config is not None and picture.config.unread:
-            return _as_it_is(row, own, held)  # it may be of a model that a slip of the pen made unreadable
-        return _remainder(row, own, held, "the model is not configured any more")
+            return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
+        return _remainder(row, held, "the model is not configured any more")
     if fabric not in picture.fabrics():
         if work.at < gone_due(picture, fabric) or not picture.listed:
-            return _as_it_is(row, own, held)
-        return _remainder(row, own, held, f"fabric {fabric} is gone")
+            return _as_it_is(row, held)
+        return _remainder(row, held, f"fabric {fabric} is gone")
     stock = picture.stock(fabric, model.model)
     if stock is None or _is_beyond_belief(work, key, stock):
-        return _as_it_is(row, own, held)
+        return _as_it_is(row, held)
     if model.shared and not picture.capabilities.shared_devices:
         model = as_exclusive(model)
     listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
@@ -109,25 +109,23 @@ def is_cooling(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -
     return labels.get(f"{picture.prefix}/{model.device}-{COOLING}") == "true"
 
 
-def _remainder(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str], why: str) -> Wanted | str | None:
+def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | str | None:
     """Of a pool that is to go, what claims hold stays as it was described; None where nobody knows how."""
     if not held:
         return why
     if row is None or not row.model.device:
         return None
-    listed = {*row.names, *(name for one in own for name in one.devices)}  # what is to go may have been taken meanwhile
-    return Wanted(row.model, row.fabric, row.prefix, set(held) & listed, f"{why}; {len(held)} held", row.taint)
+    return Wanted(row.model, row.fabric, row.prefix, set(held), f"{why}; {len(held)} held", row.taint)
 
 
-def _as_it_is(row: PoolRow | None, own: list[PoolSlice], held: dict[str, str]) -> Wanted | None:
+def _as_it_is(row: PoolRow | None, held: dict[str, str]) -> Wanted | None:
     """A pool of which nobody can tell what it is to be stays. But what was to go, and was there still since that was not written
     yet, may have been taken meanwhile."""
     if row is None or not row.model.device:
         return None
-    taken = set(held) if row.slices else {name for one in own for name in one.devices if name in held}
-    if taken <= set(row.names):
+    if held.keys() <= set(row.names):
         return None
-    return Wanted(row.model, row.fabric, row.prefix, {*row.names, *taken}, f"as it was; {len(held)} held", row.taint)
+    return Wanted(row.model, row.fabric, row.prefix, {*row.names, *held}, f"as it was; {len(held)} held", row.taint)
 
 
 def gone_due(picture: PoolPicture, fabric: str) -> int:

@@ -212,3 +212,22 @@ def test_a_device_that_two_claims_share_stays_for_the_second_when_the_first_goes
     board.gone(Claim, "c-b")
     board.write()
     assert board.names() == []
+
+
+def test_what_was_taken_unseen_of_a_model_that_is_not_configured_any_more_is_back() -> None:
+    board = usual(3, models=(A100, H100))
+    board.claim("a", "n1", "nvidia-a100-0")
+    config = board.picture.config
+    assert config is not None
+    board.see(replace(config, models=(H100,)))
+    board.feed(e.Stale("resourceclaims", 200))
+    board.claim("b", "n1", "nvidia-a100-1")
+    board.write()
+    assert board.names() == ["nvidia-a100-0"], "it was decided before"
+    board.feed(e.Synced())
+    board.write()
+    assert board.names() == ["nvidia-a100-0", "nvidia-a100-1"]
+    board.gone(Claim, "c-a")
+    board.gone(Claim, "c-b")
+    board.write()
+    assert board.live() == []
