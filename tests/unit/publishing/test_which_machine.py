@@ -1,8 +1,11 @@
 """Which machine a node is: as its provider ID says, or as an inventory names the node itself."""
 
+import pytest
+from msgspec.structs import replace
+
 from dds_core import events as e
 from dds_core.publishing.model import Host, Limit, Machine, by_name
-from tests.support.board import A100, Board, labelled, usual
+from tests.support.board import A100, A100_0, Board, labelled, usual
 
 
 def named(board: Board, node: str = "worker", fabric: str = "0", machine: str = "i-0abc") -> Machine:
@@ -56,3 +59,50 @@ def test_an_entry_by_uuid_counts_before_one_by_name() -> None:
     assert [[one.name for one in board.picture.hosts_in(fabric)] for fabric in "01"] == [["worker"], []]
     (told,) = labelled(board.feed(e.MachineGone("i-0abc")))
     assert told.labels["cohdi.io/fabric"] == "1", "what is left of the two speaks for it at once"
+
+
+def test_a_node_of_two_entries_keeps_its_labels_until_both_are_away_for_a_while() -> None:
+    board = Board()
+    board.nodes("0", "other")
+    board.feed(e.MachineObserved(named(board)))
+    board.feed(e.MachineObserved(Machine("i-0abc", "", "0")))
+    board.synced()
+    board.write()
+    board.feed(e.MachineGone("i-0abc"))
+    board.wait(50)
+    board.feed(e.MachineGone(by_name("worker")))
+    assert labelled(board.wait(20)) == [], "the second has been away for 20 s"
+    assert [one.node for one in labelled(board.wait(41))] == ["worker"]
+
+
+def test_a_node_that_was_made_anew_loses_the_labels_of_a_machine_that_is_away() -> None:
+    board = usual(2)
+    board.feed(e.MachineGone("m-n1"))
+    host = board.picture.host("n1")
+    assert host is not None
+    board.see(replace(host, uid="h-anew"))
+    board.gone(Host, host.uid)
+    assert [one.node for one in labelled(board.wait(61))] == ["n1"]
+    board.verified()
+
+
+def test_a_node_that_is_another_machine_does_not_cool_the_pool_of_its_old_fabric() -> None:
+    board = usual(2)
+    board.nodes("1", "m1")
+    host = board.picture.host("n1")
+    assert host is not None
+    board.see(replace(host, labels={**host.labels, f"cohdi.io/{A100.device}-cooling": "true"}))
+    board.write()
+    assert board.picture.pools.rows[A100_0].taint
+    board.see(replace(board.picture.hosts.rows[host.uid], machine="m-m1"))
+    assert not board.picture.pools.rows[A100_0].taint
+
+
+@pytest.mark.parametrize("mode", ["publish", "observe"])
+def test_a_node_that_is_gone_before_it_was_labelled_is_labelled_when_it_is_back(mode: str) -> None:
+    board = usual(2, mode=mode)
+    board.feed(e.MachineObserved(Machine("m-late", "late", "0")))
+    late = Host("h-late", "late", "m-late")
+    assert len(labelled(board.see(late))) == 1
+    board.gone(Host, late.uid)
+    assert len(labelled(board.see(replace(late, uid="h-anew")))) == 1
