@@ -39,6 +39,7 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     vain = models_in_vain(picture, node)
     if picture.unmarked:
         _unmark_again(work, node)
+    _unmark_strange(work, node)
     if not fenced and not idle and not vain:
         return
     wanted = {uid for one in covers for uid in one.resources}
@@ -197,6 +198,25 @@ def _unmark_again(work: Work, node: str) -> None:
         restarted = ("VictimUnmarked", uid) in picture.reissue
         if resource.marked and (restarted or (picture.live and not picture.unmarked.rows[uid])):
             why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
+            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
+
+
+def _unmark_strange(work: Work, node: str) -> None:
+    """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
+    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn."""
+    picture = work.picture
+    strange = sorted(
+        uid
+        for uid in picture.resources_at[node]
+        if picture.resources.rows[uid].marked and uid not in picture.fences and uid not in picture.unmarked
+    )
+    for uid in strange if picture.live else ():
+        resource = picture.resources.rows[uid]
+        model = picture.model(resource.model)
+        own = cell_of(picture, node, model).own if model is not None else None
+        leaving = resource.deleting or resource.state in BEING_DETACHED
+        if own is not None and own.name == resource.request and not leaving:
+            why = "nobody here knows why it is marked"
             work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
 
 

@@ -226,3 +226,35 @@ def test_another_model_on_the_node_has_its_own_request_and_victims() -> None:
     lists(world)
     assert {(d.request, d.victims) for d in world.events(e.DetachOrdered)} >= {("ours", ("res0",))}
     assert all("hres" not in d.victims for d in world.events(e.DetachOrdered) if d.request == "ours")
+
+
+@pytest.mark.parametrize("mode", ["attach", "detach"])
+def test_a_mark_of_a_scaler_whose_log_is_gone_comes_off(mode: str) -> None:
+    """Nobody watches its fence, and nothing of the request would go as long as it is there."""
+    world = idle(2, mode)
+    marks(world, ["res0"])
+    assert world.only(e.VictimUnmarked).resource == "res0"
+    world.resource("res0", "node0", marked=False)
+    assert len(world.events(e.VictimUnmarked)) == 1
+
+
+def test_a_request_with_marks_of_a_scaler_whose_log_is_gone_is_lowered_in_its_turn() -> None:
+    world = idle(2)
+    marks(world, ["res0"])
+    world.resource("res0", "node0", marked=False)
+    world.tick(3600)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res0", "res1"]
+    marks(world, ["res0", "res1"])
+    world.tick(31)
+    lists(world)
+    assert world.only(e.DetachOrdered).victims == ("res0", "res1")
+
+
+def test_marks_on_what_is_not_ours_and_in_observe_are_left_alone() -> None:
+    world = idle(1)
+    world.request("theirs", "node0", H100, size=1)
+    world.online("other", "node0", H100, request="theirs", marked=True)
+    assert not world.events(e.VictimUnmarked)
+    shadow = idle(1, "observe")
+    marks(shadow, ["res0"])
+    assert not shadow.events(e.VictimUnmarked)
