@@ -417,6 +417,30 @@ def test_a_restart_in_the_middle_loses_the_answer_and_orders_again() -> None:
     assert hall.fabric.ledger.count("attach", "done") == 2
 
 
+def test_an_operator_that_was_restarted_gives_new_resources_new_names() -> None:
+    hall = Hall()
+    hall.request()
+    hall.run(10)
+    assert hall.operator is not None
+    hall.operator.stop()
+    hall.start_operator(OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=0.0))
+    hall.resize("wanted", 2)
+    hall.run(10)
+    assert hall.states() == ["Online"] * 2
+
+
+def test_what_is_left_on_a_node_that_was_away_is_found_when_it_is_there_again() -> None:
+    hall = Hall()
+    hall.request()
+    hall.run(10)
+    hall.user.delete("nodes", "node0")
+    hall.run(300)
+    assert hall.resources() == [] and len(hall.fabric.attached("node0")) == 1
+    hall.node("node0")
+    hall.run(900)
+    assert hall.fabric.attached("node0") == ()
+
+
 def test_a_resting_operator_writes_nothing() -> None:
     hall = Hall()
     hall.request(size=2)

@@ -60,6 +60,8 @@ class Operator:
         if self._settings.deletes_with_node:
             self._requests.node_changed(old, new)
             self._resources.node_changed(old, new)
+        if old is None and new is not None:
+            self._syncer.machine_changed(new["metadata"]["name"])
 
     def _machine_changed(self, node: str) -> None:
         self._resources.machine_changed(node)

@@ -183,11 +183,15 @@ class Requests:
         entries = {one["metadata"]["name"]: _entry(one) for one in found.kept}
         kind = request["spec"]["resource"]["type"]
         for node in found.nodes:
-            entries[f"{kind}-{uuid.UUID(int=self._names.getrandbits(128), version=4)}"] = {
-                "state": "",
-                "node_name": node,
-            }
+            entries[self._new_name(kind)] = {"state": "", "node_name": node}
         return entries
+
+    def _new_name(self, kind: str) -> str:
+        """A name that no resource has: an operator that was restarted draws the names of the one before it again."""
+        while True:
+            name = f"{kind}-{uuid.UUID(int=self._names.getrandbits(128), version=4)}"
+            if self._view.resources.get(name) is None:
+                return name
 
     def _create(self, request: Object, name: str, node: str) -> None:
         wanted = request["spec"]["resource"]
