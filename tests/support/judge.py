@@ -244,7 +244,7 @@ class Judge:
         return waiting and bool(claim.needs) and not claim.deleting and self.view.pod_waits(claim)
 
     def _somewhere(self, claim: Held) -> bool:
-        nodes = [claim.node] if claim.allocated else list(self.view.nodes)
+        nodes = [claim.node] if claim.allocated else [one for one in self.view.nodes if self.view.may_go_to(claim, one)]
         return any(self._is_open(name) and self._could_have(claim, name) for name in nodes)
 
     def _is_open(self, node: str) -> bool:

@@ -133,13 +133,23 @@ class View:
 
     def pod_waits(self, claim: Held) -> bool:
         """Whether a pod that has no node, and is not going, refers to the claim."""
-        return any(
-            claim.name.split("/")[1] in _claims_of(pod)
+        return bool(self._waiting(claim))
+
+    def may_go_to(self, claim: Held, node: str) -> bool:
+        """Whether the node has the labels that the pods which wait for the claim want of theirs."""
+        labels = self.nodes.get(node, {}).get("metadata", {}).get("labels") or {}
+        wanted = chain.from_iterable((pod["spec"].get("nodeSelector") or {}).items() for pod in self._waiting(claim))
+        return all(labels.get(key) == value for key, value in wanted)
+
+    def _waiting(self, claim: Held) -> list[Object]:
+        return [
+            pod
             for (namespace, _), pod in self.pods.items()
             if namespace == claim.name.split("/")[0]
+            and claim.name.split("/")[1] in _claims_of(pod)
             and not pod["spec"].get("nodeName")
             and not pod["metadata"].get("deletionTimestamp")
-        )
+        ]
 
     # -- following
 
