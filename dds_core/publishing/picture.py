@@ -222,9 +222,9 @@ class PoolPicture(Remembered[Seen]):
         """Whether devices have arrived since a fabric last said what it has free: nobody knows whether it counted them."""
         return any(key == (fabric, model) for key in self.uncounted.rows.values())
 
-    def failing(self, of: str) -> bool:
-        """Whether this question has failed and was not answered since."""
-        return of in self.failures
+    def failure(self, of: str) -> str:
+        """Why this question was not answered the last time; empty when it was, or was not asked yet."""
+        return self.failures.get(of) or ""
 
     @property
     def listed(self) -> bool:

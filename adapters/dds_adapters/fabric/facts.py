@@ -1,7 +1,8 @@
 """What is new in a fabric's answers, as facts.
 
 An answer that says what is known already makes none: a fabric is asked every few seconds, and the log keeps what changed. A
-question that fails is told once, and once more when it is answered again. Nothing is decided here.
+question that fails is told once, and once more when it is answered again. A fault of an inventory is told too when it is another
+one than before: somebody is at it. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class View(Protocol):
         """Whether an answer is news even when it says what is known."""
         ...
 
-    def failing(self, of: str) -> bool:
-        """Whether this question has failed and was not answered since."""
+    def failure(self, of: str) -> str:
+        """Why this question was not answered the last time; empty when it was, or was not asked yet."""
         ...
 
     @property
@@ -67,8 +68,9 @@ def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
 
 
 def _failed(of: str, error: FabricError, view: View) -> Iterable[Event]:
-    if not view.failing(of):
-        yield FabricFailed(of, scrub(str(error)))
+    text, known = scrub(str(error)), view.failure(of)
+    if not known or (error.lasting and text != known):
+        yield FabricFailed(of, text)
 
 
 def _moved(machines: tuple[Machine, ...], view: View) -> Iterable[Event]:
@@ -98,5 +100,5 @@ def _limited(answer: LimitsAnswer, view: View) -> Iterable[Event]:
 
 
 def _answered(of: str, view: View, first: bool = False) -> Iterable[Event]:
-    if first or view.failing(of):
+    if first or view.failure(of):
         yield FabricAnswered(of)

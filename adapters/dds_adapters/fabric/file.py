@@ -6,6 +6,8 @@ goes on. The file cannot know what is attached, so that its counts are of all de
 
 from __future__ import annotations
 
+import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from dds_adapters.fabric.provider import FabricOdd
+from dds_adapters.fabric.provider import InventoryFault
 from dds_adapters.fabric.settings import FABRIC_ID, checked_id
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
 
@@ -39,6 +41,7 @@ LARGEST = 8 * 1024 * 1024
 MAX_DEPTH = 16
 MAX_FAULTS = 5
 """Faults that are told at once."""
+_MEND = "correct it; see docs/fabric.md"
 
 
 class _Strict(BaseModel):
@@ -49,14 +52,29 @@ def _number_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+def _of_form(pattern: str, form: str) -> AfterValidator:
+    """A text of this form, told in words: nobody reads a pattern at night."""
+    form_of = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not form_of.fullmatch(text):
+            raise ValueError(f"is not {form}")
+        return text
+
+    return AfterValidator(check)
+
+
 FabricName = Annotated[
     str,
     BeforeValidator(_number_as_text),
-    StringConstraints(pattern=rf"^{FABRIC_ID.pattern}$"),
+    _of_form(FABRIC_ID.pattern, "at most 63 small letters, digits and - (not at an end)"),
     AfterValidator(checked_id),
 ]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,252}$")]
+Name = Annotated[
+    str,
+    _of_form(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}", "at most 253 letters, digits and . _ : - (and begins with neither)"),
+]
 Number = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
@@ -91,9 +109,10 @@ class MachineEntry(_Strict):
 
 
 class DeviceEntry(_Strict):
-    id: Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~])?$")] = Field(
-        description="The device's own name: the same for as long as it exists."
-    )
+    id: Annotated[
+        str,
+        _of_form(r"[!-~](?:[ -~]{0,251}[!-~])?", "1 to 253 printable ASCII characters without a space at an end"),
+    ] = Field(description="The device's own name: the same for as long as it exists.")
     healthy: bool = Field(default=True, description="One that is not is not shown to the scheduler.")
 
 
@@ -109,6 +128,22 @@ class DevicesEntry(_Strict):
 
 COUNTED, NAMED = "(counted)", "(named)"
 """How a model's devices are given; told apart first, so that a fault is one of the form that was meant."""
+
+_KEY = "[key]"
+"""What the library puts behind the place of a key."""
+_WORDS = {
+    "model_type": "is not a mapping",
+    "dict_type": "is not a mapping",
+    "list_type": "is not a list",
+    "string_type": "is not a text (put it in quotes)",
+    "int_type": "is not a whole number",
+    "greater_than_equal": "is below 0",
+    "less_than": "is above 999,999",
+    "bool_type": "is not true or false",
+    "missing": "is missing",
+    "extra_forbidden": "is no field that is known here",
+}
+"""The library's kinds of faults, as a person says them."""
 
 
 def _how(value: Any) -> str:
@@ -137,17 +172,17 @@ class InventoryFile(_Strict):
 
 
 class FileProvider:
-    """Answers from an inventory. Raises FabricOdd when it cannot be used at the start."""
+    """Answers from an inventory. Raises InventoryFault when it cannot be used at the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._mark = _mark(path)
         self._take(read_inventory(path))
-        self._fault: FabricOdd | None = None
+        self._fault: InventoryFault | None = None
 
     def machines(self) -> Sequence[Machine]:
-        """Looks whether the file is another; raises FabricOdd, in every round, while it has faults."""
+        """Looks whether the file is another; raises InventoryFault, in every round, while it has faults."""
         with self._lock:
             self._refresh()
             if self._fault is not None:
@@ -160,6 +195,11 @@ class FileProvider:
             return Stock(machine.fabric, model.model, found, whole=True)
         devices = tuple(sorted((FreeDevice(one.id, one.healthy) for one in found.devices), key=lambda one: one.id))
         return Stock(machine.fabric, model.model, sum(one.healthy for one in devices), devices, whole=True)
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The models that it counts, by cdi-model-name, whether anybody asks for them or not."""
+        return frozenset(model for fabric in self._inventory.fabrics.values() for model in fabric)
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         limits = self._limits.get(machine.uuid, {})
@@ -182,7 +222,7 @@ class FileProvider:
         try:
             self._take(read_inventory(self._path))
             self._fault = None
-        except FabricOdd as fault:
+        except InventoryFault as fault:
             self._fault = fault
         self._mark = mark
 
@@ -196,41 +236,44 @@ def _mark(path: Path) -> tuple[int, int, int]:
 
 
 def read_inventory(path: Path) -> InventoryFile:
-    """The inventory. Raises FabricOdd: one line with the place of each fault (of five at most)."""
+    """The inventory. Raises InventoryFault: one line with the place of each fault (of five at most)."""
     where = f"inventory {path}"
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        raise FabricOdd(f"cannot be read ({type(error).__name__})", where=where, fix="check the path") from None
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise InventoryFault(f"cannot be read: {reason}", where=where, fix="check path and permissions") from None
     if len(data) > LARGEST:
-        raise FabricOdd(f"is longer than {LARGEST >> 20} MiB", where=where, fix="split it") from None
+        raise InventoryFault(f"is longer than {LARGEST >> 20} MiB", where=where, fix="shorten it") from None
     try:
         text = data.decode()
         _look_through(text)
         found = yaml.load(text, Loader=_Loader)
     except _Unwanted as unwanted:
-        raise FabricOdd(str(unwanted), where=where, fix="correct it; see docs/fabric.md") from None
+        raise InventoryFault(str(unwanted), where=where, fix=_MEND) from None
     except yaml.MarkedYAMLError as error:
         line = f" (line {error.problem_mark.line + 1})" if error.problem_mark is not None else ""
-        raise FabricOdd(f"is not YAML{line}", where=where, fix="correct it; see docs/fabric.md") from None
+        raise InventoryFault(f"is not YAML{line}", where=where, fix=_MEND) from None
     except (yaml.YAMLError, ValueError):
-        raise FabricOdd("is not YAML", where=where, fix="correct it; see docs/fabric.md") from None
+        raise InventoryFault("is not YAML", where=where, fix=_MEND) from None
     try:
-        return InventoryFile.model_validate({} if found is None else found)
+        if found is None:  # an editor's or a copy's half work takes no pool away
+            raise InventoryFault("is empty", where=where, fix="write machines: [] if there is none")
+        return InventoryFile.model_validate(found)
     except ValidationError as error:
-        raise FabricOdd(_faults(error), where=where, fix="correct it; see docs/fabric.md") from None
+        raise InventoryFault(_faults(error), where=where, fix=_MEND) from None
 
 
 def _faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    told = [_fault(one["loc"], one["msg"]) for one in faults[:MAX_FAULTS]]
+    told = [_fault(one["loc"], _WORDS.get(one["type"], one["msg"])) for one in faults[:MAX_FAULTS]]
     return "; ".join(told) + (f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else "")
 
 
 def _fault(place: tuple[int | str, ...], words: str) -> str:
     """One fault; what a check of ours says carries a prefix of the library's."""
-    path = ".".join(str(part) for part in place if part not in (COUNTED, NAMED))
+    path = ".".join(str(part) for part in place if part not in (COUNTED, NAMED, _KEY))
     return f"{path}: {words.removeprefix('Value error, ')}".removeprefix(": ")
 
 

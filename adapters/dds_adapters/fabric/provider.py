@@ -16,9 +16,11 @@ from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 
 
 class FabricError(DdsError):
-    """The fabric gave no usable answer. `general`: it is not this question's fault; any other would fail now, too."""
+    """The fabric gave no usable answer. `general`: it is not this question's fault; any other would fail now, too. `lasting`: it
+    reads alike each time as long as nothing changes (no request id), so that another one is told though the last still stands."""
 
     general = False
+    lasting = False
 
 
 class FabricUnreachable(FabricError):
@@ -41,6 +43,12 @@ class FabricRefused(FabricError):
 
 class FabricOdd(FabricError):
     """An answer is not as it should be: names the call, the field and the request id. Nothing of it is taken."""
+
+
+class InventoryFault(FabricOdd):
+    """An inventory cannot be used. Its words are the same until somebody changes the file, so that other words are news."""
+
+    lasting = True
 
 
 class FabricPartly(FabricOdd):

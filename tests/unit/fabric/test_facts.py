@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from dds_adapters.fabric import FabricOdd
 from dds_adapters.fabric.facts import facts_of
+from dds_adapters.fabric.provider import InventoryFault
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_core.events.publishing import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
 from dds_core.publishing.model import FreeDevice, Limit, Machine, Stock
@@ -20,13 +21,13 @@ class Known:
         self,
         *machines: Machine,
         stock: Iterable[Stock] = (),
-        failing: Iterable[str] = (),
+        failing: Mapping[str, str] = {},
         listed: bool = True,
         doubted: bool = False,
     ) -> None:
         self._machines = {one.uuid: one for one in machines}
         self._stock = {(one.fabric, one.model): one for one in stock}
-        self._failing = set(failing)
+        self._failing = dict(failing)
         self.listed = listed
         self._doubted = doubted
 
@@ -42,8 +43,8 @@ class Known:
     def in_doubt(self, fabric: str, model: str) -> bool:
         return self._doubted
 
-    def failing(self, of: str) -> bool:
-        return of in self._failing
+    def failure(self, of: str) -> str:
+        return self._failing.get(of, "")
 
 
 def test_machines_that_are_new_other_or_gone() -> None:
@@ -64,7 +65,7 @@ def test_a_list_leaves_limits_as_they_are() -> None:
 
 def test_the_first_list_of_a_process_and_the_first_after_a_failure_are_told() -> None:
     assert facts_of(MachinesAnswer((ONE,)), Known(ONE, listed=False)) == (FabricAnswered("machines"),)
-    assert facts_of(MachinesAnswer((ONE,)), Known(ONE, failing=["machines"])) == (FabricAnswered("machines"),)
+    assert facts_of(MachinesAnswer((ONE,)), Known(ONE, failing={"machines": "why"})) == (FabricAnswered("machines"),)
     assert facts_of(MachinesAnswer((ONE,)), Known(ONE)) == ()
     assert facts_of(MachinesAnswer(()), Known(ONE, listed=False)) == (MachineGone("m-1"), FabricAnswered("machines"))
 
@@ -74,7 +75,7 @@ def test_limits() -> None:
     assert facts_of(answer, Known(ONE)) == (MachineObserved(Machine("m-1", "one", "0", {"A": Limit(4, 1)})),)
     assert facts_of(LimitsAnswer("m-2", {"A": Limit(4)}), Known(TWO)) == ()
     assert facts_of(LimitsAnswer("m-2", None), Known(TWO)) == (MachineObserved(Machine("m-2", "two", "1")),)
-    assert facts_of(answer, Known(failing=["limits/m-1"])) == (FabricAnswered("limits/m-1"),)
+    assert facts_of(answer, Known(failing={"limits/m-1": "why"})) == (FabricAnswered("limits/m-1"),)
 
 
 def test_stock() -> None:
@@ -83,7 +84,7 @@ def test_stock() -> None:
     assert facts_of(StockAnswer(stock), Known()) == (StockObserved("0", "A", 3),)
     assert facts_of(StockAnswer(stock), Known(stock=[stock])) == ()
     assert facts_of(StockAnswer(stock), Known(stock=[stock], doubted=True)) == (StockObserved("0", "A", 3),)
-    assert facts_of(StockAnswer(named), Known(stock=[stock], failing=["stock/0/A"])) == (
+    assert facts_of(StockAnswer(named), Known(stock=[stock], failing={"stock/0/A": "why"})) == (
         StockObserved("0", "A", 1, named.devices, True),
         FabricAnswered("stock/0/A"),
     )
@@ -93,7 +94,16 @@ def test_a_failure_is_told_once_without_secrets() -> None:
     error = FabricOdd("the token=hunter2 is odd", where="fm.machines", fix="look")
     answer = NoAnswer("stock/0/A", error)
     assert facts_of(answer, Known()) == (FabricFailed("stock/0/A", "fm.machines: the token=[removed] is odd; look"),)
-    assert facts_of(answer, Known(failing=["stock/0/A"])) == ()
+    assert facts_of(answer, Known(failing={"stock/0/A": "of another request"})) == ()
+
+
+def test_another_fault_of_an_inventory_is_told_though_the_last_one_still_stands() -> None:
+    answer = NoAnswer("machines", InventoryFault("machines is not a list", where="inventory a.yaml"))
+    told = "inventory a.yaml: machines is not a list"
+    assert facts_of(answer, Known(failing={"machines": "inventory a.yaml: is empty"})) == (
+        FabricFailed("machines", told),
+    )
+    assert facts_of(answer, Known(failing={"machines": told})) == ()
 
 
 def test_who_is_not_in_a_list_that_is_not_whole_is_not_gone() -> None:

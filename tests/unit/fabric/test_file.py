@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.fabric import FabricError, FabricOdd, FabricSettings, Provider, open_provider
+from dds_adapters.fabric.file import FileProvider
 from dds_core.publishing.model import FreeDevice, Limit, Machine, Stock
 from tests.unit.fabric.rig import A100, H100
 
@@ -55,7 +56,7 @@ def test_a_model_that_the_fabric_does_not_have(tmp_path: Path) -> None:
     assert provider.stock(machine, A100) == Stock("7", A100.model, 0, whole=True)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "machines: []"])
+@pytest.mark.parametrize("text", ["{}", "machines: []"])
 def test_an_empty_inventory_is_one(tmp_path: Path, text: str) -> None:
     assert opened(tmp_path, text).machines() == ()
 
@@ -72,11 +73,11 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
     provider = opened(tmp_path)
     write(tmp_path / "inventory.yaml", GOOD.replace("max: 4", "max: four"))
     for _ in range(3):
-        with pytest.raises(FabricOdd, match=r"machines\.0\.limits\.NVIDIA A100\.max: Input should be a valid integer"):
+        with pytest.raises(FabricOdd, match=r"machines\.0\.limits\.NVIDIA A100\.max: is not a whole number"):
             provider.machines()
         assert provider.stock(ONE, A100).free == 8
     (tmp_path / "inventory.yaml").unlink()
-    with pytest.raises(FabricOdd, match="cannot be read"):
+    with pytest.raises(FabricOdd, match="cannot be read: No such file or directory"):
         provider.machines()
     assert provider.limits(ONE, [A100]) == {A100.model: Limit(4, 1)}
     write(tmp_path / "inventory.yaml", GOOD)
@@ -89,26 +90,28 @@ def test_a_broken_change_is_told_and_the_last_good_one_goes_on(tmp_path: Path) -
         ("machines: [", "is not YAML (line 2)"),
         ("a: 1\na: 2", "a key stands twice in a mapping (line 2)"),
         ('fabrics: {"0": {"A": 1, "A": 2}}', "a key stands twice in a mapping (line 1)"),
-        ("[]", "Input should be"),
-        ("machines: {}", "machines: Input should be a valid list"),
-        ("servers: []", "servers: Extra inputs are not permitted"),
+        ("[]", "yaml: is not a mapping"),
+        ("", "is empty; write machines: []"),
+        ("# nothing\n", "is empty"),
+        ("machines: {}", "machines: is not a list"),
+        ("servers: []", "servers: is no field that is known here"),
         ("machines: [{}]", "machines.0: give either uuid or node"),
         ("machines: [{uuid: a, node: b}]", "machines.0: give either uuid or node"),
-        ("machines: [{uuid: 5}]", "machines.0.uuid: Input should be a valid string"),
-        ("machines: [{uuid: ''}]", "machines.0.uuid: "),
+        ("machines: [{uuid: 5}]", "machines.0.uuid: is not a text (put it in quotes)"),
+        ("machines: [{uuid: ''}]", "machines.0.uuid: is not at most 253 letters, digits and . _ : -"),
         ("machines: [{node: a}, {node: a}]", "machines.1: the machine is given twice"),
         ("machines: [{uuid: a}, {uuid: A}]", "machines.1: the machine is given twice"),
         ("machines: [{node: a, fabric: '1'}]", "machines.0.fabric: fabrics has no such entry"),
         ("machines: [{node: a, limits: {A: {max: 1, min: 2}}}]", "machines.0.limits.A: min is above max"),
-        ("fabrics: {'a b': {}}", "fabrics.a b"),
+        ("fabrics: {'a b': {}}", "fabrics.a b: is not at most 63 small letters"),
         ("fabrics: {rack-fabric1: {}}", "holds -fabric, which stands before the id in the name of a pool"),
-        ("fabrics: {true: {}}", "fabrics.1.[key]: Input should be a valid string"),
-        ("fabrics: {'0': {A: -1}}", "fabrics.0.A: Input should be greater than or equal to 0"),
-        ("fabrics: {'0': {A: four}}", "fabrics.0.A: Input should be a valid integer"),
-        ("fabrics: {'0': {A: {device: []}}}", "fabrics.0.A.devices: Field required"),
-        ("fabrics: {'0': {A: 1000000}}", "fabrics.0.A"),
+        ("fabrics: {true: {}}", "fabrics.1: is not a text"),
+        ("fabrics: {'0': {A: -1}}", "fabrics.0.A: is below 0"),
+        ("fabrics: {'0': {A: four}}", "fabrics.0.A: is not a whole number"),
+        ("fabrics: {'0': {A: {device: []}}}", "fabrics.0.A.devices: is missing"),
+        ("fabrics: {'0': {A: 1000000}}", "fabrics.0.A: is above 999,999"),
         ("fabrics: {'0': {A: {devices: [{id: x}, {id: x}]}}}", "a device is given twice"),
-        ("fabrics: {'0': {A: {devices: [{id: ' x'}]}}}", "devices.0.id"),
+        ("fabrics: {'0': {A: {devices: [{id: ' x'}]}}}", "devices.0.id: is not 1 to 253 printable ASCII characters"),
         ("fabrics: !!python/object/apply:os.system ['true']", "is not YAML"),
         ("fabrics: {? [1] : 2}", "is not YAML"),
         ("--- 1\n--- 2", "is not YAML"),
@@ -131,6 +134,11 @@ def test_many_faults_are_told_at_once_and_counted(tmp_path: Path) -> None:
         opened(tmp_path, "machines: [" + "{uuid: 1}, " * 100 + "]")
 
 
+def test_all_models_that_are_counted(tmp_path: Path) -> None:
+    provider = opened(tmp_path)
+    assert isinstance(provider, FileProvider) and provider.models == {"NVIDIA A100", "NVIDIA H100"}
+
+
 def test_what_is_no_text_or_far_too_long(tmp_path: Path) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_bytes(b"\xff\xfe\x00")
@@ -139,5 +147,5 @@ def test_what_is_no_text_or_far_too_long(tmp_path: Path) -> None:
     path.write_bytes(b"#" * (8 * 1024 * 1024 + 1))
     with pytest.raises(FabricOdd, match="is longer than 8 MiB"):
         open_provider(FabricSettings("file", inventory=path))
-    with pytest.raises(FabricOdd, match=r"cannot be read \(IsADirectoryError\)"):
+    with pytest.raises(FabricOdd, match="cannot be read: Is a directory; check path and permissions"):
         open_provider(FabricSettings("file", inventory=tmp_path))
