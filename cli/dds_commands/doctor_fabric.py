@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from dds_adapters.fabric import FabricSettings, Outside, Provider, open_provider
+from dds_adapters.fabric import FabricDenied, FabricSettings, Outside, Provider, open_provider
+from dds_adapters.fabric.file import FileProvider
 from dds_adapters.kubernetes.doctor.certificate import certificate_of
 from dds_adapters.kubernetes.doctor.manager import Certificate, Login
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
@@ -50,7 +51,7 @@ class FabricManager:
         return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
 
     def certificate(self) -> Certificate | None:
-        """As `Manager` says. Raises Untrusted, and FabricDenied for credentials that cannot be read."""
+        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter. Raises Untrusted."""
         parts = urlsplit(self._settings.endpoint)
         if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
             return None
@@ -58,7 +59,10 @@ class FabricManager:
         if self._settings.credentials is not None:
             from dds_adapters.fabric.fsas.credentials import Folder
 
-            trusted = Folder(self._settings.credentials).read().certificate
+            try:
+                trusted = Folder(self._settings.credentials).read().certificate
+            except FabricDenied:
+                return None
         return certificate_of(parts.hostname, parts.port or _PORTS["https"], trusted)
 
     def login(self) -> Login | None:
@@ -85,6 +89,10 @@ class FabricManager:
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         """As `Manager` says. Raises FabricError."""
         return self._provider.stock(machine, model)
+
+    def counted(self) -> frozenset[str] | None:
+        """As `Manager` says."""
+        return self._provider.models if isinstance(self._provider, FileProvider) else None
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         """As `Manager` says. Raises FabricError."""

@@ -143,7 +143,7 @@ def test_the_publishers_side_and_its_manager(kubeconfig: str, log: str, tmp_path
     said = [one["what"] for one in found]
     assert "2 machines in 1 fabric (1)" in said
     assert "2 of 2 nodes are machines of the fabric" in said
-    assert "A100 40G: 4 free in 1" in said
+    assert "A100 40G: 4 free in fabric 1" in said
     assert any("trusted by the certificate that was given" in what for what in said)
     assert any("has no log cluster/publisher yet" in what for what in said)
     assert not {"permissions", "operator", "beside", "binding timeout"} & {one["check"] for one in found}

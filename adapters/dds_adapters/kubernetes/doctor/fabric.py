@@ -26,7 +26,7 @@ from dds_adapters.kubernetes.doctor.manager import Manager
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import SKEW_ERROR, SKEW_WARNING, between
 from dds_core.errors import DdsError
-from dds_core.publishing.model import Machine, PoolModel
+from dds_core.publishing.model import Machine, PoolModel, by_name
 from dds_core.publishing.picture import machines_of
 from dds_core.timeline.clock import duration, rfc3339
 
@@ -161,6 +161,13 @@ def _nodes(patient: Patient, machines: Sequence[Machine]) -> Iterator[Finding]:
             "see who sets spec.providerID of new nodes, or with --machine-ids bmh the annotation of their BareMetalHost"
         )
         yield note(check, f"no machine is named by {many(len(bare), 'node')}: {several(bare)}", mend)
+    there_by_name = {by_name(one.name) for one in hosts}
+    named = {one.uuid for one in machines if one.uuid.startswith(by_name(""))}
+    strangers = [uuid.removeprefix(by_name("")) for uuid in named - there_by_name]
+    if strangers:
+        whose = f"{many(len(strangers), 'node')} that the cluster does not have"
+        what = f"the inventory names {whose}: {several(map(foreign, strangers))}"
+        yield warning(check, what, "correct the name, or take the entry out")
     label = f"{patient.pools_or_usual().prefix}/fabric"
     labelled = [one.name for one in missing if label in one.labels]
     if labelled:
@@ -187,8 +194,18 @@ def _stocks(manager: Manager, machines: Sequence[Machine], models: Sequence[Pool
                 mend = found.mend or "look the request up in the manager's log"
                 yield error("fabric stock", f"{model.model} in fabric {name}: {found.what}", mend)
         if free:
-            told = several((f"{count} in {name}" for name, count in free.items()), 10)
+            told = several((f"{count} in fabric {name}" for name, count in free.items()), 10)
             yield ok("fabric stock", f"{model.model}: {told}")
+    yield from _unknown_models(manager, models)
+
+
+def _unknown_models(manager: Manager, models: Sequence[PoolModel]) -> Iterator[Finding]:
+    """A name that an inventory writes otherwise than device-info is a model of which there is none: nobody else would tell."""
+    unknown = (manager.counted() or frozenset()) - {model.model for model in models}
+    if unknown:
+        names = several(map(foreign, unknown))
+        what = f"the inventory counts {names}, which device-info does not know: nothing is published of it"
+        yield warning("fabric stock", what, "write cdi-model-name in both alike, or describe the model in device-info")
 
 
 def _stock(manager: Manager, machines: list[Machine], model: PoolModel) -> str:

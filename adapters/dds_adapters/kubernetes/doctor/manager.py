@@ -51,5 +51,8 @@ class Manager(Protocol):
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         """What the machine's fabric has free of the model."""
 
+    def counted(self) -> frozenset[str] | None:
+        """The models of an inventory, by cdi-model-name; None where nobody lists them and one can only ask for each."""
+
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         """How many devices a machine may have; None where nobody knows."""

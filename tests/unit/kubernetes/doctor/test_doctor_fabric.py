@@ -84,7 +84,7 @@ def test_a_manager_that_is_well(tmp_path: Path, stack: ExitStack) -> None:
     ]  # fmt: skip
     said = [one.what for one in found]
     assert "2 machines in 1 fabric (1)" in said
-    assert "A100 40G: 4 free in 1" in said
+    assert "A100 40G: 4 free in fabric 1" in said
 
 
 def test_limits_of_the_cluster_manager(tmp_path: Path, stack: ExitStack) -> None:
@@ -136,6 +136,13 @@ def test_credentials_that_are_missing(tmp_path: Path, stack: ExitStack) -> None:
     assert "client_secret" in what and "is missing" in what
 
 
+def test_credentials_that_are_missing_are_the_logins_matter(tmp_path: Path, stack: ExitStack) -> None:
+    settings = FabricSettings("fm", "https://127.0.0.1:1", ManagerSettings().tenant, credentials=tmp_path)
+    found = list(fabric(None, FabricManager(settings, stack), lambda: 0))
+    assert topics(found) == [("fabric login", "error"), ("fabric", "unknown")]
+    assert "the file username in" in found[0].what
+
+
 class Told:
     """A manager that answers as it is told; an exception is raised."""
 
@@ -148,6 +155,7 @@ class Told:
             "machines": (),
             "stock": lambda machine, model: Stock(machine.fabric, model.model, 1),
             "limits": lambda machine: None,
+            "counted": None,
         } | answers
 
     def _said(self, name: str, *asked: Any) -> Any:
@@ -171,6 +179,9 @@ class Told:
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         return self._said("limits", machine)  # type: ignore[no-any-return]
+
+    def counted(self) -> frozenset[str] | None:
+        return self._said("counted")  # type: ignore[no-any-return]
 
 
 LOST = DdsError("gives no answer", where="fm.machines (request 1)", fix="ask again")
@@ -247,7 +258,7 @@ def test_one_machine_that_cannot_be_asked_does_not_hide_its_fabric(clinic: Clini
         return LOST if machine.uuid == "m0" else Stock("1", model.model, 7)
 
     found = [one for one in look(clinic, Told(machines=THREE, stock=stock)) if one.check == "fabric stock"]
-    assert [one.what for one in found] == ["A100 40G: 7 free in 1", "H100 80G: 7 free in 1"]
+    assert [one.what for one in found] == ["A100 40G: 7 free in fabric 1", "H100 80G: 7 free in fabric 1"]
 
 
 def test_one_model_that_is_not_answered_is_that_models_error(clinic: Clinic) -> None:
@@ -266,7 +277,7 @@ def test_devices_that_are_not_well_do_not_count(clinic: Clinic) -> None:
         return Stock("1", model.model, 2, devices)
 
     found = [one for one in look(clinic, Told(machines=THREE, stock=stock)) if one.check == "fabric stock"]
-    assert found[0].what == "A100 40G: 1 free in 1"
+    assert found[0].what == "A100 40G: 1 free in fabric 1"
 
 
 def test_limits_that_are_not_answered_are_no_error(clinic: Clinic) -> None:
@@ -366,7 +377,21 @@ def test_an_inventory_is_its_own_manager(tmp_path: Path, stack: ExitStack, clini
     path.write_text('machines: [{node: node0001, fabric: "1"}]\nfabrics: {"1": {"A100 40G": 3}}\n', encoding="utf-8")
     manager = FabricManager(FabricSettings("file", inventory=path), stack)
     assert (manager.where, manager.certificate(), manager.login()) == (str(path), None, None)
-    assert "A100 40G: 3 free or attached in 1" in [one.what for one in look(clinic, manager)]
+    found = look(clinic, manager)
+    assert "A100 40G: 3 free or attached in fabric 1" in [one.what for one in found]
+    assert "fabric stock" not in [one.check for one in found if one.level == "warning"]
+
+
+def test_names_that_an_inventory_has_and_the_cluster_does_not(tmp_path: Path, stack: ExitStack, clinic: Clinic) -> None:
+    path = tmp_path / "inventory.yaml"
+    machines = 'machines: [{node: node0001, fabric: "1"}, {node: nod0002, fabric: "1"}]\n'
+    path.write_text(f'{machines}fabrics: {{"1": {{"A100-40G": 3}}}}\n', encoding="utf-8")
+    found = look(clinic, FabricManager(FabricSettings("file", inventory=path), stack))
+    assert worst(found, "warning") == [
+        "the inventory names 1 node that the cluster does not have: nod0002",
+        "the fabric does not know the machine of 1 node with the label cohdi.io/fabric: node0000",
+        "the inventory counts A100-40G, which device-info does not know: nothing is published of it",
+    ]
 
 
 # -- nodes whose BareMetalHost says their machine ----------------------------------------------------------------------
