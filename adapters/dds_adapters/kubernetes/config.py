@@ -178,7 +178,7 @@ def _refuse_second(place: str, new: Entry, before: Sequence[Entry]) -> None:
         ("k8s-device-name", new.device, {one.device for one in before}),
     ):
         if value in others:
-            raise Fault(f"{place}.{key}", "an entry before it has the same")
+            raise Fault(f"{place}.{key}", "is that of an entry before it")
 
 
 def whole(value: Any) -> bool:
@@ -211,7 +211,7 @@ def _attributes(place: str, found: Any) -> dict[str, str]:
         raise Fault(f"{place}.productName", "is missing")
     for name, value in found.items():
         if not _qualified(name):
-            raise Fault(place, "a name is not a qualified name, [domain/]name")
+            raise Fault(place, "has a name that is not a qualified name, [domain/]name")
         if not isinstance(value, str) or len(value.encode()) > MAX_ATTRIBUTE:
             raise Fault(f"{place}.{name}", f"is not a text of at most {MAX_ATTRIBUTE} bytes (put numbers in quotes)")
     return dict(found)

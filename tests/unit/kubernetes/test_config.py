@@ -107,12 +107,12 @@ BAD_ENTRIES: list[tuple[dict[str, Any], str, str]] = [
     (
         {"dra_attributes": {"productName": "a", "-b": "c"}},
         ".dra-attributes",
-        "a name is not a qualified name, [domain/]name",
+        "has a name that is not a qualified name, [domain/]name",
     ),
     (
         {"dra_attributes": {"productName": "a", "B/c/d": "c"}},
         ".dra-attributes",
-        "a name is not a qualified name, [domain/]name",
+        "has a name that is not a qualified name, [domain/]name",
     ),
     (
         {"dra_attributes": {"productName": "a"} | {f"a{i}": "b" for i in range(32)}},
@@ -168,7 +168,7 @@ def test_of_two_with_one_identity_the_first_stands(key: str, changes: dict[str, 
     second = entry(**({"index": 2, "cdi_model_name": "H100", "k8s_device_name": "nvidia-h100"} | changes))
     models, faults = read_entries(entry(), second)
     assert [one.index for one in models] == [1]
-    assert faults == [(f"{INFO}[{second['cdi-model-name']}].{key}", "an entry before it has the same")]
+    assert faults == [(f"{INFO}[{second['cdi-model-name']}].{key}", "is that of an entry before it")]
 
 
 def test_a_rejected_entry_takes_nobodys_identity() -> None:

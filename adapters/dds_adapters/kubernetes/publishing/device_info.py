@@ -36,7 +36,9 @@ KEYS = (TYPED, CAPACITY, SHARED, TYPE)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _KINDS = ("string", "int", "bool", "version")
-_NAME = f"a name is not [domain/]identifier, with an identifier of letters, digits and _, at most {MAX_IDENTIFIER}"
+_NAME = (
+    f"has a name that is not [domain/]identifier, with an identifier of letters, digits and _, at most {MAX_IDENTIFIER}"
+)
 
 
 def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfig, tuple[Fault, ...]]:
@@ -64,11 +66,16 @@ def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfi
 
 
 def _standing(broken: list[Any], good: Sequence[PoolModel], before: Sequence[PoolModel]) -> Iterator[PoolModel]:
-    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is."""
+    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
+    entry with one right name of two was not taken out, and an index that another entry has now is nothing to a pool."""
     for one in before:
-        taken = any(one.index == new.index or one.model == new.model or one.device == new.device for new in good)
-        if not taken and any(_may_be(entry, one) for entry in broken):
+        taken = any(one.model == new.model or one.device == new.device for new in good)
+        if not taken and any(_may_be(entry, one) or _device(entry) == one.device for entry in broken):
             yield one
+
+
+def _device(entry: Any) -> Any:
+    return entry.get("k8s-device-name") if isinstance(entry, dict) else None
 
 
 def _may_be(entry: Any, one: PoolModel) -> bool:

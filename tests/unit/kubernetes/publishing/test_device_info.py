@@ -122,7 +122,7 @@ def test_shares_with_values_or_a_range() -> None:
 
 LONG = "a" * 33
 TYPES = "is not a mapping of one type (string, int, bool, version) to a value"
-IDENTIFIER = "a name is not [domain/]identifier, with an identifier of letters, digits and _, at most 32"
+IDENTIFIER = "has a name that is not [domain/]identifier, with an identifier of letters, digits and _, at most 32"
 QUANTITY = "is not a quantity, as 80Gi, 1500m or 64, of at least 0"
 
 
@@ -338,7 +338,7 @@ def test_the_scaler_takes_an_entry_whatever_the_publisher_thinks_of_its_own_keys
 def test_what_is_bad_for_the_scaler_is_bad_for_the_publisher() -> None:
     assert fault(cannot_coexist_with=...)[0] == ".cannot-coexist-with"
     models, faults = read_entries(entry(), entry(capacity={"memory": "1Gi"}))
-    assert models == (A100,) and faults == [(f"{PLACE}.index", "an entry before it has the same")]
+    assert models == (A100,) and faults == [(f"{PLACE}.index", "is that of an entry before it")]
 
 
 def test_what_was_in_force_stands_for_what_is_bad_as_a_whole() -> None:
@@ -347,6 +347,24 @@ def test_what_was_in_force_stands_for_what_is_bad_as_a_whole() -> None:
     assert config == PoolConfig("u-1", "old.example", (A100,), "observe")
     assert [field for field, _ in faults] == ["data.label-prefix", "data.device-info", "data.mode"]
     assert read(before, device_info=..., mode=...)[0].models == (A100,)
+
+
+@pytest.mark.parametrize(
+    ("slip", "first"),
+    [
+        ({"index": 2}, True),
+        ({"index": 2}, False),
+        ({"cdi_model_name": "H100"}, False),
+        ({"index": 2, "cdi_model_name": "H100"}, False),
+    ],
+)
+def test_what_is_copied_from_another_entry_takes_no_model_away(slip: dict[str, Any], first: bool) -> None:
+    """Of two entries with one index or one name the first stands; the model of the other goes on as it was."""
+    before, _ = read(device_info=json.dumps([entry(), OTHER]))
+    slipped = [entry(**slip), OTHER] if first else [OTHER, entry(**slip)]
+    config, faults = read(before, device_info=json.dumps(slipped))
+    assert {one.model for one in config.models} == {"A100 40G", "H100"}
+    assert len(faults) == 1 and not config.unread
 
 
 def test_a_slip_of_the_pen_takes_no_model_away() -> None:
@@ -375,7 +393,7 @@ def test_a_model_that_is_taken_out_is_gone_whatever_else_is_broken() -> None:
 
 def test_what_stood_before_gives_way_to_who_has_its_names_now() -> None:
     before = PoolConfig("u-1", "cohdi.io", (A100,), "attach")
-    taken = entry(index=1, cdi_model_name="B", k8s_device_name="b")
+    taken = entry(index=4, cdi_model_name="B")
     config, faults = read(before, device_info=json.dumps([taken, entry(index=3, capacity="much")]))
     assert [one.model for one in config.models] == ["B"] and len(faults) == 1
 
