@@ -130,6 +130,14 @@ def entries(
     return tuple(good), bad
 
 
+def written(text: str | None) -> list[tuple[str, yamltext.Mapping]]:
+    """The entries of device-info that are mappings, each with the name of its place, however wrong they are. Raises Fault."""
+    found = yamltext.parse(DEVICE_INFO, text) if text is not None else None
+    if not isinstance(found, list):
+        return []
+    return [(_label(place, one), one) for place, one in enumerate(found) if isinstance(one, yamltext.Mapping)]
+
+
 def _label(position: int, entry: Any) -> str:
     """How an entry is named: by its model where that is readable, else by its place in the list."""
     name = entry.get("cdi-model-name") if isinstance(entry, dict) else None

@@ -10,7 +10,7 @@ import msgspec
 
 from dds_adapters.kubernetes.decode import MANAGED_BY
 from dds_adapters.kubernetes.doctor.api import pool_slices
-from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, several, warning
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.signed import ManagedField, writers
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Config, Device, Node, Slice
@@ -95,7 +95,7 @@ def pools(patient: Patient) -> Iterator[Finding]:
         faults = _unusable(name, list(pool.devices.values()))
         yield from faults
         if pool.usable and not faults:
-            yield ok("pools", f"pool {name} is complete: {len(pool.devices)} devices")
+            yield ok("pools", f"pool {name} is complete: {many(len(pool.devices), 'device')}")
 
 
 def _unusable(name: str, devices: list[Device]) -> list[Finding]:

@@ -5,7 +5,7 @@ Nothing here is changed in the cluster: what is sent besides GETs are reviews, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
@@ -229,6 +229,11 @@ class Patient:
     def pool_configuration(self) -> tuple[PoolConfig, tuple[Fault, ...]]:
         """The same as a publisher reads it. Raises as `configuration`."""
         return self.once("pool config", lambda: read_pool_config(self._config_map(), None))
+
+    def written_entries(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """The entries of device-info as they stand, each with the name of its place. Raises as `configuration`."""
+        data = config.raw_config(self._config_map()).data
+        return config.written(data.device_info if data is not None else None)
 
     def _config_map(self) -> bytes:
         return self.once("config map", self._asked_config_map)

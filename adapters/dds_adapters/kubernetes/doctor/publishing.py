@@ -5,6 +5,7 @@ Only the cluster is looked at here; whoever manages the fabric is asked in `fabr
 
 from __future__ import annotations
 
+import difflib
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -12,12 +13,17 @@ from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.publishing.device_info import KEYS
 from dds_adapters.kubernetes.publishing.probe import probe
 from dds_adapters.kubernetes.reading import Fault
 from dds_core.publishing.model import MANAGED_BY, PoolConfig, PoolSlice
 
 REFERENCE = "composable-dra-driver"
 """Name of the reference publisher's Deployment as its chart makes it."""
+READ = (*config.KEYS, *KEYS)
+"""All keys of an entry of device-info that somebody reads."""
+LIKE = 0.7
+"""How alike two keys are that somebody may have mixed up, of 1."""
 GATES = {"device_taints": "DRADeviceTaints", "shared_devices": "DRAConsumableCapacity"}
 
 
@@ -38,12 +44,23 @@ def device_info(patient: Patient) -> Iterator[Finding]:
         return
     for fault in faults:
         if fault.field not in known:
-            what = f"{fault.field}: {fault.reason} (nothing of the model is published)"
+            what = f"{fault.field}: {fault.reason} (its model stays as it was; what was never good is not published)"
             yield warning(check, what, f"correct {fault.field} in {patient.namespace}/{config.NAME}")
+    yield from _misspelt(check, patient)
     for model in found.models:
         kind = "shared, " if model.shared else ""
         what = f"{model.model}: {kind}{many(len(model.attributes), 'attribute')} and {many(len(model.capacity), 'capacity')}"
         yield ok(check, f"{what} are published of each device of {model.driver}")
+
+
+def _misspelt(check: str, patient: Patient) -> Iterator[Finding]:
+    """Keys that nobody reads and that look like one that is read. Others are their writer's business."""
+    for name, entry in patient.written_entries():
+        for key in entry:
+            near = () if key in READ else difflib.get_close_matches(key, READ, 1, LIKE)
+            if near:
+                what = f"{foreign(name)}: nobody reads the key {foreign(key)}"
+                yield warning(check, what, f"write {near[0]}, if that is meant; else take it out")
 
 
 # -- what is kept ----------------------------------------------------------------------------------------------------------

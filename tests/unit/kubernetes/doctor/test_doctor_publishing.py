@@ -123,6 +123,16 @@ def test_a_fault_that_the_scaler_minds_too_is_told_once() -> None:
     assert worst(clinic.look(publishing.device_info), "warning") == []
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"), [("capacities", "capacity"), ("allowMultipleAllocations", "allow-multiple-allocations")]
+)
+def test_a_key_that_nobody_reads_and_that_looks_like_one(key: str, meant: str) -> None:
+    found = described(lambda entry: entry.update({key: {}, "colour": "green"})).look(publishing.device_info)
+    (wrong,) = [one for one in found if one.level == "warning"]
+    assert wrong.what == f"data.device-info[A100 40G]: nobody reads the key {key}"
+    assert wrong.mend == f"write {meant}, if that is meant; else take it out"
+
+
 def test_without_a_config_map_it_is_silent() -> None:
     assert Clinic(seconds=0, config=False).look(publishing.device_info) == []
 
