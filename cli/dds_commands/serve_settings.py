@@ -17,7 +17,7 @@ from dds_commands.live_settings import LINES, Where, live_of, place_settings, pr
 from dds_commands.publish_settings import WITHIN, Told, told_within
 from dds_commands.serve_log import COMPONENT
 from dds_commands.serve_policy import PolicySource, policy_source
-from dds_commands.settings import Row, config_option, origin, rows, setting
+from dds_commands.settings import FLAG, Row, config_option, origin, rows, setting
 from dds_core.errors import InputError
 from dds_core.policy import MODES, Policy
 from dds_core.publishing.component import PUBLISHER
@@ -36,6 +36,23 @@ _SETTINGS = (
     *LINES,
     *WITHIN,
 )
+
+
+PUBLISHERS = (
+    "publish_policy",
+    "publish_mode",
+    "publish_lease_name",
+    "fabric",
+    "fabric_endpoint",
+    "tenant_id",
+    "cluster_id",
+    "credentials_folder",
+    "inventory",
+    "scan_interval",
+    "fabric_connections",
+    "machine_ids",
+)
+"""The settings that are the publisher's alone."""
 
 
 class Serving(NamedTuple):
@@ -62,12 +79,23 @@ def told_of(ctx: click.Context) -> Serving:
     policy = policy_source(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
     policy()
     where = where_of(ctx, COMPONENT, *[PUBLISHER.name] * publishes)
+    if not publishes:
+        _refuse_alone(ctx)
     publisher = told_within(ctx, live) if publishes else None
     if publisher is not None and publisher.live.lease_name == live.lease_name:
         raise InputError(
             "scaler and publisher need a Lease each", where="--publish-lease-name", fix="give each another name"
         )
     return Serving(where, live, policy, publisher)
+
+
+def _refuse_alone(ctx: click.Context) -> None:
+    """A flag of the publisher without the publisher: nobody would see why no pool comes. The environment may."""
+    for name in PUBLISHERS:
+        if origin(ctx, name) == FLAG:
+            flag = f"--{name.replace('_', '-')}"
+            fix = "give --publish, too, or leave it out"
+            raise InputError("does nothing without --publish", where=flag, fix=fix)
 
 
 def in_force(ctx: click.Context, told: Serving) -> Iterator[Row]:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from dds_commands.publish_settings import WITHIN
 from dds_commands.root import dds as root
+from dds_commands.serve_settings import PUBLISHERS
 from dds_commands.settings import Setting
 from tests.support.commands import REPOSITORY, fine, one_line, program, refused
 
@@ -208,6 +210,19 @@ def test_values_that_do_not_fit(args: tuple[str, ...], what: str) -> None:
     said = refused("serve", "--print-config", *args)
     assert what in said
     assert "hunter2" not in said
+
+
+def test_all_flags_of_the_publisher_are_known() -> None:
+    assert len(PUBLISHERS) == len(WITHIN) - 1  # --publish itself
+
+
+@pytest.mark.parametrize("name", PUBLISHERS)
+def test_a_flag_of_the_publisher_without_the_publisher(name: str) -> None:
+    setting = name.replace("_", "-")
+    value = {"fabric": "file", "publish-mode": "observe", "machine-ids": "bmh"}.get(setting, "7")
+    said = refused("serve", "--print-config", f"--{setting}", value)
+    assert said.strip() == f"dds: --{setting}: does nothing without --publish; give --publish, too, or leave it out"
+    assert shown(env={f"DDS_{setting.upper().replace('-', '_')}": value})["publish"] == ("false", "default")
 
 
 def test_a_half_valid_policy(tmp_path: Path) -> None:

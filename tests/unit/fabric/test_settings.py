@@ -37,7 +37,7 @@ def test_settings_that_can_be_used(changes: dict[str, Any]) -> None:
     ("changes", "words"),
     [
         ({"api": "sunfish"}, "fabric api: 'sunfish' is not one of fm, cm, nec, file"),
-        ({"endpoint": ""}, "fabric endpoint: is missing; give https://HOST"),
+        ({"endpoint": ""}, "fabric endpoint: is missing; give --fabric-endpoint https://HOST"),
         ({"endpoint": "http://fabric.example"}, "fabric endpoint: is http, on which the password would be sent"),
         ({"endpoint": "https://" + "a" * 1000}, "fabric endpoint: is longer than 1000 characters"),
         ({"endpoint": "fabric.example"}, "fabric endpoint: is not an address"),
@@ -51,7 +51,7 @@ def test_settings_that_can_be_used(changes: dict[str, Any]) -> None:
         ({"endpoint": "https://user:canary@fabric.example"}, "fabric endpoint: holds more than host, port and path"),
         ({"endpoint": "https://fabric.example?token=canary"}, "fabric endpoint: holds more than"),
         ({"endpoint": "https://fabric.example#canary"}, "fabric endpoint: holds more than"),
-        ({"api": "nec", "endpoint": "gopher://x"}, "give https://HOST[:PORT] or http://HOST[:PORT]"),
+        ({"api": "nec", "endpoint": "gopher://x"}, "give --fabric-endpoint https://HOST[:PORT] or http://HOST[:PORT]"),
         ({"api": "nec", "fabric": "a b"}, "fabric: the fabric's id is no DNS label"),
         (
             {"api": "nec", "fabric": "rack-fabric1"},
