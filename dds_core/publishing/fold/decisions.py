@@ -35,6 +35,7 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     new = replace(new, settled=shows(picture, key, new), open=unheld(picture, key, new))
     picture.pools.put(key, new)
     picture.passed.drop(("readback", event.subject))
+    picture.shown.drop(("Alerted", f"{event.subject}:PoolOwnedByOther"))  # nobody's slice stops us any more
     if not new.misses:  # when it begins again, it is told again
         picture.shown.drop(("Alerted", f"{event.subject}:ReadBackDiffers"))
 

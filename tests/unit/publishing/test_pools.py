@@ -373,6 +373,19 @@ def test_slices_that_carry_nobodys_mark_are_taken_over_in_place_when_the_policy_
     board.verified()
 
 
+def test_what_was_told_of_a_foreign_slice_is_over_once_it_was_taken_over_and_is_told_again_when_another_comes() -> None:
+    board = Board()
+    board.nodes("0", "n1")
+    board.see(pool_slice("theirs", devices=("nvidia-a100-0",), owner=""))
+    board.stock(2)
+    assert alerts(board.synced()) == ["PoolOwnedByOther"]
+    board.feed(e.PolicyChanged(policy={"mode": "publish", "adopt": "reference"}))
+    board.write()
+    assert [key for key in board.picture.shown.rows if key[0] == "Alerted"] == []
+    assert alerts(board.see(pool_slice("others", devices=("nvidia-a100-5",), owner="another"))) == ["PoolOwnedByOther"]
+    board.verified()
+
+
 def test_a_slice_that_somebody_deletes_comes_back_ever_more_slowly() -> None:
     board = usual(2)
     instants, told = [], []
