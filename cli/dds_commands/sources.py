@@ -212,7 +212,7 @@ class Opened:
         mine = [log for log in heads if component_of(log) is component] if len(heads) > 1 else heads
         if len(mine) != 1:
             what = f"it holds {len(heads)} logs ({', '.join(heads[:5])})" if heads else "it holds no log yet"
-            fix = "choose one with --name" if heads else "write one first, for instance with dds replay --log"
+            fix = "choose one with --name" if heads else "start dds serve or dds publish, which write one"
             raise InputError(what, where=database.where, fix=fix)
         return database.log(mine[0])
 
