@@ -51,10 +51,13 @@ class FabricManager:
         return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
 
     def certificate(self) -> Certificate | None:
-        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter. Raises Untrusted."""
+        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter. Raises Untrusted, and FabricDenied
+        for a certificate that cannot be used."""
         parts = urlsplit(self._settings.endpoint)
         if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
             return None
+        from dds_adapters.fabric.trust import trusting
+
         trusted = ""
         if self._settings.credentials is not None:
             from dds_adapters.fabric.fsas.credentials import Folder
@@ -63,7 +66,7 @@ class FabricManager:
                 trusted = Folder(self._settings.credentials).read().certificate
             except FabricDenied:
                 return None
-        return certificate_of(parts.hostname, parts.port or _PORTS["https"], trusted)
+        return certificate_of(parts.hostname, parts.port or _PORTS["https"], trusting(trusted), given=bool(trusted))
 
     def login(self) -> Login | None:
         """As `Manager` says. Raises FabricError."""

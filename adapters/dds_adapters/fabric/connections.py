@@ -6,25 +6,21 @@ given, and never besides one that is.
 
 from __future__ import annotations
 
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
 
-from dds_adapters.fabric.provider import FabricDenied
-
-KEPT_SECONDS = 30.0
-"""A connection that nobody uses is kept so long for the next round."""
+from dds_adapters.fabric.network import Network
+from dds_adapters.fabric.trust import trusting
 
 
 class _Pool:
     def __init__(self, certificate: str) -> None:
         self.certificate = certificate
         self.users = 0
-        limits = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=KEPT_SECONDS)
-        self.transport = httpx.HTTPTransport(verify=_trusting(certificate), trust_env=False, limits=limits)
+        self.transport = Network(trusting(certificate))
 
 
 class Connections:
@@ -71,17 +67,3 @@ class Connections:
         if before is not None and unused:
             before.transport.close()
         return pool
-
-
-def _trusting(certificate: str) -> ssl.SSLContext:
-    """A context that checks chain and name, TLS 1.2 or newer."""
-    try:
-        context = ssl.create_default_context(cadata=certificate or None)
-    except (ssl.SSLError, TypeError, ValueError):  # TypeError: text that is not ASCII
-        raise FabricDenied(
-            "the file certificate holds no certificate in PEM form",
-            where="trust in the manager",
-            fix="put the PEM text of the authority there, from its BEGIN line to its END line",
-        ) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context

@@ -193,7 +193,8 @@ def _too_slow(where: str, seconds: float) -> FabricUnreachable:
 
 def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
     """What a broken connection means; only the kinds of errors are told, and TLS's own words."""
-    if (tls := _tls(error)) is not None:
+    tls, connecting = _tls(error), isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    if tls is not None and connecting:
         untrusted = getattr(tls, "verify_message", "")
         if untrusted:
             fault = FabricAway(
@@ -208,7 +209,7 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
                 fix="nothing was sent; check that https is spoken at this address and port",
             )
         return _Passing(fault, "untrusted", final=True)
-    if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+    if connecting:
         fault = FabricAway(
             f"no connection to {_address(call)} comes about ({type(error).__name__})",
             where=where,
@@ -217,9 +218,11 @@ def _failure(error: httpx.TransportError, where: str, call: Call) -> _Passing:
         return _Passing(fault, "unreachable", unsent=True)
     if isinstance(error, httpx.TimeoutException):
         return _Passing(_too_slow(where, call.seconds))
-    broken = FabricUnreachable(
-        f"the connection broke off ({type(error).__name__})", where=where, fix="it is asked again in the next round"
-    )
+    what = "the connection broke off"
+    if isinstance(error, httpx.ProtocolError):
+        what = "the answer breaks off, or is not HTTP"
+    kind = type(error).__name__ if tls is None else said(getattr(tls, "reason", "") or type(tls).__name__)
+    broken = FabricUnreachable(f"{what} ({kind})", where=where, fix="it is asked again in the next round")
     return _Passing(broken, "unreachable")
 
 
@@ -235,7 +238,9 @@ def _mend(words: str) -> str:
 def _address(call: Call) -> str:
     """Host and port alone; the way behind them names a tenant."""
     url = httpx.URL(call.url)
-    return f"{said(url.host)}:{url.port or (443 if url.scheme == 'https' else 80)}"
+    return (
+        f"{said(url.netloc.decode('ascii', 'replace'))}{'' if url.port else ':443' if url.scheme == 'https' else ':80'}"
+    )
 
 
 def _tls(error: BaseException) -> ssl.SSLError | None:

@@ -187,6 +187,22 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
             assert scrub(str(caught.value)) == str(caught.value), "as it stands in the log"
 
 
+def test_a_certificate_that_is_given_is_trusted_whatever_it_is(tmp_path: Path) -> None:
+    """The reference driver trusts what it is given: also the server's own certificate, and text around it."""
+    authority = Authority.made()
+    with served(authority.server(tmp_path)) as server:
+        shown = ssl.get_server_certificate(("127.0.0.1", server.port))
+        for pem in (shown, authority.pem.replace("\n", "\r\n"), f"\ufeff# Prüfstelle\n{authority.pem}"):
+            with client(tmp_path, server.port, pem) as provider:
+                assert provider.machines() == ()
+    with (
+        served(Authority.made().server(tmp_path)) as server,
+        client(tmp_path, server.port, shown) as provider,
+        pytest.raises(FabricAway, match="the manager's certificate is not trusted"),
+    ):
+        provider.machines()
+
+
 def test_d10_a_new_certificate_counts_from_the_next_call_on(tmp_path: Path) -> None:
     old, new = Authority.made("old"), Authority.made("new")
     with served(old.server(tmp_path)) as server, client(tmp_path, server.port, old.pem) as provider:

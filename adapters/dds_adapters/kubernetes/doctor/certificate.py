@@ -20,20 +20,22 @@ class Untrusted(DdsError):
     """The endpoint does not show a certificate that counts."""
 
 
-def certificate_of(host: str, port: int, trusted: str = "", seconds: float = SECONDS) -> Certificate:
-    """The certificate of an endpoint. `trusted` is the PEM of whom to trust, "" for the system's roots.
+def certificate_of(
+    host: str, port: int, context: ssl.SSLContext, *, given: bool, seconds: float = SECONDS
+) -> Certificate:
+    """The certificate of an endpoint, by the context of whoever will speak to it; `given`: it trusts certificates that a person
+    gave, and not the system's roots.
 
     Raises Untrusted for everything that is in the way of it.
     """
     where = f"{host}:{port}"
-    context = _trusting(trusted)
     try:
         with socket.create_connection((host, port), seconds) as plain:
             plain.settimeout(seconds)
             with context.wrap_socket(plain, server_hostname=host) as secured:
                 shown = secured.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
-        raise _refused(error, where, trusted) from None
+        raise _refused(error, where, given) from None
     except ssl.SSLError:
         fix = "give the port on which https is spoken, TLS 1.2 or newer"
         raise Untrusted("no TLS connection comes about", where=where, fix=fix) from None
@@ -41,27 +43,17 @@ def certificate_of(host: str, port: int, trusted: str = "", seconds: float = SEC
         words = "does not answer in time" if isinstance(error, TimeoutError) else f"cannot be reached ({_name(error)})"
         raise Untrusted(words, where=where, fix="check name, port, network and network policy") from None
     ends = ssl.cert_time_to_seconds(str(shown["notAfter"])) * 1_000_000
-    return Certificate(int(ends), GIVEN if trusted else SYSTEM)
+    return Certificate(int(ends), GIVEN if given else SYSTEM)
 
 
-def _trusting(pem: str) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cadata=pem or None)
-    except (ssl.SSLError, TypeError, ValueError):  # TypeError: text that is not ASCII
-        fix = "put -----BEGIN CERTIFICATE----- ... there"
-        raise Untrusted("is no certificate in PEM form", where="credentials: certificate", fix=fix) from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
-
-
-def _refused(error: ssl.SSLCertVerificationError, where: str, trusted: str) -> Untrusted:
+def _refused(error: ssl.SSLCertVerificationError, where: str, given: bool) -> Untrusted:
     """In OpenSSL's words, which name what is wrong and the host that was asked for."""
     reason = error.verify_message.rstrip(".") or "it cannot be verified"
     if error.verify_code == _EXPIRED:
         fix = "renew it on the manager"
     elif error.verify_code in (_WRONG_NAME, _WRONG_ADDRESS):
         fix = "give the endpoint by the name that is in the certificate"
-    elif trusted:
+    elif given:
         fix = "put the certificate of the authority that signed it into the credentials' file certificate"
     else:
         fix = "put the certificate of its authority into the credentials' file certificate; the system does not know it"

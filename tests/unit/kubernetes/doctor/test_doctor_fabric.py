@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.fabric import FabricSettings, Outside
+from dds_adapters.fabric import FabricDenied, FabricSettings, Outside
+from dds_adapters.fabric.trust import trusting
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.certificate import Untrusted, certificate_of
 from dds_adapters.kubernetes.doctor.fabric import fabric
@@ -307,7 +308,8 @@ def _seen(certificate: Any, folder: Path, *, given: bool = True) -> Certificate:
     with serving_manager(lambda time: Manager(time, clinic.lab.fabric), certificate=certificate) as served:
         served.credentials(folder)
         port = int(served.url.rpartition(":")[2])
-        return certificate_of("127.0.0.1", port, (folder / "certificate").read_text() if given else "")
+        pem = (folder / "certificate").read_text() if given else ""
+        return certificate_of("127.0.0.1", port, trusting(pem), given=given)
 
 
 def test_a_certificate_that_is_good(tmp_path: Path) -> None:
@@ -343,12 +345,18 @@ def test_an_endpoint_without_tls_and_one_that_is_not_there(tmp_path: Path) -> No
     with serving_manager(lambda time: Manager(time, clinic.lab.fabric), tls=False) as served:
         port = int(served.url.rpartition(":")[2])
         with pytest.raises(Untrusted, match="no TLS connection"):
-            certificate_of("127.0.0.1", port, seconds=2)
+            certificate_of("127.0.0.1", port, trusting(""), given=False, seconds=2)
     with pytest.raises(Untrusted, match="cannot be reached"):
-        certificate_of("127.0.0.1", port, seconds=2)
-    for text in ("nonsense", "ü", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"):
-        with pytest.raises(Untrusted, match="no certificate in PEM form"):
-            certificate_of("127.0.0.1", port, text)
+        certificate_of("127.0.0.1", port, trusting(""), given=False, seconds=2)
+
+
+@pytest.mark.parametrize("text", ["nonsense", "ü", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"])
+def test_a_certificate_that_is_none(text: str, tmp_path: Path, stack: ExitStack) -> None:
+    write_credentials(tmp_path, SECRETS, None)
+    (tmp_path / "certificate").write_text(text)
+    settings = FabricSettings("fm", "https://127.0.0.1", ManagerSettings().tenant, credentials=tmp_path)
+    with pytest.raises(FabricDenied, match="no certificate in PEM form"):
+        FabricManager(settings, stack).certificate()
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
