@@ -23,7 +23,7 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
     except ImportError:
         raise InputError("the package httpx is not installed", fix="pip install 'dds-core[fabric]'") from None
     try:
-        httpx.URL(settings.endpoint)
+        httpx.URL(settings.endpoint).host.encode("idna")  # as it is looked up
     except (httpx.InvalidURL, ValueError):
         raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
     if settings.api == "nec":
