@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
 
 from dds_adapters.fabric.provider import FabricOdd, FabricPartly
 from dds_adapters.fabric.settings import FABRIC_ID, checked_id
@@ -38,10 +46,20 @@ DeviceId = Annotated[str, StringConstraints(pattern=r"^[!-~](?:[ -~]{0,251}[!-~]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 
 P = TypeVar("P", bound=Part)
+T = TypeVar("T")
+
+Items = Annotated[list[T], Field(fail_fast=True)]
+"""The first item that is wrong is told; to count the others would take a thousand times the memory of the answer."""
+MOST = 1_000_000
+"""Values of an answer, which are small and many where it means us harm: read, each takes some hundred bytes."""
+MAX_MACHINES = 50_000
+"""Of a list."""
 
 
 def read(form: type[P], body: bytes, where: str) -> P:
     """The answer. `where` names the call and the request. Raises FabricOdd for the first field that is not as it should be."""
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST:
+        raise odd(where, "", f"holds more than {MOST} values")
     try:
         return form.model_validate_json(body)
     except ValidationError as error:
@@ -52,13 +70,17 @@ def read(form: type[P], body: bytes, where: str) -> P:
 
 
 def each(form: type[P], items: Iterable[Any], field: str, where: str) -> tuple[list[tuple[int, P]], list[FabricOdd]]:
-    """Of a list under this field those entries that are of the form, with their places, and a fault for each that is not."""
+    """Of a list under this field those entries that are of the form, with their places, and a fault for each that is not: the
+    first one's, since no other is told."""
     good: list[tuple[int, P]] = []
     bad: list[FabricOdd] = []
     for place, item in enumerate(items):
         try:
             good.append((place, form.model_validate(item)))
         except ValidationError as error:
+            if bad:
+                bad.append(bad[0])
+                continue
             faults = error.errors(include_url=False, include_input=False, include_context=False)
             name, what = _first(faults)
             bad.append(odd(where, ".".join(part for part in (field, str(place), name) if part), what))

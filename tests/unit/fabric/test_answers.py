@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import httpx
 import pytest
 
 from dds_adapters.fabric import FabricOdd, FabricRefused
+from dds_adapters.fabric.answers import Part, read
+from dds_adapters.fabric.fsas.forms import CmGroupMembers, CmGroups, FmMachines
+from dds_adapters.fabric.nec.forms import NecNodes, NecResources
 from dds_adapters.fabric.provider import FabricPartly
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from tests.unit.fabric.rig import A100, H100, M1, Desk, said
@@ -313,3 +317,44 @@ def test_ten_thousand_of_everything_take_a_moment(tmp_path: Path, api: Any) -> N
         began = time.process_time()
         assert desk.provider.stock(M1, A100).free == 10_000
     assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "item", "after"),
+    [
+        (FmMachines, b'{"data":{"machines":[', b"[],", b"1]}}"),
+        (CmGroups, b'{"nodegroups":[', b"1,", b"1]}"),
+        (CmGroupMembers, b'{"mach_ids":[', b"1,", b"1]}"),
+        (NecNodes, b'{"nodes":[', b"1,", b"1]}"),
+        (NecResources, b'{"resources":[', b"1,", b"1]}"),
+        (CmGroups, b'{"nodegroups":[],"more":[', b'{"":1},', b"1]}"),
+    ],
+)
+@pytest.mark.parametrize("size", [1 << 20, 30 << 20])
+def test_an_answer_of_very_many_small_values_is_refused_with_little_memory(
+    form: type[Part], before: bytes, item: bytes, after: bytes, size: int
+) -> None:
+    """Small enough for a body, and a thousand times as large once each value, or each fault, is an object of its own."""
+    body = before + item * (size // len(item)) + after
+    tracemalloc.start()
+    try:
+        if size > 1 << 20 or b"more" not in body:
+            with pytest.raises(FabricOdd):
+                read(form, body, "a call")
+        else:
+            read(form, body, "a call")
+        assert tracemalloc.get_traced_memory()[1] < 96 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_machines_that_are_all_odd_are_counted_and_the_first_is_told(tmp_path: Path) -> None:
+    body = json.dumps({"data": {"machines": [{}] * 40_000}}).encode()
+    desk = Desk(tmp_path, lambda request: httpx.Response(200, content=body))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FabricPartly, match=r"field data\.machines\.0\.mach_uuid is missing \(and 39999 more\)"):
+            desk.provider.machines()
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from dds_adapters.fabric.answers import FabricId, Free, Part, Text, Uuid
+from dds_adapters.fabric.answers import MAX_MACHINES, FabricId, Free, Items, Part, Text, Uuid
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
 """Goes into a header as it is."""
@@ -43,7 +43,7 @@ class FmMachine(Part):
 
 
 class FmMachineData(Part):
-    machines: list[Any]
+    machines: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
     """Each an `FmMachine`, read by itself: a strange one hides no other."""
 
 
@@ -70,13 +70,13 @@ class CmGroup(Part):
 class CmGroups(Part):
     """GET cluster_manager/cluster_autoscaler/v2/tenants/{tenant}/clusters/{cluster}/nodegroups"""
 
-    nodegroups: Annotated[list[CmGroup], Field(max_length=MAX_GROUPS)]
+    nodegroups: Annotated[Items[CmGroup], Field(max_length=MAX_GROUPS)]
 
 
 class CmGroupMembers(Part):
     """GET …/nodegroups/{group}"""
 
-    mach_ids: list[Uuid]
+    mach_ids: Items[Uuid]
 
 
 class CmCondition(Part):
@@ -86,7 +86,7 @@ class CmCondition(Part):
 
 
 class CmExpression(Part):
-    conditions: list[CmCondition] | None = None
+    conditions: Items[CmCondition] | None = None
 
 
 class CmSelector(Part):
@@ -107,7 +107,7 @@ class CmSpec(Part):
 
 class CmMachine(Part):
     uuid: Uuid
-    resspecs: list[CmSpec] | None = None
+    resspecs: Items[CmSpec] | None = None
 
 
 class CmCluster(Part):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from dds_adapters.fabric.answers import DeviceId, Part, Text, Uuid
+from dds_adapters.fabric.answers import MAX_MACHINES, DeviceId, Items, Part, Text, Uuid
 
 
 def _last_segment(value: Any) -> Any:
@@ -22,7 +22,7 @@ class NecNode(Part):
 class NecNodes(Part):
     """GET /cdim/api/v1/nodes?detail=true"""
 
-    nodes: list[Any]
+    nodes: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
     """Each a `NecNode`, read by itself."""
 
 
@@ -46,7 +46,7 @@ class NecResource(Part):
 
     device: NecDevice
     detected: bool = False
-    nodeIDs: list[Text] | None = None  # noqa: N815 - the API's word
+    nodeIDs: Items[Text] | None = None  # noqa: N815 - the API's word
 
     @model_validator(mode="before")
     @classmethod
@@ -62,7 +62,7 @@ class NecResource(Part):
 class NecResources(Part):
     """GET /cdim/api/v1/resources?detail=true"""
 
-    resources: list[NecResource]
+    resources: Items[NecResource]
 
 
 class NecError(Part):
