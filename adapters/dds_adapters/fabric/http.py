@@ -19,7 +19,7 @@ from importlib.metadata import version
 import httpx
 
 from dds_adapters.fabric.answers import odd
-from dds_adapters.fabric.provider import FabricAway, FabricError, FabricUnreachable
+from dds_adapters.fabric.provider import FabricAway, FabricBusy, FabricError, FabricLate, FabricUnreachable
 from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.words import said
 
@@ -32,6 +32,10 @@ LARGEST = 32 * 1024 * 1024
 """Bytes of an answer."""
 PASSING = (429, 500, 502, 503, 504)
 """Statuses after which the same request may do better."""
+BUSY = (429, 503)
+"""Statuses with which `Retry-After` is a wish to be left alone."""
+LONGEST_REST = 300.0
+"""Seconds for which such a wish is heeded."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,14 +74,19 @@ class Http:
         self._outside = outside
         self._connect = connect_seconds
         self._agent = f"dds/{version('dds-core')}"
+        self._rests: dict[str, tuple[float, int]] = {}
+        """By service (the first word of a call's name) until when it wishes to be left alone, and the status that said so."""
 
     def ask(self, call: Call) -> Reply:
-        """The answer, whatever its status. Raises FabricUnreachable, FabricAway, and FabricOdd for one that cannot be read."""
+        """The answer, whatever its status. Raises FabricUnreachable, FabricAway, FabricOdd for one that cannot be read, and
+        FabricBusy, with nothing sent, while the service wishes to be left alone for longer than the call may take."""
         until = self._outside.clock() + call.seconds
         tries = 1
         while True:
+            self._heed(call, until)
             try:
                 reply = self._try(call, until)
+                self._hear(call, reply)
             except _Passing as passing:
                 wait = self._wait(tries)
                 if not (call.harmless or passing.unsent) or passing.final or not self._may(tries, wait, until):
@@ -88,6 +97,27 @@ class Http:
                     return reply
             self._outside.sleep(wait)
             tries += 1
+
+    def _hear(self, call: Call, reply: Reply) -> None:
+        if reply.status in BUSY and reply.retry_after:
+            until = self._outside.clock() + min(reply.retry_after, LONGEST_REST)
+            self._rests[_service(call)] = (until, reply.status)
+
+    def _heed(self, call: Call, until: float) -> None:
+        """What one question was told holds for all that others ask: who is asked to wait by each of them would ask hundreds of
+        times to be told so."""
+        rest, status = self._rests.get(_service(call), (0.0, 0))
+        wait = rest - self._outside.clock()
+        if wait <= 0:
+            return
+        if rest >= until:
+            raise FabricBusy(
+                f"wishes to be left alone for {wait:.0f} s (it answered {status})",
+                code=status,
+                where=call.name,
+                fix="nothing was sent; it is asked again afterwards",
+            )
+        self._outside.sleep(wait)
 
     def _may(self, tries: int, wait: float, until: float) -> bool:
         """Whether there is another try, and the time for it."""
@@ -171,6 +201,10 @@ class Http:
             return None
 
 
+def _service(call: Call) -> str:
+    return call.name.partition(".")[0]
+
+
 class _Passing(Exception):
     """A try came to nothing. `final`: another one would not do better; `unsent`: the request did not get to the manager;
     `outcome` is for metrics."""
@@ -185,8 +219,8 @@ class _Passing(Exception):
         super().__init__(outcome)
 
 
-def _too_slow(where: str, seconds: float) -> FabricUnreachable:
-    return FabricUnreachable(
+def _too_slow(where: str, seconds: float) -> FabricLate:
+    return FabricLate(
         f"no whole answer within {seconds:g} s", where=where, fix="look the request up in the manager's log"
     )
 

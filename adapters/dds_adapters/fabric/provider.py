@@ -27,6 +27,10 @@ class FabricUnreachable(FabricError):
     """No answer came: the manager took too long, or the connection broke off."""
 
 
+class FabricLate(FabricUnreachable):
+    """No whole answer came in all the time that there was for it."""
+
+
 class FabricAway(FabricUnreachable):
     """Not even a connection came about: network, name, port or certificate."""
 
@@ -39,6 +43,12 @@ class FabricRefused(FabricError):
     def __init__(self, what: str, *, code: int, where: str = "", fix: str = "") -> None:
         self.code = code
         super().__init__(what, where=where, fix=fix)
+
+
+class FabricBusy(FabricRefused):
+    """The manager has too much to do, whatever it is asked."""
+
+    general = True
 
 
 class FabricOdd(FabricError):

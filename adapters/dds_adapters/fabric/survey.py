@@ -2,9 +2,10 @@
 
 An error is the error of one question; the others are asked all the same, and what was answered before stands. Free counts are
 asked by way of one machine of a fabric, another one each round, because a machine that cannot be asked must not hide its fabric;
-after an error the next one is asked, three at most. A manager that is away altogether is not asked hundreds of times for it:
-after three questions in a row that it is the manager's fault to fail, the rest of the round is left, and so is the rest of a
-fabric that was too slow for a whole question. What is left is not reported: it is asked again in the next round.
+after an error the next one is asked, three at most, but not after one that took all its time. A manager that is away altogether
+is not asked hundreds of times for it: after three questions in a row that it is the manager's fault to fail, the rest of the
+round is left, and so is the rest of a fabric that was too slow for a whole question, and of all limits after three in a row that
+were: stock is not to wait for them. What is left is not reported: it is asked again in the next round.
 
 No thread is started here, no clock read, nothing is kept from round to round.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricPartly, FabricUnreachable, Provider
+from dds_adapters.fabric.provider import FabricError, FabricLate, FabricOdd, FabricPartly, FabricUnreachable, Provider
 from dds_core.events.publishing import stock_stream
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 from dds_core.text import scrub
@@ -129,8 +130,8 @@ def _turned(items: list[Any], by: int) -> list[Any]:
 
 @dataclass
 class _Round:
-    """The questions of one round. `failed` counts those in a row that failed for the manager's sake, `slow` are fabrics that
-    nothing was heard of in time."""
+    """The questions of one round. `failed` counts those in a row that failed for the manager's sake, `unheard` those about
+    limits to which nothing was said in time, `slow` are fabrics that nothing was heard of in time."""
 
     provider: Provider
     round: int
@@ -138,6 +139,7 @@ class _Round:
     stopping: Callable[[], bool]
     instant: Callable[[], int]
     failed: int = 0
+    unheard: int = 0
     slow: set[str] = field(default_factory=set)
 
     def machines(self, known: Sequence[Machine]) -> Sequence[Machine]:
@@ -168,7 +170,7 @@ class _Round:
                 self.report(StockAnswer(found, asked))
                 return
             error = found
-            if error.general or self.stopping():
+            if error.general or isinstance(error, FabricLate) or self.stopping():
                 break
         if isinstance(error, FabricUnreachable):
             self.slow.add(fabric)
@@ -185,9 +187,10 @@ class _Round:
         return found
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> None:
-        if self._left():
+        if self._left() or self.unheard >= AWAY:
             return
         found = self._asked(lambda: self.provider.limits(machine, models))
+        self.unheard = self.unheard + 1 if isinstance(found, FabricUnreachable) else 0
         if isinstance(found, FabricError):
             self.report(NoAnswer(limits_of(machine.uuid), found))
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.fabric import FabricOdd, FabricRefused
+from dds_adapters.fabric import FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.fabric.answers import Part, read
 from dds_adapters.fabric.fsas.forms import CmGroupMembers, CmGroups, FmMachines
 from dds_adapters.fabric.nec.forms import NecNodes, NecResources
@@ -217,6 +217,22 @@ def test_node_groups_that_cannot_be_had_fail_every_machine_once_a_round(tmp_path
         with pytest.raises(FabricRefused, match=r"cm\.nodegroups"):
             desk.provider.limits(M1, [A100])
     assert len(desk.calls) == 1
+
+
+def test_a_cluster_manager_that_hangs_is_not_waited_for_by_each_of_its_groups(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/nodegroups"):
+            return said({"nodegroups": [{"uuid": f"g-{number}"} for number in range(100)]})
+        desk.clock.now += 60
+        raise httpx.ReadTimeout("slow")
+
+    desk = Desk(tmp_path, answer, "cm")
+    began = desk.clock.now
+    for _ in range(2):
+        with pytest.raises(FabricUnreachable, match=r"cm\.nodegroup .*no whole answer within 60 s"):
+            desk.provider.limits(M1, [A100])
+    assert desk.clock.now - began == 60
+    assert len(desk.calls) == 2
 
 
 # -- CDIM --------------------------------------------------------------------------------------------------------------

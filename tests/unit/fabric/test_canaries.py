@@ -16,7 +16,7 @@ from urllib.parse import quote, quote_plus, unquote_plus, urlencode
 import httpx
 import pytest
 
-from dds_adapters.fabric import FabricError, Provider
+from dds_adapters.fabric import FabricError, FabricRefused, Provider
 from dds_adapters.fabric.facts import facts_of
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.survey import Answer, NoAnswer, survey
@@ -143,6 +143,25 @@ def test_the_canaries_are_really_sent(tmp_path: Path) -> None:
         desk.provider.machines()
     assert CANARY in unquote_plus(desk.asked[0].content.decode())
     assert desk.asked[1].headers["Authorization"] == f"Bearer {ISSUED}"
+
+
+def test_a_token_that_another_thread_replaced_is_not_told(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["Authorization"].removeprefix("Bearer "))
+        if len(sent) == 1:
+            (tmp_path / "credentials" / "password").write_text("another one")
+            desk.provider.stock(M1, A100)
+            return said({"detail": {"code": "E1", "message": f"what is {sent[0]}"}}, 400)
+        return said({"reserved_res_num_per_fabric": 1})
+
+    tokens = iter(("opaque0canary", "another0canary"))
+    desk = Desk(tmp_path, answer)
+    desk.token = lambda request: said({"access_token": next(tokens), "expires_in": 300})
+    with pytest.raises(FabricRefused, match=r"answers with 400: E1 what is \[removed\]"):
+        desk.provider.stock(M1, A100)
+    assert sent == ["opaque0canary", "another0canary"]
 
 
 @pytest.mark.parametrize("field", ["username", "password", "realm", "client_id", "client_secret", "certificate"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -177,6 +178,42 @@ def test_d10_many_threads_log_in_once(tmp_path: Path) -> None:
         for done in [pool.submit(ask) for _ in range(8)]:
             done.result()
     assert (desk.logins, len(desk.calls)) == (1, 160)
+
+
+@pytest.mark.parametrize("answer", [said({}, 500), said({"token": "?"}), httpx.ReadTimeout("slow")])
+def test_a_login_that_fails_fails_for_all_that_wait_for_it(
+    tmp_path: Path, answer: httpx.Response | httpx.HTTPError
+) -> None:
+    """Else each of them would wait for a login of its own, one after the other."""
+    desk = Desk(tmp_path, machines)
+    begun, waiting = threading.Event(), threading.Event()
+
+    def token(request: httpx.Request) -> httpx.Response:
+        begun.set()
+        waiting.wait(30)
+        desk.clock.now += 30
+        if isinstance(answer, httpx.HTTPError):
+            raise answer
+        return answer
+
+    def ask() -> FabricError:
+        with pytest.raises(FabricError) as caught:
+            desk.provider.machines()
+        return caught.value
+
+    desk.token = token
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(ask)
+        begun.wait(30)
+        others = [pool.submit(ask) for _ in range(7)]
+        while any(not one.running() for one in others):
+            time.sleep(0.01)
+        time.sleep(0.1)
+        waiting.set()
+        assert all(one.result().general for one in (first, *others))
+    assert desk.logins == 1
+    ask()
+    assert desk.logins == 2, "who comes later tries again"
 
 
 def test_many_threads_that_are_refused_renew_once(tmp_path: Path) -> None:

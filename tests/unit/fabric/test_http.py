@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from dds_adapters.fabric import FabricAway, FabricOdd, FabricRefused, FabricUnreachable
+from dds_adapters.fabric.provider import FabricBusy
 from tests.unit.fabric.rig import A100, M1, Desk, said
 
 EMPTY: dict[str, Any] = {"data": {"machines": []}}
@@ -98,10 +99,45 @@ def test_retry_after_may_be_a_date(tmp_path: Path) -> None:
     assert desk.clock.waits == [20.0]
 
 
+def test_who_wishes_to_be_left_alone_is_left_alone_by_every_question(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, in_turn(said({}, 503, {"Retry-After": "100"}), said(EMPTY)))
+    with pytest.raises(FabricRefused, match="answers with 503"):
+        desk.provider.machines()
+    for _ in range(5):
+        with pytest.raises(FabricBusy, match=r"wishes to be left alone for 100 s \(it answered 503\)") as caught:
+            desk.provider.machines()
+        assert caught.value.general
+    assert len(desk.calls) == 1
+    desk.clock.now += 50
+    assert desk.provider.machines() == ()  # it fits into a call
+    assert (desk.clock.waits, len(desk.calls)) == ([50.0], 2)
+
+
+def test_a_wish_to_be_left_alone_for_ever_is_heeded_for_five_minutes(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, in_turn(said({}, 429, {"Retry-After": "999999999"}), said(EMPTY)))
+    with pytest.raises(FabricBusy, match="answers with 429"):
+        desk.provider.machines()
+    desk.clock.now += 301
+    assert desk.provider.machines() == ()
+
+
+def test_one_service_speaks_for_itself_alone(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        busy = request.url.path.startswith("/base/cluster_manager")
+        return said({}, 503, {"Retry-After": "200"}) if busy else said(EMPTY)
+
+    desk = Desk(tmp_path, answer, "cm")
+    for _ in range(3):
+        with pytest.raises(FabricRefused):
+            desk.provider.limits(M1, [A100])
+        assert desk.provider.machines() == ()
+    assert [one.url.path.split("/")[2] for one in desk.calls].count("cluster_manager") == 1
+
+
 @pytest.mark.parametrize("text", ["soon", "-5", "1e3", "", "99999999999999999999", "Fri, 99 Foo 2026"])
 def test_retry_after_may_be_nonsense(tmp_path: Path, text: str) -> None:
     desk = Desk(tmp_path, in_turn(said({}, 503, {"Retry-After": text}), said(EMPTY)))
-    if text.startswith("9"):
+    if text.startswith("9"):  # longer than the call may take
         with pytest.raises(FabricRefused):
             desk.provider.machines()
     else:

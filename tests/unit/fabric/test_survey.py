@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from dds_adapters.fabric import FabricAway, FabricDenied, FabricError, FabricOdd, FabricUnreachable, Provider
-from dds_adapters.fabric.provider import FabricPartly
+from dds_adapters.fabric.provider import FabricBusy, FabricLate, FabricPartly
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, Question, StockAnswer, survey
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 from tests.unit.fabric.rig import A100, H100
@@ -153,7 +153,7 @@ def test_that_there_are_no_machines_any_more_is_believed_the_second_time() -> No
     assert provider.asked.count("machines") == 5
 
 
-@pytest.mark.parametrize("error", [FabricAway("away"), FabricDenied("denied")])
+@pytest.mark.parametrize("error", [FabricAway("away"), FabricDenied("denied"), FabricBusy("busy", code=429)])
 def test_a_manager_that_is_away_is_asked_three_questions(error: FabricError) -> None:
     provider = Played()
     provider.wrong[""] = error
@@ -170,6 +170,29 @@ def test_a_fabric_that_is_too_slow_is_left_for_this_round() -> None:
     assert failed(answers) == ["stock/0/NVIDIA A100"]
     assert counted(answers) == [("1", A100.model), ("1", H100.model)]
     assert len([one for one in provider.asked if one.startswith("stock")]) == 3 + 2
+
+
+def test_a_fabric_that_took_all_its_time_is_not_given_it_three_times() -> None:
+    provider = Played()
+    provider.wrong["stock m-1"] = FabricLate("no whole answer within 60 s")
+    answers = asked(provider, A100, H100, round=1)
+    assert failed(answers) == ["stock/0/NVIDIA A100"]
+    assert [one for one in provider.asked if one.startswith("stock")] == [
+        "stock m-4 nvidia-a100",
+        "stock m-1 nvidia-a100",
+        "stock m-4 nvidia-h100",
+    ]
+
+
+def test_stock_does_not_wait_for_limits_that_nobody_tells() -> None:
+    """Each costs a minute, and there may be thousands."""
+    provider = Played()
+    provider.wrong["limits"] = FabricLate("no whole answer within 60 s")
+    assert failed(asked(provider, A100)) == ["limits/m-0", "limits/m-1", "limits/m-2"]
+    assert len([one for one in provider.asked if one.startswith("limits")]) == 3
+    provider.asked.clear()
+    provider.wrong = {f"limits m-{number}": FabricLate("no whole answer") for number in (0, 1, 3, 5)}
+    assert failed(asked(provider, A100)) == ["limits/m-0", "limits/m-1", "limits/m-3", "limits/m-5"]
 
 
 def test_a_fault_of_our_own_is_one_questions_error() -> None:

@@ -14,7 +14,7 @@ from dds_adapters.fabric.answers import odd
 from dds_adapters.fabric.fsas.fm import FmProvider
 from dds_adapters.fabric.fsas.forms import CmGroupMembers, CmGroups, CmMachineDetail, CmSpec
 from dds_adapters.fabric.fsas.session import Session
-from dds_adapters.fabric.provider import FabricError
+from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.settings import FabricSettings
 from dds_core.publishing.model import Limit, Machine, PoolModel
 
@@ -78,8 +78,8 @@ class CmProvider(FmProvider):
                 found.members.update(one.lower() for one in members.mach_ids)
             except FabricError as error:
                 found.error = error
-                if error.general:
-                    break
+                if error.general or isinstance(error, FabricUnreachable):
+                    break  # the others would take as long, and all machines wait for them
         return found
 
 

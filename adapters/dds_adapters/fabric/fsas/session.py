@@ -15,7 +15,7 @@ from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.forms import ErrorBody
 from dds_adapters.fabric.fsas.token import Token, denied_again, redirected
 from dds_adapters.fabric.http import Call, Http, Reply
-from dds_adapters.fabric.provider import FabricOdd, FabricRefused
+from dds_adapters.fabric.provider import FabricBusy, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import said
 
@@ -52,18 +52,20 @@ class Session:
             if reply.status == 401:
                 raise denied_again(reply.where)
         if not 200 <= reply.status < 300:
-            raise self._refusal(reply)
+            raise self._refusal(reply, token)
         return read(form, reply.body, reply.where), reply.where
 
     def _asked(self, name: str, path: str, seconds: float, query: Mapping[str, str], token: str) -> Reply:
         headers = {"Authorization": f"Bearer {token}"}
         return self._http.ask(Call(name, f"{self._endpoint}{path}", seconds, query, headers=headers))
 
-    def _refusal(self, reply: Reply) -> FabricRefused:
+    def _refusal(self, reply: Reply, token: str) -> FabricRefused:
+        """`token` is the one that was sent, which another thread may have replaced meanwhile."""
         if 300 <= reply.status < 400:
             return redirected(reply)
-        words = said(_words(reply.body), self.token.hidden())
-        return FabricRefused(
+        words = said(_words(reply.body), (*self.token.hidden(), token))
+        kind = FabricBusy if reply.status == 429 else FabricRefused
+        return kind(
             f"answers with {reply.status}{f': {words}' if words else ''}",
             code=reply.status,
             where=reply.where,

@@ -30,7 +30,8 @@ DOUBTFUL = 10.0
 
 @dataclass
 class _Held:
-    """What was got for some credentials. `denied` is the last login's refusal, `wait` the seconds that it holds."""
+    """What was got for some credentials. `denied` is the last login's refusal, `wait` the seconds that it holds; `failed` is why
+    the last login came to nothing, whatever it was."""
 
     credentials: Credentials | None
     token: str = field(default="", repr=False)
@@ -39,6 +40,8 @@ class _Held:
     denied: FabricDenied | None = None
     denied_until: float = -math.inf
     wait: float = AGAIN
+    failed: FabricError | None = None
+    failed_at: float = -math.inf
 
 
 class Token:
@@ -57,13 +60,17 @@ class Token:
 
     def current(self) -> str:
         """One that is valid for some time yet. Raises FabricError; it is then `general`."""
+        came = self._outside.clock()
         with self._lock:
             credentials = self._folder.read()
             if credentials != self._held.credentials:
                 self._held = _Held(credentials)
-            if not self._held.token or self._outside.clock() >= self._held.renew_at:
-                self._renew(self._held, credentials)
-            return self._held.token
+            held = self._held
+            if not held.token or self._outside.clock() >= held.renew_at:
+                if held.failed is not None and held.failed_at > came:
+                    raise held.failed.with_traceback(None)  # it was tried while we waited, and would fail now, too
+                self._renew(held, credentials)
+            return held.token
 
     def instead_of(self, refused: str, where: str) -> str:
         """Another one than that which was refused in `where`. Raises FabricDenied when it was got just now, for that reason."""
@@ -93,11 +100,12 @@ class Token:
             life = self._life(found, reply.where)
         except FabricError as error:
             error.general = True  # whatever is asked, it is asked with a token
+            held.failed, held.failed_at = error, self._outside.clock()
             if isinstance(error, FabricDenied):
                 held.denied, held.denied_until = error, self._outside.clock() + held.wait
                 held.wait = min(LONGEST_AGAIN, held.wait * 2)
             raise
-        held.denied, held.wait = None, AGAIN
+        held.denied, held.failed, held.wait = None, None, AGAIN
         held.token = found.access_token
         held.renew_at = began + life - min(EARLY, life / 2)
 

@@ -14,7 +14,7 @@ from dds_adapters.fabric.answers import Part, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.http import Call, Http
 from dds_adapters.fabric.nec.forms import NecError, NecNode, NecNodes, NecResources
-from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
+from dds_adapters.fabric.provider import FabricBusy, FabricError, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import named, said
 from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
@@ -90,7 +90,8 @@ class NecProvider:
         if 200 <= reply.status < 300:
             return read(form, reply.body, reply.where), reply.where
         words = _words(reply.body)
-        raise FabricRefused(
+        kind = FabricBusy if reply.status == 429 else FabricRefused
+        raise kind(
             f"answers with {reply.status}{f': {words}' if words else ''}",
             code=reply.status,
             where=reply.where,
