@@ -17,11 +17,15 @@ class Asker(ABC):
     def start(self) -> None:
         self.thread.start()
 
-    def stop(self, seconds: float) -> bool:
-        """Ask nothing more; False when a question still hangs after so many seconds."""
+    def end(self) -> None:
+        """Ask nothing more; it does not wait for a question that runs."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
+
+    def stop(self, seconds: float) -> bool:
+        """Ask nothing more; False when a question still hangs after so many seconds."""
+        self.end()
         if self.thread.ident is not None:
             self.thread.join(seconds)
         return not self.thread.is_alive()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from dds_adapters.fabric.provider import Provider
@@ -115,10 +116,11 @@ class PublisherPart:
     def end(self) -> Sequence[str]:
         if not self._began:
             return ()
-        ended = {
-            "fabric": self.surveyor.stop(STOP_SECONDS),
-            "probe": self.prober.stop(STOP_SECONDS),
-        }
+        until = time.monotonic() + STOP_SECONDS
+        askers = (self.surveyor, self.prober)
+        for asker in askers:
+            asker.end()
+        ended = {asker.thread.name: asker.stop(max(0.0, until - time.monotonic())) for asker in askers}
         return [name for name, over in ended.items() if not over]
 
     # -- what metrics show ---------------------------------------------------------------------------------------

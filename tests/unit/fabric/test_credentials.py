@@ -45,6 +45,32 @@ def test_a_mounted_secret_that_changes_is_read_again(tmp_path: Path) -> None:
     assert found.read().password == "new"
 
 
+def test_a_secret_that_turns_while_it_is_read_is_read_as_one(tmp_path: Path) -> None:
+    """Never the user of the one with the password of the other."""
+    for name in ("old", "new"):
+        folder(tmp_path / name, **{field: f"{name}-{field}" for field in FIELDS})
+    (tmp_path / "..data").symlink_to("old")
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    for field in FIELDS:
+        (mounted / field).symlink_to(f"../..data/{field}")
+
+    class Turning(Folder):
+        def _text(self, name: str, most: int) -> str:
+            if name == "realm" and (tmp_path / "..data").readlink() == Path("old"):
+                (tmp_path / "..next").symlink_to("new")
+                (tmp_path / "..next").replace(tmp_path / "..data")
+            return super()._text(name, most)
+
+    found = Turning(mounted).read()
+    assert {getattr(found, field) for field in FIELDS} == {f"new-{field}" for field in FIELDS}
+
+
+def test_a_mark_that_an_editor_puts_before_a_text_is_no_part_of_it(tmp_path: Path) -> None:
+    found = Folder(folder(tmp_path / "c", password="\ufeffp&ss\r\n", certificate="\ufeff-----BEGIN")).read()
+    assert (found.password, found.certificate) == ("p&ss", "-----BEGIN")
+
+
 def test_what_does_not_change_is_not_read_again(tmp_path: Path) -> None:
     found = Folder(folder(tmp_path / "c"))
     assert found.read() is found.read()

@@ -16,8 +16,10 @@ from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, S
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.live import prober as probing
 from dds_adapters.live.answers import Answers
+from dds_adapters.live.asker import Asker
 from dds_adapters.live.prober import Prober
 from dds_adapters.live.publisher import Answered, Probed, RoundEnded
+from dds_adapters.live.publishing import PublisherPart
 from dds_adapters.live.surveyor import Surveyor
 from dds_core.errors import DdsError
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
@@ -144,6 +146,19 @@ def test_an_end_does_not_wait_for_a_question_that_hangs() -> None:
     began = time.monotonic()
     one.surveyor.stop(1.0)
     assert time.monotonic() - began < 2.0
+
+
+def test_two_questions_that_hang_are_waited_for_as_one() -> None:
+    class Hanging(Asker):
+        def _run(self) -> None:
+            time.sleep(6)
+
+    part: Any = PublisherPart("code", Fabric())
+    part.surveyor, part.prober = Hanging("fabric"), Hanging("probe")
+    part.begin(None)
+    began = time.monotonic()
+    assert part.end() == ["fabric", "probe"]
+    assert time.monotonic() - began < 3
 
 
 def test_machines_of_the_log_speak_for_their_fabrics_while_the_list_is_away(asking: Make) -> None:

@@ -1,7 +1,8 @@
 """The credentials of a Secret that is mounted as a folder: a file for each field, read again when one of them changes.
 
-A mounted Secret is changed by turning a link, so either all files are the new ones or none is; `stat` of each tells. Nothing of
-what the files hold may be quoted, and none of it is in a repr.
+A mounted Secret is changed by turning a link, so that at any instant either all files are the new ones or none is; `stat` of
+each tells, before they are read and after, because a password that is sent with another user's name is a failed login. Nothing
+of what the files hold may be quoted, and none of it is in a repr.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dds_adapters.fabric.provider import FabricDenied
 FIELDS = ("username", "password", "realm", "client_id", "client_secret")
 CERTIFICATE = "certificate"
 """PEM of the authority that signed the manager's certificate; optional."""
+TURNS = 5
+"""Times that the files are read when they change meanwhile."""
 MAX_FIELD, MAX_CERTIFICATE = 999, 9999
 """Bytes, as the reference driver checks them."""
 
@@ -54,9 +57,13 @@ class Folder:
             mark = self._now()
             if self._read is None or mark != self._mark:
                 self._read = None  # what is not there any more is not used any more
-                values = {name: self._text(name, MAX_FIELD) for name in FIELDS}
-                self._read = Credentials(**values, certificate=self._text(CERTIFICATE, MAX_CERTIFICATE))
-                self._mark = mark
+                for _ in range(TURNS):
+                    values = {name: self._text(name, MAX_FIELD) for name in FIELDS}
+                    found = Credentials(**values, certificate=self._text(CERTIFICATE, MAX_CERTIFICATE))
+                    before, mark = mark, self._now()
+                    if mark == before:
+                        break
+                self._read, self._mark = found, before
             return self._read
 
     def _now(self) -> Mark:
@@ -87,7 +94,7 @@ class Folder:
         if len(data) > most:
             raise self._fault(name, f"is longer than {most} bytes")
         try:
-            text = data.decode()
+            text = data.decode("utf-8-sig")  # some editors begin a text with a mark
         except UnicodeDecodeError:
             raise self._fault(name, "is not UTF-8") from None
         if name == CERTIFICATE:
