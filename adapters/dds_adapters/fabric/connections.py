@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import httpx
 
 from dds_adapters.fabric.network import Network
+from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.trust import trusting
 
 
@@ -32,10 +33,11 @@ class Connections:
         self._given = given
         self._lock = threading.Lock()
         self._pool: _Pool | None = None
+        self._closed = False
 
     @contextmanager
     def way(self) -> Iterator[httpx.BaseTransport]:
-        """For one try. Raises FabricDenied for a certificate that is none."""
+        """For one try. Raises FabricDenied for a certificate that is none, FabricAway once it is closed."""
         if self._given is not None:
             yield self._given
             return
@@ -51,12 +53,14 @@ class Connections:
 
     def close(self) -> None:
         with self._lock:
-            pool, self._pool = self._pool, None
+            pool, self._pool, self._closed = self._pool, None, True
         if pool is not None and not pool.users:
             pool.transport.close()
 
     def _taken(self, certificate: str) -> _Pool:
         with self._lock:
+            if self._closed:  # a question that nobody waits for any more
+                raise FabricAway("nothing is asked any more", where="the fabric's client")
             before = self._pool
             if before is None or before.certificate != certificate:
                 self._pool = _Pool(certificate)

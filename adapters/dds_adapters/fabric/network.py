@@ -18,8 +18,8 @@ import httpx
 
 CONNECTIONS = 64
 """As many as may ask side by side."""
-KEPT, KEPT_SECONDS = 8, 30.0
-"""Connections that nobody uses are kept so long for the next round."""
+KEPT_SECONDS = 30.0
+"""A connection that nobody uses is kept so long for the next round."""
 
 
 class Network(httpx.BaseTransport):
@@ -29,7 +29,6 @@ class Network(httpx.BaseTransport):
         self._pool = httpcore.ConnectionPool(
             ssl_context=trust,
             max_connections=CONNECTIONS,
-            max_keepalive_connections=KEPT,
             keepalive_expiry=KEPT_SECONDS,
             network_backend=_Backend(),
         )

@@ -206,6 +206,19 @@ def test_d10_many_threads_log_in_once(tmp_path: Path) -> None:
     assert (desk.logins, len(desk.calls)) == (1, 160)
 
 
+def test_logins_that_give_nothing_of_use_are_not_made_by_every_question(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, machines)
+    desk.token = lambda request: said({"access_token": jwt(exp=1)})
+    for _ in range(20):
+        with pytest.raises(FabricOdd, match="has ended already"):
+            desk.provider.machines()
+        desk.clock.now += 1
+    assert desk.logins == 2
+    desk.token = lambda request: login(desk.clock)
+    desk.clock.now += 10
+    assert desk.provider.machines() == ()
+
+
 @pytest.mark.parametrize("answer", [said({}, 500), said({"token": "?"}), httpx.ReadTimeout("slow")])
 def test_a_login_that_fails_fails_for_all_that_wait_for_it(
     tmp_path: Path, answer: httpx.Response | httpx.HTTPError
@@ -238,6 +251,7 @@ def test_a_login_that_fails_fails_for_all_that_wait_for_it(
         waiting.set()
         assert all(one.result().general for one in (first, *others))
     assert desk.logins == 1
+    desk.clock.now += 10
     ask()
     assert desk.logins == 2, "who comes later tries again"
 

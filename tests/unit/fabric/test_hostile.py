@@ -17,8 +17,6 @@ from dds_adapters.fabric import FabricAway, FabricSettings, FabricUnreachable, P
 from tests.unit.fabric.certificates import Authority
 from tests.unit.fabric.rig import TENANT, TOKEN, folder
 
-SECONDS = 1.0
-"""Of a call with all its tries."""
 PAUSE = 0.1
 LOGIN = b'{"access_token":"opaque","expires_in":300}'
 NOBODY = b'{"data":{"machines":[]}}'
@@ -76,8 +74,8 @@ class Raw:
 
 
 @contextmanager
-def asked(tmp_path: Path, play: Play, host: str = "127.0.0.1") -> Iterator[tuple[Provider, Raw]]:
-    """A client, and the server that it asks."""
+def asked(tmp_path: Path, play: Play, host: str = "127.0.0.1", seconds: float = 20.0) -> Iterator[tuple[Provider, Raw]]:
+    """A client, and the server that it asks; `seconds` bound a call with all its tries."""
     authority = Authority.made()
     server = Raw(authority.server(tmp_path, host), play, host)
     settings = FabricSettings(
@@ -85,8 +83,7 @@ def asked(tmp_path: Path, play: Play, host: str = "127.0.0.1") -> Iterator[tuple
         f"https://{f'[{host}]' if ':' in host else host}:{server.port}",
         TENANT,
         credentials=folder(tmp_path / "credentials", certificate=authority.pem),
-        connect_seconds=SECONDS,
-        fm_seconds=SECONDS,
+        fm_seconds=seconds,
     )
     provider = open_provider(settings)
     try:
@@ -120,25 +117,25 @@ def dripping(first: bytes, then: bytes) -> Play:
     ids=["header", "interim answers", "body", "chunk", "trailer"],
 )
 def test_whatever_drips_is_given_up_in_time(tmp_path: Path, first: bytes, then: bytes) -> None:
-    with asked(tmp_path, dripping(first, then)) as (provider, _):
+    with asked(tmp_path, dripping(first, then), seconds=1.0) as (provider, _):
         began = time.monotonic()
         with pytest.raises(FabricUnreachable, match="no whole answer within 1 s"):
             provider.machines()
-        assert time.monotonic() - began < SECONDS + 0.5
+        assert time.monotonic() - began < 3
 
 
 def test_who_stops_in_the_midst_does_not_get_the_time_again(tmp_path: Path) -> None:
     def play(secured: ssl.SSLSocket) -> None:
         secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\n")
-        time.sleep(0.8 * SECONDS)
+        time.sleep(1.5)
         secured.sendall(b" ")
-        time.sleep(2 * SECONDS)
+        time.sleep(4)
 
-    with asked(tmp_path, play) as (provider, _):
+    with asked(tmp_path, play, seconds=2.0) as (provider, _):
         began = time.monotonic()
-        with pytest.raises(FabricUnreachable, match="no whole answer within 1 s"):
+        with pytest.raises(FabricUnreachable, match="no whole answer within 2 s"):
             provider.machines()
-        assert time.monotonic() - began < SECONDS + 0.5
+        assert time.monotonic() - began < 3.2
 
 
 def test_an_answer_too_many_is_not_taken_for_that_to_the_next_question(tmp_path: Path) -> None:

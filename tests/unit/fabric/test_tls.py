@@ -187,6 +187,17 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
             assert scrub(str(caught.value)) == str(caught.value), "as it stands in the log"
 
 
+def test_once_it_is_closed_nothing_is_asked_any_more(tmp_path: Path) -> None:
+    """By a question that was left behind, between two tries of it."""
+    authority = Authority.made()
+    with served(authority.server(tmp_path)) as server:
+        with client(tmp_path, server.port, authority.pem) as provider:
+            provider.machines()
+        with pytest.raises(FabricAway, match="nothing is asked any more"):
+            provider.machines()
+        assert len(server.asked) == 2
+
+
 def test_a_certificate_that_is_given_is_trusted_whatever_it_is(tmp_path: Path) -> None:
     """The reference driver trusts what it is given: also the server's own certificate, and text around it."""
     authority = Authority.made()

@@ -25,19 +25,20 @@ EARLY = 30.0
 AGAIN, LONGEST_AGAIN = 60.0, 600.0
 """Seconds after a refused login before the same credentials are tried again: so long the first time, doubling."""
 DOUBTFUL = 10.0
-"""For so many seconds a token that was got for a refused one is not replaced, though it is refused, too."""
+"""For so many seconds a token that was got for a refused one is not replaced, though it is refused, too; and no other login is
+tried after one that was granted and gave no token that can be used: to the id manager each is a session."""
 
 
 @dataclass
 class _Held:
-    """What was got for some credentials. `denied` is the last login's refusal, `wait` the seconds that it holds; `failed` is why
-    the last login came to nothing, whatever it was."""
+    """What was got for some credentials. `denied` is why not to log in yet, `wait` the seconds for which a refusal holds;
+    `failed` is why the last login came to nothing, whatever it was."""
 
     credentials: Credentials | None
     token: str = field(default="", repr=False)
     renew_at: float = -math.inf
     doubtful_until: float = -math.inf
-    denied: FabricDenied | None = None
+    denied: FabricError | None = None
     denied_until: float = -math.inf
     wait: float = AGAIN
     failed: FabricError | None = None
@@ -104,6 +105,8 @@ class Token:
             if isinstance(error, FabricDenied):
                 held.denied, held.denied_until = error, self._outside.clock() + held.wait
                 held.wait = min(LONGEST_AGAIN, held.wait * 2)
+            elif isinstance(error, FabricOdd):
+                held.denied, held.denied_until = error, self._outside.clock() + DOUBTFUL
             raise
         held.denied, held.failed, held.wait = None, None, AGAIN
         held.token = found.access_token
