@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.fabric import FabricAway, FabricSettings, FabricUnreachable, Provider, open_provider
+from dds_adapters.fabric import FabricAway, FabricSettings, FabricUnreachable, Outside, Provider, open_provider
 from tests.unit.fabric.certificates import Authority
 from tests.unit.fabric.rig import TENANT, TOKEN, folder
 
@@ -85,7 +85,7 @@ def asked(tmp_path: Path, play: Play, host: str = "127.0.0.1", seconds: float = 
         credentials=folder(tmp_path / "credentials", certificate=authority.pem),
         fm_seconds=seconds,
     )
-    provider = open_provider(settings)
+    provider = open_provider(settings, Outside(sleep=lambda seconds: None))
     try:
         yield provider, server
     finally:
