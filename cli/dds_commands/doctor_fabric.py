@@ -5,14 +5,15 @@ Nothing is asked before the examination asks for it. No credential and no token 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dds_adapters.fabric import FabricDenied, FabricSettings, Outside, Provider, open_provider
 from dds_adapters.fabric.file import FileProvider
+from dds_adapters.fabric.provider import FabricLate
 from dds_adapters.kubernetes.doctor.certificate import certificate_of
 from dds_adapters.kubernetes.doctor.manager import Certificate, Login
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
@@ -20,6 +21,10 @@ from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
 SECOND = 1_000_000
 PATIENCE = 20.0
 """Seconds for one answer of the manager: a person waits."""
+LATE = 3
+"""Questions in a row without an answer in time, after which no more are asked: there may be thousands."""
+
+T = TypeVar("T")
 
 NAMED = ("fabric", "fabric_endpoint", "inventory")
 """The settings with which a fabric is named."""
@@ -41,6 +46,7 @@ class FabricManager:
         self._outside = outside or Outside()
         self._provider: Provider = open_provider(self._settings, self._outside)
         stack.callback(self._provider.close)
+        self._late = 0
 
     @property
     def where(self) -> str:
@@ -91,7 +97,7 @@ class FabricManager:
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
         """As `Manager` says. Raises FabricError."""
-        return self._provider.stock(machine, model)
+        return self._asked(lambda: self._provider.stock(machine, model))
 
     def counted(self) -> frozenset[str] | None:
         """As `Manager` says."""
@@ -99,7 +105,18 @@ class FabricManager:
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
         """As `Manager` says. Raises FabricError."""
-        return self._provider.limits(machine, models)
+        return self._asked(lambda: self._provider.limits(machine, models))
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        if self._late >= LATE:
+            raise FabricLate("was not asked any more", where=f"after {LATE} questions without an answer in time")
+        try:
+            found = question()
+        except FabricLate:
+            self._late += 1
+            raise
+        self._late = 0
+        return found
 
     def _now(self) -> int:
         return round(self._outside.wall() * SECOND)

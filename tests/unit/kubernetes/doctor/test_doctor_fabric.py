@@ -300,6 +300,14 @@ def test_faults_of_the_manager_are_findings(fault: Fault, tmp_path: Path, stack:
     assert not any(secret in text for secret in (SECRETS.password, SECRETS.client_secret))
 
 
+def test_a_manager_that_hangs_is_not_waited_for_by_every_question(tmp_path: Path, stack: ExitStack) -> None:
+    clinic, manager, simulated = ward(tmp_path, stack)
+    simulated.faults.add(Fault("slow", frozenset({"available"}), seconds=100))
+    found = look(clinic, manager)
+    assert levels([one for one in found if one.check == "fabric stock"]) == ["error", "error"]
+    assert len([one for one in simulated.seen if one.name == "available"]) == 9, "three questions of three tries"
+
+
 # -- certificates ------------------------------------------------------------------------------------------------------
 
 
