@@ -389,6 +389,34 @@ def test_a_call_ends_in_its_time_whatever_the_manager_does(fm: Site) -> None:
     assert fm.time.now() == began  # nobody waits for what is too late
 
 
+@pytest.mark.parametrize(
+    ("api", "call", "seconds"),
+    [
+        ("fm", "token", 30),
+        ("fm", "machines", 60),
+        ("fm", "available", 60),
+        ("cm", "nodegroups", 60),
+        ("cm", "nodegroup", 60),
+        ("cm", "node", 60),
+        ("nec", "nodes", 30),
+        ("nec", "resources", 30),
+    ],
+)
+def test_each_call_has_the_time_of_its_api(tmp_path: Path, api: Api, call: str, seconds: int) -> None:
+    """With all its tries: as long as the reference driver waits for one."""
+    site = Site(tmp_path, api)
+    site.manager.faults.add(Fault("slow", frozenset({call}), seconds=1000))
+    began = site.time.now()
+    machine = Machine(site.uuid("w-1"), "w-1", "0")
+    with pytest.raises(FabricUnreachable, match=rf"no whole answer within {seconds} s"):
+        site.provider.machines()
+        site.provider.stock(machine, A100)
+        site.provider.limits(machine, [A100])
+    assert site.time.now() - began == seconds * MICROSECONDS
+    assert len(site.seen(call)) == 1
+    site.provider.close()
+
+
 def test_a_manager_that_is_away_is_not_asked_everything(fm: Site) -> None:
     known = fm.provider.machines()
     fm.manager.faults.add(Fault("away"))
