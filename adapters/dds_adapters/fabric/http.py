@@ -28,8 +28,9 @@ LOG = logging.getLogger("dds.fabric")
 TRIES = 3
 FIRST, LONGEST = 0.5, 8.0
 """Seconds: the most that is waited after the first try, and after any."""
-LARGEST = 32 * 1024 * 1024
-"""Bytes of an answer."""
+LARGEST, LARGEST_OF_MANY = 32 * 1024 * 1024, 8 * 1024 * 1024
+"""Bytes of an answer: of a list of all that there is, which is asked for alone, and of any other, several of which may come at a
+time."""
 PASSING = (429, 500, 502, 503, 504)
 """Statuses after which the same request may do better."""
 BUSY = (429, 503)
@@ -41,7 +42,7 @@ LONGEST_REST = 300.0
 @dataclass(frozen=True, repr=False)
 class Call:
     """A request. `name` is for people and metrics; `seconds` bounds it with all its tries; `harmless` ones may be sent again
-    though the first may have been carried out."""
+    though the first may have been carried out. An answer may have `largest` bytes."""
 
     name: str
     url: str
@@ -50,6 +51,7 @@ class Call:
     form: Mapping[str, str] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     harmless: bool = True
+    largest: int = LARGEST_OF_MANY
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,24 +172,24 @@ class Http:
             with self._way() as way:
                 response = way.handle_request(request)
                 try:
-                    body = self._body(response, where, until, call.seconds)
+                    body = self._body(response, where, until, call)
                 finally:
                     response.close()
         except httpx.TransportError as error:
             raise _failure(error, where, call) from None
         return Reply(response.status_code, body, where, self._retry_after(response))
 
-    def _body(self, response: httpx.Response, where: str, until: float, seconds: float) -> bytes:
+    def _body(self, response: httpx.Response, where: str, until: float, call: Call) -> bytes:
         if response.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise odd(where, "", "is compressed, which was not asked for")
         body = bytearray()
         assert isinstance(response.stream, httpx.SyncByteStream)
         for piece in response.stream:
             body += piece
-            if len(body) > LARGEST:
-                raise odd(where, "", f"is longer than {LARGEST >> 20} MiB")
+            if len(body) > call.largest:
+                raise odd(where, "", f"is longer than {call.largest >> 20} MiB")
             if self._outside.clock() >= until:
-                raise _Passing(_too_slow(where, seconds), final=True)
+                raise _Passing(_too_slow(where, call.seconds), final=True)
         return bytes(body)
 
     def _retry_after(self, response: httpx.Response) -> float | None:

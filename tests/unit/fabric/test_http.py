@@ -179,6 +179,18 @@ def test_a_body_without_end_is_given_up(tmp_path: Path) -> None:
     assert (body.read, body.closed) == (33, True)
 
 
+def test_answers_of_which_several_may_come_at_a_time_are_bounded_more(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, lambda request: said({}))
+    body = Dripping(desk, 100_000, b" " * (1 << 20), 0.0)
+    desk.handler = lambda request: httpx.Response(200, stream=body)
+    with pytest.raises(FabricOdd, match=r"fm\.available .*: the answer is longer than 8 MiB"):
+        desk.provider.stock(M1, A100)
+    desk.token = desk.handler
+    desk.clock.now += 1000
+    with pytest.raises(FabricOdd, match=r"im\.token .*: the answer is longer than 8 MiB"):
+        desk.provider.stock(M1, A100)
+
+
 def test_what_is_compressed_is_not_unpacked(tmp_path: Path) -> None:
     desk = Desk(tmp_path, lambda request: said({}))
     desk.handler = lambda request: httpx.Response(

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from dds_adapters.fabric.answers import each, odd, partly
 from dds_adapters.fabric.fsas.forms import FmAvailable, FmMachine, FmMachines
 from dds_adapters.fabric.fsas.session import Session
+from dds_adapters.fabric.http import LARGEST
 from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.fabric.words import named
 from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
@@ -31,7 +32,7 @@ class FmProvider:
 
     def machines(self) -> Sequence[Machine]:
         query = {"tenant_uuid": self._settings.tenant}
-        found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query)
+        found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query, LARGEST)
         field = "data.machines"
         good, bad = each(FmMachine, found.data.machines, field, where)
         machines: dict[str, Machine] = {}

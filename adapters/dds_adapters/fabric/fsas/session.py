@@ -7,6 +7,7 @@ without secrets, and short.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from dds_adapters.fabric.answers import Part, read
@@ -14,7 +15,7 @@ from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.forms import ErrorBody
 from dds_adapters.fabric.fsas.token import Token, denied_again, redirected
-from dds_adapters.fabric.http import Call, Http, Reply
+from dds_adapters.fabric.http import LARGEST_OF_MANY, Call, Http, Reply
 from dds_adapters.fabric.provider import FabricBusy, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.words import said
@@ -41,23 +42,29 @@ class Session:
         self._connections.close()
 
     def get(
-        self, form: type[P], name: str, path: str, seconds: float, query: Mapping[str, str] | None = None
+        self,
+        form: type[P],
+        name: str,
+        path: str,
+        seconds: float,
+        query: Mapping[str, str] | None = None,
+        largest: int = LARGEST_OF_MANY,
     ) -> tuple[P, str]:
         """The answer, and what names call and request in a complaint about it. Raises FabricError."""
+        call = Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest)
         token = self.token.current()
-        reply = self._asked(name, path, seconds, query or {}, token)
+        reply = self._asked(call, token)
         if reply.status == 401:
             token = self.token.instead_of(token, reply.where)
-            reply = self._asked(name, path, seconds, query or {}, token)
+            reply = self._asked(call, token)
             if reply.status == 401:
                 raise denied_again(reply.where)
         if not 200 <= reply.status < 300:
             raise self._refusal(reply, token)
         return read(form, reply.body, reply.where), reply.where
 
-    def _asked(self, name: str, path: str, seconds: float, query: Mapping[str, str], token: str) -> Reply:
-        headers = {"Authorization": f"Bearer {token}"}
-        return self._http.ask(Call(name, f"{self._endpoint}{path}", seconds, query, headers=headers))
+    def _asked(self, call: Call, token: str) -> Reply:
+        return self._http.ask(replace(call, headers={"Authorization": f"Bearer {token}"}))
 
     def _refusal(self, reply: Reply, token: str) -> FabricRefused:
         """`token` is the one that was sent, which another thread may have replaced meanwhile."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from dds_adapters.fabric.answers import Part, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
-from dds_adapters.fabric.http import Call, Http
+from dds_adapters.fabric.http import LARGEST, Call, Http
 from dds_adapters.fabric.nec.forms import NecError, NecNode, NecNodes, NecResources
 from dds_adapters.fabric.provider import FabricBusy, FabricError, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import FabricSettings, Outside
@@ -86,7 +86,7 @@ class NecProvider:
 
     def _get(self, form: type[P], name: str, path: str) -> tuple[P, str]:
         url = f"{self._settings.endpoint.rstrip('/')}{BASE}{path}"
-        reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL))
+        reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL, largest=LARGEST))
         if 200 <= reply.status < 300:
             return read(form, reply.body, reply.where), reply.where
         words = _words(reply.body)
