@@ -175,6 +175,19 @@ def test_a_manager_that_is_away_takes_nothing_and_makes_nobody_unready(lab: Live
     verified(log, "lab/publisher")
 
 
+def test_a_manager_that_hangs_keeps_nobody_from_ending(lab: LiveLab, log: str, tmp_path: Path) -> None:
+    with publishing(lab, log, tmp_path) as ours:
+        eventually(lambda: published(lab, *FOUR))
+        before = pool_slices(lab)
+        struck(lab, Fault("slow", seconds=300))
+        time.sleep(3)
+        began = time.monotonic()
+        assert ours.end() == 0
+        assert time.monotonic() - began < 5
+    assert pool_slices(lab) == before
+    verified(log, "lab/publisher")
+
+
 def test_wrong_credentials_are_told_and_never_shown(lab: LiveLab, log: str, tmp_path: Path) -> None:
     secret = "wr0ng&=Pässwörd"
     (lab.credentials / "password").write_text(secret, encoding="utf-8")
