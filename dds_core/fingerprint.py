@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "7e29845a410e1b8f2ed606a4f3344edca2a4dd09cd1adb9d27c3f52faf6fc946"
+FINGERPRINT = "7ba70633288bfc8ea91dd33da5c3a339726a1ee6b07ed549e70ab4c3e93f5a00"
 
 RULES = (
     "agenda.py",
@@ -43,7 +43,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "6bfdd1f170b42e144232773c1b2e1fdf61e08c2fac2ff260d8e4ad85b8debe64"
+PUBLISHER_FINGERPRINT = "84e17bb91fb31923f49aa4a899df0a309cf12a530012107656045af6cc40b8dc"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

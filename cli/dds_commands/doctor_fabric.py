@@ -57,8 +57,10 @@ class FabricManager:
         return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
 
     def certificate(self) -> Certificate | None:
-        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter. Raises Untrusted, and FabricDenied
-        for a certificate that cannot be used."""
+        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter.
+
+        Raises Untrusted, and FabricDenied for a given certificate that cannot be used.
+        """
         parts = urlsplit(self._settings.endpoint)
         if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
             return None

@@ -45,7 +45,6 @@ DISTRIBUTION_OF = {
     "cel_expr_python": "cel-expr-python",
     "pydantic_core": "pydantic",
     "urllib3": "kubernetes",
-    "httpcore": "httpx",
     "prometheus_client": "prometheus-client",
 }
 

@@ -105,7 +105,10 @@ def check(settings: FabricSettings) -> None:
 def _check_endpoint(settings: FabricSettings) -> None:
     """Never quotes it: somebody may have written a password into it."""
     allowed = ("https", "http") if settings.api == "nec" else ("https",)
-    where, fix = "fabric endpoint", f"give --fabric-endpoint {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in allowed)}"
+    where, fix = (
+        "fabric endpoint",
+        f"give --fabric-endpoint {' or '.join(f'{scheme}://HOST[:PORT]' for scheme in allowed)}",
+    )
     text = settings.endpoint
     if not text:
         raise InputError("is missing", where=where, fix=fix)
