@@ -196,3 +196,17 @@ def test_output_does_not_depend_on_hash_seed_time_zone_or_locale(log: str) -> No
         )
     }
     assert len(outputs) == 1
+
+
+def test_whoever_interrupts_it_before_it_has_begun_sees_no_trace() -> None:
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *more):
+        if name == "dds_commands.root":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+import dds_commands
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
