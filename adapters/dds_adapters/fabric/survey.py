@@ -93,12 +93,13 @@ def survey(
     known: Sequence[Machine] = (),
     run: Callable[[Iterable[Question]], None] = in_order,
     instant: Callable[[], int] = int,
+    counted: Callable[[], None] = lambda: None,
 ) -> None:
     """One whole round. `report` is told each answer as it comes; `stopping` is asked before each question.
 
     `known` are the machines of the round before: they speak for their fabrics when no list of machines comes. `run` carries the
     questions out once the machines are known; one that uses threads makes `report` be called from them. `instant` gives the
-    instants of questions.
+    instants of questions. `counted` is called once all stock was asked for: nobody has to wait for limits to know it.
     """
     asked = _Round(provider, round, report, stopping, instant)
     machines = asked.machines(known)
@@ -106,6 +107,7 @@ def survey(
     reachable = _by_fabric(machines)
     fabrics = _turned(sorted(reachable), round)
     run(partial(asked.stock, fabric, reachable[fabric], model) for model in wanted for fabric in fabrics)
+    counted()
     run(partial(asked.limits, machine, wanted) for fabric in fabrics for machine in reachable[fabric])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey, together
@@ -73,15 +74,20 @@ class Surveyor(Asker):
                     known=self._machines,
                     run=self._side_by_side,
                     instant=self._answers.instant,
+                    counted=partial(self._ended, models),
                 )
             except Exception as error:  # a fault of ours must not end the asking
                 what = f"a round of questions ended with {type(error).__name__}"
                 self._told(DdsError(what, where="the fabric", fix="please report it; the next round goes on"))
             self.rounds += 1
             self.seconds = time.monotonic() - began
-            if not self._stopping:
-                self._answers.ended(models)
+            self._ended(models)
             self._rest(began + self._interval, models)
+
+    def _ended(self, models: tuple[PoolModel, ...]) -> None:
+        """All stock was asked for, which is what publishing waits for; limits may take their time."""
+        if not self._stopping:
+            self._answers.ended(models)
 
     def _wanted(self) -> tuple[PoolModel, ...] | None:
         """The models, once there are some to ask for; None when all is over."""

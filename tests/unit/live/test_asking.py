@@ -148,6 +148,32 @@ def test_an_end_does_not_wait_for_a_question_that_hangs() -> None:
     assert time.monotonic() - began < 2.0
 
 
+def test_who_waits_for_stock_does_not_wait_for_limits(asking: Make) -> None:
+    """A cluster manager that hangs would keep back everything that is to be published."""
+    made, told = asking(interval=60.0), threading.Event()
+    fabric: Any = made.fabric
+    answer = fabric.limits
+
+    def limits(machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        told.wait(30)
+        found: Mapping[str, Limit] | None = answer(machine, models)
+        return found
+
+    fabric.limits = limits
+    made.surveyor.look_for((A100,), ())
+    heard: list[object] = []
+
+    def ended() -> bool:
+        heard.extend(made.answers.take())
+        return any(isinstance(one, RoundEnded) for one in heard)
+
+    eventually(ended)
+    assert made.surveyor.rounds == 0 and not any(
+        isinstance(one, Answered) and isinstance(one.answer, LimitsAnswer) for one in heard
+    )
+    told.set()
+
+
 def test_two_questions_that_hang_are_waited_for_as_one() -> None:
     class Hanging(Asker):
         def _run(self) -> None:
