@@ -130,14 +130,17 @@ def test_what_was_taken_before_a_pool_could_be_withdrawn_stays() -> None:
     board.verified()
 
 
-def test_what_was_taken_unseen_before_it_went_is_back_though_the_fabric_does_not_answer() -> None:
+@pytest.mark.parametrize("why", ["no answer", "no machine", "not to be read"])
+def test_what_was_taken_unseen_before_it_went_is_back_though_nobody_can_tell_what_there_is(why: str) -> None:
     board = usual(3, models=(A100, H100))
     board.claim("a", "n1", "nvidia-a100-0")
     config = board.picture.config
     assert config is not None
     board.see(replace(config, models=(H100,)))
     board.feed(e.Stale("resourceclaims", 200))
-    board.see(config)
+    board.see(replace(config, models=(H100,), unread=True) if why == "not to be read" else config)
+    if why == "no machine":
+        board.feed(e.MachineGone("m-n1"), e.MachineGone("m-n2"))
     board.claim("b", "n1", "nvidia-a100-1")
     board.write()
     assert board.names() == ["nvidia-a100-0"], "it was decided before"
@@ -231,3 +234,24 @@ def test_what_was_taken_unseen_of_a_model_that_is_not_configured_any_more_is_bac
     board.gone(Claim, "c-b")
     board.write()
     assert board.live() == []
+
+
+def test_a_claim_that_is_allocated_no_more_gives_its_device_back_at_once() -> None:
+    board = usual(1)
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.stock(0)
+    board.write()
+    assert board.names() == ["nvidia-a100-0"]
+    board.see(replace(board.picture.claims.rows["c-a"], allocation=None))
+    board.write()
+    assert board.names() == []
+
+
+def test_an_answer_of_one_fabric_ends_no_doubt_about_another() -> None:
+    board = usual(2)
+    board.nodes("1", "m1")
+    board.stock(2, "1")
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.resource("y", "m1", "Online", "GPU-2")
+    board.stock(2, "1")
+    assert (board.picture.in_doubt("0", A100.model), board.picture.in_doubt("1", A100.model)) == (True, False)

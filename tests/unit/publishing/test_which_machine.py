@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.publishing.model import Host, Limit, Machine, by_name
-from tests.support.board import A100, A100_0, Board, labelled, usual
+from tests.support.board import A100, A100_0, Board, labelled, usual, withdrawn
 
 
 def named(board: Board, node: str = "worker", fabric: str = "0", machine: str = "i-0abc") -> Machine:
@@ -106,3 +106,29 @@ def test_a_node_that_is_gone_before_it_was_labelled_is_labelled_when_it_is_back(
     assert len(labelled(board.see(late))) == 1
     board.gone(Host, late.uid)
     assert len(labelled(board.see(replace(late, uid="h-anew")))) == 1
+
+
+def test_a_machine_that_moves_takes_the_cool_down_with_it_and_leaves_its_fabrics_pool_for_a_while() -> None:
+    board = usual(2)
+    board.nodes("1", "m1")
+    board.stock(1, "1")
+    host = board.picture.host("m1")
+    assert host is not None
+    board.see(replace(host, labels={**host.labels, f"cohdi.io/{A100.device}-cooling": "true"}))
+    board.write()
+    board.wait(100)
+    left = (A100_0[0], "nvidia-a100-fabric1")
+    decided = board.feed(e.MachineObserved(Machine("m-m1", "m1", "0")))
+    assert withdrawn(decided) == [] and board.picture.pools.rows[A100_0].taint
+    assert [one.pool for one in withdrawn(board.wait(61))] == [left[1]]
+    board.feed(e.MachineObserved(Machine("m-m1", "m1", "1")))
+    assert not board.picture.pools.rows[A100_0].taint
+
+
+def test_a_label_that_somebody_takes_off_comes_back_at_once() -> None:
+    board = usual(2)
+    board.feed(e.MachineObserved(Machine("m-late", "late", "0")))
+    board.see(Host("h-late", "late", "m-late"))
+    board.write()
+    assert board.picture.hosts.rows["h-late"].labels == {"cohdi.io/fabric": "0"}
+    assert [one.node for one in labelled(board.see(Host("h-late", "late", "m-late")))] == ["late"]
