@@ -3,6 +3,8 @@ and the name that it lets go stands for nothing any more. Whoever waits would ta
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from dds_core.events import Capabilities, Decision
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Allocation, Claim, Condition, Result
 from dds_core.publishing.describe import BINDING, FAILURE, READY, devices_of, let_go
@@ -87,3 +89,11 @@ def test_a_pool_that_cools_down_has_its_taint_alone() -> None:
     assert row is not None
     devices = devices_of(A100, row.names, row.taint, row.slices[0].closed, row.prefix)
     assert [[taint["key"] for taint in one["taints"]] for one in devices] == [["cohdi.io/cooling"]] * 2
+
+
+def test_a_shared_device_is_not_closed_for_one_of_its_claims() -> None:
+    board = usual(2, models=(replace(A100, shared=True),))
+    board.claim("a", "n1", "nvidia-a100-0")
+    board.claim("b", "n1", "nvidia-a100-0")
+    board.write()
+    assert published(told(board, "a", 0, RESCHEDULE)) == []

@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.model import Claim, FabricResource
-from tests.support.board import A100, H100, Board, published, usual
+from dds_core.publishing.model import PoolConfig
+from tests.support.board import A100, H100, Board, pool_slice, published, usual, withdrawn
 
 
 def refused(board: Board, name: str, node: str) -> None:
@@ -255,3 +256,13 @@ def test_an_answer_of_one_fabric_ends_no_doubt_about_another() -> None:
     board.resource("y", "m1", "Online", "GPU-2")
     board.stock(2, "1")
     assert (board.picture.in_doubt("0", A100.model), board.picture.in_doubt("1", A100.model)) == (True, False)
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_a_pool_of_which_nobody_knows_how_it_was_described_is_not_published(configured: bool) -> None:
+    board = usual(1)
+    pool = "nvidia-h100-fabric0"
+    assert withdrawn(board.see(pool_slice("left", pool, ("nvidia-h100-0",))))
+    if configured:
+        board.see(PoolConfig("config", models=(A100, H100)))
+    assert published(board.claim("a", "n1", "nvidia-h100-0", pool)) == []
