@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dds_core import events as e
 from dds_core.model import Claim, FabricResource
 from dds_core.publishing.model import FreeDevice, Host, Machine, PoolConfig, PoolSlice
+from dds_core.publishing.rules import decide
 from tests.property.streams import QUICK, SOAK
 from tests.support.board import A100, A100_0, H100, Board, labelled, withdrawn
 
@@ -244,6 +245,10 @@ class World:
         if generations:
             assert max(generations) >= self.generation or not names, "the generation went back"
         assert not withdrawn(self.board.decided) or not held & set(names) or row is not None
+        if picture.live and picture.synced and not picture.stale:
+            picture.dirty.everything = True
+            assert decide(picture, self.board.now) == [], "a look at everything finds what was not looked at"
+            picture.dirty.clear()
 
     def settle(self) -> None:
         """Everything calms down: what was withheld is told, what was decided is written."""
