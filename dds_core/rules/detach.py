@@ -26,6 +26,7 @@ from dds_core.policy import MICROSECONDS
 from dds_core.rows import Fence
 from dds_core.rules.coverage import Cover, cover
 from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.rules.marks import unmark_again, unmark_strange
 from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
 from dds_core.rules.vain import call_off, models_in_vain
 from dds_core.rules.work import Work
@@ -38,8 +39,8 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
     vain = models_in_vain(picture, node)
     if picture.unmarked:
-        _unmark_again(work, node)
-    _unmark_strange(work, node)
+        unmark_again(work, node)
+    unmark_strange(work, node)
     if not fenced and not idle and not vain:
         return
     wanted = {uid for one in covers for uid in one.resources}
@@ -188,36 +189,6 @@ def lift(work: Work, uid: str) -> None:
     key = (rule.driver, rule.pool, rule.device)
     if uid in picture.our_rules[key] and not picture.fenced[key]:
         work.want(TaintLifted(rule=uid, name=rule.name, mode=picture.mode), uid)
-
-
-def _unmark_again(work: Work, node: str) -> None:
-    """A mark that we asked to take off and that is still there, after a restart or because the write came to nothing."""
-    picture = work.picture
-    for uid in sorted(uid for uid in picture.resources_at[node] if uid in picture.unmarked):
-        resource = picture.resources.rows[uid]
-        restarted = ("VictimUnmarked", uid) in picture.reissue
-        if resource.marked and (restarted or (picture.live and not picture.unmarked.rows[uid])):
-            why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
-            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
-
-
-def _unmark_strange(work: Work, node: str) -> None:
-    """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
-    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn."""
-    picture = work.picture
-    strange = sorted(
-        uid
-        for uid in picture.resources_at[node]
-        if picture.resources.rows[uid].marked and uid not in picture.fences and uid not in picture.unmarked
-    )
-    for uid in strange if picture.live else ():
-        resource = picture.resources.rows[uid]
-        model = picture.model(resource.model)
-        own = cell_of(picture, node, model).own if model is not None else None
-        leaving = resource.deleting or resource.state in BEING_DETACHED
-        if own is not None and own.name == resource.request and not leaving:
-            why = "nobody here knows why it is marked"
-            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
 
 
 def _mark_again(work: Work, uid: str) -> None:
