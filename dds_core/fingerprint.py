@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "7ba70633288bfc8ea91dd33da5c3a339726a1ee6b07ed549e70ab4c3e93f5a00"
+FINGERPRINT = "f2c77014a5472ffcc314d72e6f9acf0e230afd2b622640aab4289e005950d1a0"
 
 RULES = (
     "agenda.py",
@@ -33,6 +33,7 @@ RULES = (
     "rules/failures.py",
     "rules/handover.py",
     "rules/labels.py",
+    "rules/marks.py",
     "rules/moves.py",
     "rules/nodes.py",
     "rules/orders.py",
