@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "f2c77014a5472ffcc314d72e6f9acf0e230afd2b622640aab4289e005950d1a0"
+FINGERPRINT = "2e51001630c7801a9b5344c8c19356e01f0e0c488b1ea0e7b845d9cad7282604"
 
 RULES = (
     "agenda.py",

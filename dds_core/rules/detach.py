@@ -31,6 +31,9 @@ from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
 from dds_core.rules.vain import call_off, models_in_vain
 from dds_core.rules.work import Work
 
+UNLISTED = 600 * MICROSECONDS
+"""Microseconds from the fence after which a device that no slice lists keeps no other back."""
+
 
 def detach(work: Work, node: str, covers: list[Cover]) -> None:
     """Check the fences of the node, go on with those that hold, and mark what has idled long enough."""
@@ -69,7 +72,7 @@ def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set
     life = picture.devices.get(resource.uid)
     if life is not None and life.state == LEAVING:
         return
-    broken = _broken(picture, resource, fence, wanted)
+    broken = _broken(work, resource, fence, wanted)
     if broken:
         _unmark(work, resource, fence, broken)
         return
@@ -81,16 +84,19 @@ def fence_due(picture: Picture, fence: Fence) -> int:
     return fence.since + picture.policy.fence_settle_seconds * MICROSECONDS
 
 
-def _broken(picture: Picture, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
+def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds."""
+    picture, key = work.picture, _key_of(work.picture, resource)
     if picture.mode != "detach":
         return f"mode is {picture.mode}"
     if picture.holders[fence.key]:
         return "a claim holds it"
     if resource.uid in wanted:
         return "a claim waits for it"
-    if _key_of(picture, resource) not in (None, fence.key):
+    if key not in (None, fence.key):
         return "its name on the node has changed"
+    if key is None and not fence.ordered and work.has_come(fence.since + UNLISTED):
+        return "the node has not listed it for long, and others of its request wait for it"
     if _could_be_taken(picture, resource, fence.key):
         return "a pod nominated to the node could take it"
     if not fence.ordered and _is_kept(picture, resource):

@@ -6,8 +6,8 @@ Here a fence stands first: mark and taint, time to settle, a consistent LIST, th
 from typing import Any
 
 from dds_core import events as e
-from dds_core.model import AttachRequest, Claim, Pod, Slice
-from tests.support.world import A100, World
+from dds_core.model import AttachRequest, Claim, ClaimRequest, DeviceClass, Pod, Slice
+from tests.support.world import A100, GPU, World
 
 
 def idle_device(**policy: Any) -> World:
@@ -146,6 +146,15 @@ def test_b14_a_nominated_pod_with_an_open_claim_holds_the_victim_back() -> None:
     world.claim("train")
     world.pod("train", nominated="node0")
     assert world.only(e.VictimUnmarked).reason == "a pod nominated to the node could take it"
+
+
+def test_b14_a_nominated_pod_that_asks_for_another_model_does_not() -> None:
+    world = marked()
+    other = f'device.attributes["{GPU}"].productName == "another"'
+    world.observe(DeviceClass("other", "other", (other,)))
+    world.claim("train", requests=(ClaimRequest("gpu", ("other",)),))
+    world.pod("train", nominated="node0")
+    assert not world.events(e.VictimUnmarked)
 
 
 def test_b14_a_nominated_pod_whose_template_claim_is_not_made_yet_holds_it_back_too() -> None:

@@ -111,6 +111,23 @@ def test_nothing_is_lowered_while_somebody_elses_mark_would_make_one_more_go() -
     assert world.only(e.DetachOrdered).victims == ("res0",)
 
 
+def test_a_victim_that_its_node_does_not_list_any_more_keeps_the_others_back_for_a_while_only() -> None:
+    world = idle(2, scan_interval_seconds=60)
+    world.tick(3600)
+    marks(world, ["res0", "res1"])
+    world.unplug("node0", "gpu-GPU-res0")
+    world.tick(31)
+    lists(world)
+    world.tick(500)
+    assert not world.events(e.DetachOrdered), "a gap in the slices: nobody knows what it is called by now"
+    world.tick(200)
+    assert world.only(e.VictimUnmarked).resource == "res0"
+    world.resource("res0", "node0", marked=False)
+    assert world.only(e.DetachOrdered).victims == ("res1",)
+    world.tick(3600)
+    assert len(world.events(e.VictimMarked)) == 2, "it is not marked again before it is listed"
+
+
 def test_a_size_is_lowered_once() -> None:
     world = idle(1)
     world.tick(3600)

@@ -3,7 +3,7 @@
 import pytest
 
 from dds_core.matching import could_satisfy, excludes
-from dds_core.model import Claim, ClaimRequest, DeviceClass
+from dds_core.model import Claim, ClaimRequest, Device, DeviceClass
 from dds_core.quantity import amount
 from tests.support.world import GPU, World
 
@@ -28,6 +28,37 @@ KEY = (GPU, "node0", "gpu-0")
 )
 def test_what_is_not_understood_counts_as_yes(expression: str, excluded: bool) -> None:
     assert excludes(DeviceClass("c", "nics", (expression,)), GPU) == excluded
+
+
+PRODUCT = f'device.attributes["{GPU}"].productName'
+
+
+@pytest.mark.parametrize(
+    ("expression", "excluded"),
+    [
+        (f'{PRODUCT} == "NVIDIA H100"', True),
+        (f'device.driver == "{GPU}" && {PRODUCT}=="NVIDIA H100"', True),
+        (f"device.attributes['{GPU}'].productName == 'NVIDIA H100'", True),
+        (f'{PRODUCT} == "NVIDIA A100"', False),
+        (f'{PRODUCT} == "NVIDIA H100" || {PRODUCT} == "NVIDIA A100"', False),
+        (f'!({PRODUCT} == "NVIDIA H100")', False),
+        (f'({PRODUCT} == "NVIDIA H100" && true) == false', False),
+        (f'{PRODUCT} == "NVIDIA H100" == false', False),
+        (f'"NVIDIA H100" == {PRODUCT}', False),
+        (f'{PRODUCT} != "NVIDIA A100"', False),
+        (f'device.attributes["{GPU}"].unknown == "x"', False),
+        ('device.attributes["other.example.com"].productName == "NVIDIA H100"', False),
+        ('device.attributes["vendor.example.com"].kind == "fast"', True),
+        (f'device.attributes["{GPU}"].memory == "x"', False),
+    ],
+)
+def test_a_class_that_plainly_asks_for_another_model_cannot_take_it(expression: str, excluded: bool) -> None:
+    attributes: dict[str, str | int | bool] = {
+        "productName": "NVIDIA A100",
+        "vendor.example.com/kind": "slow",
+        "memory": 40,
+    }
+    assert excludes(DeviceClass("c", "gpus", (expression,)), GPU, Device(attributes=attributes)) == excluded
 
 
 def test_one_request_that_could_take_it_is_enough() -> None:
