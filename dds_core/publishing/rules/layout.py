@@ -61,13 +61,22 @@ def as_layout(slices: Iterable[PoolSlice]) -> tuple[SliceLayout, ...]:
 
 
 def generation(
-    live: Sequence[PoolSlice], wanted: Sequence[SliceLayout], same: Callable[[int, PoolSlice], bool], floor: int
+    live: Sequence[PoolSlice],
+    wanted: Sequence[SliceLayout],
+    same: Callable[[int, PoolSlice], bool],
+    floor: int,
+    *,
+    again: bool,
 ) -> int:
     """The generation to publish at: the present one when at most one write is needed, else the next.
 
     `same` says whether a live slice is already as the wanted one at this place is to be, generation and number of slices aside.
+    `floor` is the generation decided last. `again`: it was for the very same, and the cluster has never shown it. Then it is
+    meant still: the view may only be behind, and what is there is not to be written once more.
     """
     newest = max((one.generation for one in live), default=0)
+    if again and newest < floor:
+        return floor
     by_name = {one.name: one for one in live}
     writes = len(by_name.keys() - {one.name for one in wanted})
     for place, one in enumerate(wanted):

@@ -154,7 +154,8 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
     digests = tuple(
         digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices
     )
-    if row is not None and _is_decided(row, wanted, slices, digests):
+    decided = row is not None and _is_decided(row, wanted, slices, digests)
+    if row is not None and decided:
         if not _again(work, key, row):
             return
     elif row is None and not picture.live and _is_there(own, wanted, slices, digests):
@@ -164,6 +165,7 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
         own, slices,
         lambda place, found: (found.digest, found.selector, found.owner) == (digests[place], chosen, MANAGED_BY),
         row.generation if row is not None else 0,
+        again=decided and row is not None and not row.settled,
     )  # fmt: skip
     names = {one.name for one in slices}
     work.want(

@@ -37,6 +37,31 @@ def test_a_generation_is_never_given_twice() -> None:
     assert [one.generation for one in published(board.decided[-1:])] == [4]
 
 
+def test_a_watch_that_is_behind_raises_no_generation() -> None:
+    """What was written is written again in case it was lost: at the same generation, so that nothing is there to be written."""
+    for free, generation in ((2, 1), (200, 1)):
+        board = Board()
+        board.nodes("0", "n1")
+        board.stock(free)
+        (first,) = published(board.synced())
+        for seconds in (0, 35, 35, 65):
+            board.wait(seconds)
+            board.write(observed=False)
+        assert [one.generation for one in published(board.decided)] == [first.generation] * 4 == [generation] * 4
+        board.verified()
+
+
+def test_a_watch_that_shows_what_was_before_raises_no_generation() -> None:
+    board = usual(2)
+    (first,) = published(board.stock(200))
+    board.write(observed=False)
+    (second,) = published(board.wait(35))
+    assert (first.generation, second.generation) == (2, 2)
+    board.write()
+    assert [(one.generation, one.slices) for one in board.live()] == [(2, 2), (2, 2)]
+    board.verified()
+
+
 def test_a_pool_whose_write_is_under_way_is_taken_back() -> None:
     board = Board(models=(A100, H100))
     board.nodes("0", "n1")
