@@ -81,6 +81,7 @@ class View:
         self._model_at: dict[Key, str] = {}
         self._serial_at: dict[Key, str] = {}
         self._model_of_pool: dict[tuple[str, str], str] = {}
+        self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
         follow = {"resourceslices": self._slice, "nodes": self._node, "pods": self._pod, "resourceclaims": self._claim}
         for resource, call in follow.items():
@@ -102,9 +103,14 @@ class View:
         return [one.device.serial for one in self.lab.fabric.attached(cell[0]) if one.device.model == cell[1]]
 
     def movable(self, cell: Cell) -> int:
-        """Devices of the cell that came from the pool and stay, and those that are on their way in."""
-        there = sum(one.device.model == cell[1] and not one.fixed for one in self.lab.fabric.attached(cell[0]))
-        coming = Counter(one.operation for one in self.under_way.values() if (one.node, one.model) == cell)
+        """Devices of the cell that came from the pool and stay, and those that are on their way in. What was there when the
+        node's object went counts for one that was always there: nothing in the cluster tells where it came from."""
+        attached = [one for one in self.lab.fabric.attached(cell[0]) if one.device.serial not in self._left]
+        there = sum(one.device.model == cell[1] and not one.fixed for one in attached)
+        moving = (
+            one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in self._left
+        )
+        coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
 
     def holders(self, serial: str) -> list[Held]:
@@ -158,6 +164,8 @@ class View:
             self.under_way[entry.order] = entry
         else:
             self.under_way.pop(entry.order, None)
+            if entry.operation == "detach" and entry.outcome == "done":
+                self._left.discard(entry.serial)
             if entry.outcome == "failed" or entry.words:
                 self.refused.append(entry)
         for call in self.on_move:
@@ -182,6 +190,7 @@ class View:
         before, after = ((one or {}).get("metadata", {}).get("labels") or {} for one in (old, new))
         if new is None:
             self.nodes.pop(name, None)
+            self._left |= {one.device.serial for one in self.lab.fabric.plugged(name)}
             return
         self.nodes[name] = new
         if old is not None:

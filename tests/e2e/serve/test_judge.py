@@ -108,6 +108,24 @@ def test_a_node_over_its_limit() -> None:
     assert [one.text for one in judge.of("over the limit")] == ["2 devices with this order"]
 
 
+def test_what_was_on_a_node_that_went_and_came_again_is_nobodys_order() -> None:
+    """Its ComposableResource went with the node: for everybody it is a device that was always there, until it is taken off."""
+    with Lab.virtual(by_hand("  []", "{count: 1, limits: {A100: {max: 1}}}")) as lab:
+        judge = Judge(lab)
+        client = lab.client("somebody")
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(5)
+        node = client.get("nodes", "node0000")
+        lab.lose_node("node0000")
+        lab.run(1)
+        client.create("nodes", {"metadata": {"name": "node0000", "labels": node["metadata"]["labels"]}})
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(5)
+        assert not judge.of("over the limit")
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        assert [one.text for one in judge.of("over the limit")] == ["2 devices with this order"]
+
+
 @pytest.mark.parametrize("order", [("A100", "H100"), ("H100", "A100")])
 def test_models_that_may_not_meet_whichever_comes_first(order: tuple[str, str]) -> None:
     steps = "\n".join(f"  - {{after: 100ms, attach: {{node: node0000, model: {model}}}}}" for model in order)
