@@ -194,6 +194,20 @@ def test_a_specification_without_numbers_is_no_limit(tmp_path: Path) -> None:
     assert Desk(tmp_path, cluster(), "cm").provider.limits(M1, [A100]) == {}
 
 
+def test_an_answer_without_specifications_lifts_no_limit(tmp_path: Path) -> None:
+    """None of them is no limit; that nothing is said of them is an answer of another form."""
+
+    def answers(machine: dict[str, Any]) -> Desk:
+        whole = said({"data": {"cluster": {"machine": {"uuid": "m-1", **machine}}}})
+        return Desk(tmp_path, lambda request: whole if "/machines/" in request.url.path else cluster()(request), "cm")
+
+    assert answers({"resspecs": None}).provider.limits(M1, [A100]) == {}
+    assert answers({"resspecs": []}).provider.limits(M1, [A100]) == {}
+    desk = answers({"name": "m"})
+    text = refused(desk, lambda: desk.provider.limits(M1, [A100]))
+    assert "cm.machine" in text and "field data.cluster.machine.resspecs " in text
+
+
 def test_of_several_specifications_the_strictest_counts(tmp_path: Path) -> None:
     specs = (spec(A100.model, 1, 8), spec(A100.model, 3, 2), spec(A100.model))
     assert Desk(tmp_path, cluster(*specs), "cm").provider.limits(M1, [A100]) == {A100.model: Limit(2, 2)}

@@ -107,7 +107,8 @@ class CmSpec(Part):
 
 class CmMachine(Part):
     uuid: Uuid
-    resspecs: Items[CmSpec] | None = None
+    resspecs: Items[CmSpec] | None
+    """Has to be there: an answer without it would lift every limit of the machine."""
 
 
 class CmCluster(Part):
