@@ -44,7 +44,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "84e17bb91fb31923f49aa4a899df0a309cf12a530012107656045af6cc40b8dc"
+PUBLISHER_FINGERPRINT = "b0b4483137c09c326abea71ed5ec96bd8fe45af34e4e7a979041232957e62683"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (
