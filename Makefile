@@ -8,8 +8,7 @@ READY  := $(VENV)/.ready
 SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations cli/dds_commands
 CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
 DEMO   := demo.out
-# Two more than there are processors: much of the time tests wait for the programs and servers that they talk to.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+WORKERS ?= auto
 # One Python for all: what this shell has set must not leak into tests or benchmarks.
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS
 

@@ -24,6 +24,8 @@ from tests.support.serve_program import program
 
 SPEED = 5.0
 QUICKER = 8.0
+UNHURRIED = {"withdrawn": 1.5}
+"""Scenes at a speed of their own: in this one a claim goes three seconds after it came, and is to have had its order by then."""
 SIDE_BY_SIDE = 5
 HEAD_START = 10.0
 """Seconds of the lab's time in which our process gets ready."""
@@ -49,7 +51,7 @@ def played(
     url: str,
     folder: Path,
     *,
-    speed: float = SPEED,
+    speed: float | None = None,
     as_program: bool = False,
     scenario: Scenario | None = None,
 ) -> None:
@@ -57,7 +59,8 @@ def played(
     place = folder / name
     place.mkdir()
     with database_of(url) as database:
-        with scene(scenario or later(told_to_us(name), HEAD_START), place, speed=speed) as it:
+        pace = speed or UNHURRIED.get(name, SPEED)
+        with scene(scenario or later(told_to_us(name), HEAD_START), place, speed=pace) as it:
             if as_program:
                 with program(it.lab, url, place, it.policy) as ours:
                     it.to_the_end()
