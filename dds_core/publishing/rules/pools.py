@@ -218,7 +218,8 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
         return False
     if row.came_about and row.misses + 1 >= _TELL_AFTER:
         text = (
-            f"pool {key[1]} of {key[0]} is not as it was written, {row.misses + 1} times: does another publisher run?"
+            f"pool {key[1]} of {key[0]} is not seen as it was written, {row.misses + 1} times: does another publisher run, "
+            "or is the watch of slices far behind?"
         )
         work.alert(stream_of(key), "ReadBackDiffers", text)
     return True
