@@ -44,7 +44,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "b0b4483137c09c326abea71ed5ec96bd8fe45af34e4e7a979041232957e62683"
+PUBLISHER_FINGERPRINT = "b68c47a5c3337e296ac5cf9b5299b9008c5f0fbfeca614203bffe57af4268f78"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (
