@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "2e51001630c7801a9b5344c8c19356e01f0e0c488b1ea0e7b845d9cad7282604"
+FINGERPRINT = "77fbd068893923d03f7d623086bed1289e888c9fc318aab3e1d36ad9958bb442"
 
 RULES = (
     "agenda.py",

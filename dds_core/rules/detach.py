@@ -26,7 +26,7 @@ from dds_core.policy import MICROSECONDS
 from dds_core.rows import Fence
 from dds_core.rules.coverage import Cover, cover
 from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
-from dds_core.rules.marks import unmark_again, unmark_strange
+from dds_core.rules.marks import staying_of, unmark_again, unmark_strange
 from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
 from dds_core.rules.vain import call_off, models_in_vain
 from dds_core.rules.work import Work
@@ -145,7 +145,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
     if fence.ordered and model is not None:
         cell = cell_of(picture, resource.node, model)
         if cell.own is not None:
-            staying = _staying(picture, cell.own)
+            staying = staying_of(picture, cell.own)
             if cell.size < staying:
                 _ask_back(work, cell, cell.own)
             if cell.own.size < staying:
@@ -156,16 +156,11 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
     )
 
 
-def _staying(picture: Picture, own: AttachRequest) -> int:
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
-    return sum(not r.deleting and r.state not in BEING_DETACHED for r in owned)
-
-
 def _called_off(picture: Picture, resource: FabricResource) -> bool:
     """Whether the size that was lowered for a victim was asked back."""
     model = picture.model(resource.model)
     cell = cell_of(picture, resource.node, model) if model is not None else None
-    return cell is not None and cell.own is not None and cell.size >= _staying(picture, cell.own)
+    return cell is not None and cell.own is not None and cell.size >= staying_of(picture, cell.own)
 
 
 def _ask_back(work: Work, cell: Cell, own: AttachRequest) -> None:

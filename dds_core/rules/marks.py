@@ -5,6 +5,8 @@ behind which a fence stands is never touched.
 from __future__ import annotations
 
 from dds_core.events import VictimUnmarked
+from dds_core.model import AttachRequest
+from dds_core.picture import Picture
 from dds_core.rules.devices import BEING_DETACHED
 from dds_core.rules.orders import cell_of
 from dds_core.rules.work import Work
@@ -23,7 +25,10 @@ def unmark_again(work: Work, node: str) -> None:
 
 def unmark_strange(work: Work, node: str) -> None:
     """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
-    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn."""
+    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn.
+
+    Not while the request is smaller than what stays of it: the mark says which device the operator is about to take, and without
+    it that would be another."""
     picture = work.picture
     strange = sorted(
         uid
@@ -35,6 +40,14 @@ def unmark_strange(work: Work, node: str) -> None:
         model = picture.model(resource.model)
         own = cell_of(picture, node, model).own if model is not None else None
         leaving = resource.deleting or resource.state in BEING_DETACHED
-        if own is not None and own.name == resource.request and not leaving:
+        if own is None or own.name != resource.request or leaving:
+            continue
+        if own.size >= staying_of(picture, own):
             why = "nobody here knows why it is marked"
             work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
+
+
+def staying_of(picture: Picture, own: AttachRequest) -> int:
+    """How many devices of a request are not on their way back."""
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return sum(not r.deleting and r.state not in BEING_DETACHED for r in owned)

@@ -267,6 +267,19 @@ def test_a_request_with_marks_of_a_scaler_whose_log_is_gone_is_lowered_in_its_tu
     assert world.only(e.DetachOrdered).victims == ("res0", "res1")
 
 
+def test_a_strange_mark_stays_while_the_operator_is_about_to_take_what_is_marked() -> None:
+    """A scaler whose log is gone, or the reference, had lowered the size: without the mark another device would go."""
+    world = idle(2)
+    world.update(world.get(AttachRequest, "ours"), size=1)
+    marks(world, ["res0"])
+    world.tick(60)
+    assert not world.events(e.VictimUnmarked)
+    world.take_away("res0")
+    world.update(world.get(AttachRequest, "ours"), acted_size=1)
+    marks(world, ["res1"])
+    assert world.only(e.VictimUnmarked).resource == "res1"
+
+
 def test_marks_on_what_is_not_ours_and_in_observe_are_left_alone() -> None:
     world = idle(1)
     world.request("theirs", "node0", H100, size=1)
