@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "77fbd068893923d03f7d623086bed1289e888c9fc318aab3e1d36ad9958bb442"
+FINGERPRINT = "bc36d2bb4b076ee2fbf16d457db10f5fb85cfc76fdd3d0242853b09d1120cdcb"
 
 RULES = (
     "agenda.py",

@@ -76,8 +76,9 @@ class Supply:
     def __init__(self, picture: Picture, node: str, model: Model) -> None:
         self._picture = picture
         self.free = _free_devices(picture, node, model)
-        under_way = [r for uid in picture.resources_at[node] if (r := picture.resources.rows[uid]).model == model.model]
-        coming = sorted((r for r in under_way if _coming(picture, r)), key=lambda r: (r.created, r.name))
+        here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+        under_way = sorted((r for r in here if r.model == model.model), key=lambda r: (r.created, r.name))
+        coming = [r for r in under_way if _coming(picture, r)]
         unlisted = [r for r in under_way if _unlisted(picture, r)]
         self.unlisted = {r.uuid: r.uid for r in unlisted if r.uuid and picture.promised(r.uuid)}
         self.attaching = [r.uid for r in unlisted if r.uuid not in self.unlisted]

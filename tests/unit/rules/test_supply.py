@@ -1,0 +1,19 @@
+"""What a node has is handed out in one order, whatever order the rows are kept in: a replay has to find the same."""
+
+from dds_core.rules.coverage import cover
+from tests.support.world import A100, World
+
+
+def test_devices_that_are_not_listed_yet_go_to_claims_by_their_age() -> None:
+    world = World("attach")
+    world.node("node0")
+    world.pool(A100, 12)
+    names = [f"res{number}" for number in range(12)]
+    for name in names:
+        world.resource(name, "node0", state="Attaching", request="ours")
+        world.resource(name, "node0", state="Online", uuid=f"GPU-{name}")
+        world.tick(1)
+    world.claim("train", 12)
+    world.allocate("train", "node0")
+    (covered,) = cover(world.picture, "node0")
+    assert [uid for _, uid in covered.attaching] == names
