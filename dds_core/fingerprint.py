@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "bc36d2bb4b076ee2fbf16d457db10f5fb85cfc76fdd3d0242853b09d1120cdcb"
+FINGERPRINT = "97a5edcf76fcb471ea136b1c0d04489c5f6e50f108efcb030453f22d2779e526"
 
 RULES = (
     "agenda.py",

@@ -12,7 +12,6 @@ from itertools import islice
 from dds_core.events import (
     AttachOrdered,
     ClaimsListWanted,
-    DetachOrdered,
     TaintLifted,
     VictimMarked,
     VictimUnmarked,
@@ -25,9 +24,9 @@ from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rows import Fence
 from dds_core.rules.coverage import Cover, cover
-from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
-from dds_core.rules.marks import staying_of, unmark_again, unmark_strange
-from dds_core.rules.orders import Cell, cell_of, limits_of, published_free
+from dds_core.rules.devices import BEING_ATTACHED
+from dds_core.rules.marks import unmark_again, unmark_strange
+from dds_core.rules.orders import Cell, cell_of, limits_of, lower_size, published_free, staying_of
 from dds_core.rules.vain import call_off, models_in_vain
 from dds_core.rules.work import Work
 
@@ -145,7 +144,7 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
     if fence.ordered and model is not None:
         cell = cell_of(picture, resource.node, model)
         if cell.own is not None:
-            staying = staying_of(picture, cell.own)
+            staying = len(staying_of(picture, cell.own))
             if cell.size < staying:
                 _ask_back(work, cell, cell.own)
             if cell.own.size < staying:
@@ -160,7 +159,7 @@ def _called_off(picture: Picture, resource: FabricResource) -> bool:
     """Whether the size that was lowered for a victim was asked back."""
     model = picture.model(resource.model)
     cell = cell_of(picture, resource.node, model) if model is not None else None
-    return cell is not None and cell.own is not None and cell.size >= staying_of(picture, cell.own)
+    return cell is not None and cell.own is not None and cell.size >= len(staying_of(picture, cell.own))
 
 
 def _ask_back(work: Work, cell: Cell, own: AttachRequest) -> None:
@@ -285,31 +284,18 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return
-    if cell.size != own.size or not _at_rest(own, owned):
+    if cell.size != own.size or not _at_rest(picture, own, owned):
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
     if any(_key_of(picture, r) != picture.fences.rows[r.uid].key for r in victims):  # a gap in the slices: not known
         return
-    work.want(
-        DetachOrdered(
-            node=cell.node,
-            model=cell.model.model,
-            mode=picture.mode,
-            request=own.name,
-            uid=own.uid,
-            size=own.size - len(victims),
-            previous=own.size,
-            victims=tuple(sorted(r.uid for r in victims)),
-        ),
-        own.name,
-    )
+    lower_size(work, cell, own, victims)
 
 
-def _at_rest(own: AttachRequest, owned: list[FabricResource]) -> bool:
+def _at_rest(picture: Picture, own: AttachRequest, owned: list[FabricResource]) -> bool:
     """Whether the operator is done with the request: its size is there, no more and no less, and nothing is attaching."""
-    staying = [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
-    done = own.state == "Running" and own.acted_size == own.size == len(staying)
+    done = own.state == "Running" and own.acted_size == own.size == len(staying_of(picture, own))
     return done and not any(r.state in BEING_ATTACHED for r in owned)
 
 

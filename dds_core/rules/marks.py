@@ -5,10 +5,8 @@ behind which a fence stands is never touched.
 from __future__ import annotations
 
 from dds_core.events import VictimUnmarked
-from dds_core.model import AttachRequest
-from dds_core.picture import Picture
 from dds_core.rules.devices import BEING_DETACHED
-from dds_core.rules.orders import cell_of
+from dds_core.rules.orders import cell_of, staying_of
 from dds_core.rules.work import Work
 
 
@@ -42,12 +40,6 @@ def unmark_strange(work: Work, node: str) -> None:
         leaving = resource.deleting or resource.state in BEING_DETACHED
         if own is None or own.name != resource.request or leaving:
             continue
-        if own.size >= staying_of(picture, own):
+        if own.size >= len(staying_of(picture, own)):
             why = "nobody here knows why it is marked"
             work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
-
-
-def staying_of(picture: Picture, own: AttachRequest) -> int:
-    """How many devices of a request are not on their way back."""
-    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
-    return sum(not r.deleting and r.state not in BEING_DETACHED for r in owned)

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dds_core.events import AttachOrdered
-from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, Model
+from dds_core.events import AttachOrdered, DetachOrdered
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.pools import Pool, PoolKey, reaches
@@ -182,6 +182,32 @@ def conflicting_model(
     if claim is not None:
         there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
     return min(there & rivals, default="")
+
+
+def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
+    """The devices of a request that are not on their way back, there or still coming; in no order."""
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
+
+
+def lower_size(
+    work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], *, unattached: bool = False
+) -> None:
+    """Ask for as many less as there are victims; see `DetachOrdered`."""
+    work.want(
+        DetachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=work.picture.mode,
+            request=own.name,
+            uid=own.uid,
+            size=own.size - len(victims),
+            previous=own.size,
+            victims=tuple(sorted(r.uid for r in victims)),
+            unattached=unattached,
+        ),
+        own.name,
+    )
 
 
 def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dds_core.events import DetachOrdered
 from dds_core.lifecycle import IDLE, MARKED
 from dds_core.model import AttachRequest, FabricResource
 from dds_core.picture import Picture
 from dds_core.policy import MICROSECONDS
 from dds_core.rules.coverage import Cover
-from dds_core.rules.devices import BEING_ATTACHED, BEING_DETACHED
-from dds_core.rules.orders import Cell, limits_of
+from dds_core.rules.devices import BEING_ATTACHED
+from dds_core.rules.orders import Cell, limits_of, lower_size, staying_of
 from dds_core.rules.work import Work
 
 
@@ -26,8 +25,7 @@ def call_off(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) ->
     picture = work.picture
     if _somebody_waits(picture, covers, cell.model.model):
         return
-    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
-    staying = [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
+    staying = staying_of(picture, own)
     hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
     if picture.stale or not all(_hangs(work, r) for r in hanging):
         return
@@ -36,20 +34,7 @@ def call_off(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) ->
     low = limits_of(picture, cell.node, cell.model.model)[0]
     victims = hanging[: max(0, cell.size + cell.others - low)]
     if victims:
-        work.want(
-            DetachOrdered(
-                node=cell.node,
-                model=cell.model.model,
-                mode=picture.mode,
-                request=own.name,
-                uid=own.uid,
-                size=own.size - len(victims),
-                previous=own.size,
-                victims=tuple(sorted(r.uid for r in victims)),
-                unattached=True,
-            ),
-            own.name,
-        )
+        lower_size(work, cell, own, victims, unattached=True)
 
 
 def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
