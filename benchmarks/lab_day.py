@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 
 from benchmarks.measure import Row, short
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.tally import Tally, moves
 
@@ -48,7 +48,7 @@ def measure(rounds: int) -> list[Row]:
 
 def day() -> dict[str, float]:
     """Run the scenario `day` to its end."""
-    scenario, tally = library.find("day"), Tally()
+    scenario, tally = shipped.find("day"), Tally()
     begun, used = time.perf_counter(), time.process_time()
     with Lab.virtual(scenario) as lab:
         tally.follow(lab.client("tally"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.recorded import RecordingFile
 from dds_adapters.lab.scenario.forms import seconds
@@ -53,7 +53,7 @@ def run(
     """
     if no_recording and (output is not None or replace):
         raise InputError("--no-recording goes with neither --output nor --replace", fix="give one or the other")
-    found = library.find(scenario)
+    found = shipped.find(scenario)
     path = None if no_recording else output if output is not None else f"{found.name}.jsonl.gz"
     begun, tally = time.monotonic(), Tally()
     with _recording(path, replace) as file, Lab.virtual(found, seed=seed, sink=file) as lab:

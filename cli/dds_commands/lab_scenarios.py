@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_commands.parameters import format_option
 from dds_commands.screen import show_json, show_jsonl, table
 
@@ -13,7 +13,7 @@ from dds_commands.screen import show_json, show_jsonl, table
 @format_option("table", "json", "jsonl")
 def scenarios(form: str) -> None:
     """List the scenarios that come with dds."""
-    found = [(name, library.find(name)) for name in library.names()]
+    found = [(name, shipped.find(name)) for name in shipped.names()]
     data = [{"scenario": name, "about": one.about, "seconds": one.duration} for name, one in found]
     if form == "json":
         show_json(data)

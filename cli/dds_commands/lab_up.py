@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.face import Face
 from dds_adapters.lab.face.serving import LOOPBACK, run
 from dds_adapters.lab.lab import Lab
@@ -45,7 +45,7 @@ def up(
     needs TLS, and every request a token, which only the kubeconfig has. A manager of the hardware that the scenario names
     always listens on loopback; what a client needs for it is written into a folder beside the kubeconfig.
     """
-    found = library.find(scenario)
+    found = shipped.find(scenario)
     target = Path(path) if path is not None else _own_file(found.name)
     if path is not None and target.exists():
         raise InputError("it is there already", where=path, fix="choose another name or remove it")

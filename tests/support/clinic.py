@@ -12,7 +12,7 @@ from typing import Any
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.api.requests import MASTERS, User
 from dds_adapters.lab.direct import Direct
 from dds_adapters.lab.lab import Lab
@@ -29,7 +29,7 @@ class Clinic:
     """The scenario `playground` (two nodes, two models) after a minute; `cluster` replaces parts of its cluster."""
 
     def __init__(self, seconds: float = 60.0, parts: Mapping[str, Any] | None = None, **cluster: Any) -> None:
-        found = library.find("playground")
+        found = shipped.find("playground")
         scenario = found.model_copy(
             update={
                 "cluster": found.cluster.model_copy(update=cluster),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.ours import OurScaler
 from dds_adapters.lab.scenario import Scenario
@@ -42,7 +42,7 @@ FOREIGN = {"shares"}
 
 def told_to_us(name: str, **parts: Any) -> Scenario:
     """A scenario in which nobody does the scaler's work yet; `parts` replace parts of it."""
-    found = library.find(name)
+    found = shipped.find(name)
     changed: dict[str, Any] = {"scaler": None}
     if found.parts.operator is None and found.cluster.models:
         changed["operator"] = QUICK
@@ -53,7 +53,7 @@ def told_to_us(name: str, **parts: Any) -> Scenario:
 
 def policy_for(name: str, **more: Any) -> Policy:
     """The scenario's own durations, everything allowed."""
-    found = library.find(name)
+    found = shipped.find(name)
     knobs, scheduler = found.parts.scaler, found.parts.scheduler
     profiles = scheduler.profiles if scheduler is not None else {}
     return Policy(

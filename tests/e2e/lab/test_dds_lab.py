@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from tests.support.commands import PROGRAM, environment, fine, one_line, program
 
 k8s: Any = import_module("kubernetes")  # typed in part only
@@ -250,7 +250,7 @@ def test_record_follows_a_served_lab_until_it_is_told_to_end(tmp_path: Path) -> 
 
 def test_the_list_of_scenarios_has_each_with_a_sentence() -> None:
     listed = json.loads(fine("lab", "scenarios", "--format", "json"))
-    assert [one["scenario"] for one in listed] == library.names()
+    assert [one["scenario"] for one in listed] == shipped.names()
     assert all(one["about"] and one["seconds"] > 0 for one in listed)
     assert "first_attach" in fine("lab", "scenarios")
 

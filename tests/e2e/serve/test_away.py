@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live.clock import SECOND, LiveClock
 from dds_adapters.live.process import Process
 from tests.support.live_lab import LiveLab, OurProcess, eventually

@@ -18,12 +18,12 @@ from dds_adapters.kubernetes.config import NAMESPACE
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.permissions import permissions
 from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.library import find
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.cluster import Nodes
 from dds_adapters.lab.scenario.forms import between, fixed
 from dds_adapters.lab.scenario.trouble import Faults, WireFault
 from dds_adapters.lab.scenario.work import Ask, Mix
+from dds_adapters.lab.shipped import find
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import (
     AttachOrdered,

@@ -18,8 +18,8 @@ from dds_adapters.kubernetes.watched import OPERATOR
 from dds_adapters.lab.api.requests import MASTERS, User
 from dds_adapters.lab.face.kubeconfig import write_kubeconfig
 from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.library import find
 from dds_adapters.lab.scenario import Scenario
+from dds_adapters.lab.shipped import find
 from dds_adapters.sql import Database
 from dds_core.policy import Policy
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler

@@ -11,8 +11,8 @@ import pytest
 
 from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
 from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.library import find
 from dds_adapters.lab.scenario.cluster import User
+from dds_adapters.lab.shipped import find
 from dds_adapters.live.settings import LiveSettings
 from dds_core.log import EventLog, MemoryLog
 from dds_core.policy import Policy

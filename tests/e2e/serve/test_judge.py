@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.reading import parse
@@ -23,7 +23,7 @@ def judged(scenario: Scenario, seed: int = 1, seconds: float | None = None) -> J
 
 def standing_in(name: str, **knobs: float) -> Scenario:
     """A scenario whose stand-in scaler has other durations."""
-    found = library.find(name)
+    found = shipped.find(name)
     scaler = found.parts.scaler
     assert scaler is not None
     parts = found.parts.model_copy(update={"scaler": scaler.model_copy(update=knobs)})
@@ -49,18 +49,18 @@ steps:
 
 
 def test_b09_one_device_that_is_promised_to_two_claims() -> None:
-    found = [finding for seed in range(1, 4) for finding in judged(library.find("burst"), seed).of("promised twice")]
+    found = [finding for seed in range(1, 4) for finding in judged(shipped.find("burst"), seed).of("promised twice")]
     assert found
     assert all("announced to" in one.text for one in found)
 
 
 def test_b10_an_announced_device_that_another_claim_takes() -> None:
-    assert judged(library.find("burst"), 3).thefts
+    assert judged(shipped.find("burst"), 3).thefts
 
 
 @pytest.mark.parametrize("name", ["burst", "many_devices"])
 def test_b11_a_claim_that_fails_because_a_name_vanished(name: str) -> None:
-    found = judged(library.find(name)).of("failed without cause")
+    found = judged(shipped.find(name)).of("failed without cause")
     assert found
     assert all("FabricDeviceFailed" in one.text for one in found)
 
@@ -73,12 +73,12 @@ def test_b14_a_device_that_is_taken_from_under_a_claim(seed: int) -> None:
 
 
 def test_b22_b23_a_claim_that_is_failed_and_chosen_again_without_end() -> None:
-    (found,) = judged(library.find("node_limit")).of("goes round")
+    (found,) = judged(shipped.find("node_limit")).of("goes round")
     assert found.text == "was allocated 5 times within a minute"
 
 
 def test_a_fabric_and_an_operator_that_bring_a_second_device() -> None:
-    assert judged(library.find("faults")).of("beyond need")
+    assert judged(shipped.find("faults")).of("beyond need")
 
 
 def test_a_claim_that_waits_although_there_is_a_device() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dds_adapters import sql
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.forms import between
 from dds_adapters.lab.scenario.parts import Fabrics
@@ -45,12 +45,12 @@ def ended(name: str, seed: int | None = None, **more: Any) -> Running:
 
 
 def test_the_table_names_every_scenario() -> None:
-    assert set(ENDS) == set(library.names()) - {"day"}
+    assert set(ENDS) == set(shipped.names()) - {"day"}
 
 
 @pytest.mark.parametrize("name", sorted(ENDS))
 def test_a_scenario_ends_as_it_should(name: str, log_of: Any) -> None:
-    held_to(ended(name, log=log_of(library.find(name))), ENDS[name])
+    held_to(ended(name, log=log_of(shipped.find(name))), ENDS[name])
 
 
 @pytest.mark.parametrize("seed", range(1, SOME))

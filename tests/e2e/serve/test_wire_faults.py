@@ -17,9 +17,9 @@ import pytest
 
 from dds_adapters.kubernetes.reflector import Reflector, Timing
 from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.lab.library import find
 from dds_adapters.lab.scenario.forms import between, fixed
 from dds_adapters.lab.scenario.trouble import Faults, WireFault
+from dds_adapters.lab.shipped import find
 from dds_adapters.live import process as process_module
 from tests.support.live_story import LENIENT, Story, unhurried
 

@@ -14,7 +14,7 @@ import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
 from dds_adapters.kubernetes.replay import replay_events
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.recorded import RecordingFile
 from dds_adapters.lab.tally import Tally, moves
@@ -25,7 +25,7 @@ from tests.unit.kubernetes.samples import BY_NAME
 
 IN_NUMBERS = {"burst", "node_limit"}
 TOLD_ALIKE = sorted(set(BY_NAME) - IN_NUMBERS)
-SHORT = sorted(set(library.names()) - {"day"})
+SHORT = sorted(set(shipped.names()) - {"day"})
 
 
 class Kept(list[RecordedEvent]):
@@ -38,21 +38,21 @@ class Kept(list[RecordedEvent]):
 def ran(name: str, seed: int | None = None) -> tuple[Lab, Kept, Tally]:
     """A scenario after its end."""
     kept, tally = Kept(), Tally()
-    with Lab.virtual(library.find(name), seed=seed, sink=kept) as lab:
+    with Lab.virtual(shipped.find(name), seed=seed, sink=kept) as lab:
         tally.follow(lab.client("tally"))
         lab.run()
     return lab, kept, tally
 
 
 def test_there_is_a_scenario_for_every_recording() -> None:
-    assert set(BY_NAME) <= set(library.names())
+    assert set(BY_NAME) <= set(shipped.names())
 
 
 @pytest.mark.parametrize("name", TOLD_ALIKE)
 def test_a_scenario_tells_the_story_of_its_recording(name: str) -> None:
     recorded = stories(read_recording(BY_NAME[name]))
     told = None
-    for seed in (library.find(name).seed, *range(1, 60)):
+    for seed in (shipped.find(name).seed, *range(1, 60)):
         lab, kept, _ = ran(name, seed)
         told = stories(kept)
         if told == recorded:
@@ -77,7 +77,7 @@ def test_what_a_scenario_records_is_understood_and_gives_the_same_events_each_ti
 @pytest.mark.parametrize("name", ["first_attach", "burst", "faults"])
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(name: str, tmp_path: Path) -> None:
     def recorded(seed: int, path: Path) -> bytes:
-        with RecordingFile(str(path)) as file, Lab.virtual(library.find(name), seed=seed, sink=file) as lab:
+        with RecordingFile(str(path)) as file, Lab.virtual(shipped.find(name), seed=seed, sink=file) as lab:
             lab.run()
         return path.read_bytes()
 
@@ -150,7 +150,7 @@ def test_at_the_nodes_limit_one_pod_of_three_goes_round_for_ever(seed: int) -> N
 def test_a_recording_file_is_what_the_sink_was_given(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl.gz"
     _, kept, _ = ran("withdrawn")
-    with RecordingFile(str(path)) as file, Lab.virtual(library.find("withdrawn"), sink=file) as lab:
+    with RecordingFile(str(path)) as file, Lab.virtual(shipped.find("withdrawn"), sink=file) as lab:
         lab.run()
     assert list(read_recording(path)) == kept
     assert io.BytesIO(path.read_bytes()).read(2) == b"\x1f\x8b"

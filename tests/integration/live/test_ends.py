@@ -12,7 +12,7 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Cluster, Unreachable
 from dds_adapters.kubernetes.lease import LeaseLost
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live import identity
 from dds_adapters.live import process as module
 from dds_adapters.live.identity import identify

@@ -13,7 +13,7 @@ import pytest
 from dds_adapters.kubernetes.arrivals import Arrival
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live import process as module
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade

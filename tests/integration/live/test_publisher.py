@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.fabric.provider import FabricAway, Provider
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.log import EventLog

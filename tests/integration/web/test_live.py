@@ -17,7 +17,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live import logs
 from dds_adapters.live.endpoints import Endpoints
 from dds_adapters.live.operation import ScalerOperation

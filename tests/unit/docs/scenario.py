@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dds_adapters.lab import library
+from dds_adapters.lab import shipped
 from dds_adapters.lab.conform.differences import table as differences
 from dds_adapters.lab.record.allowed import LABELS, METADATA
 from dds_adapters.lab.scenario import Scenario
@@ -49,7 +49,7 @@ def fault_fields() -> str:
 
 def scenarios() -> str:
     """The scenarios that come with the package."""
-    return table(("scenario", "what it shows"), [(f"`{name}`", library.find(name).about) for name in library.names()])
+    return table(("scenario", "what it shows"), [(f"`{name}`", shipped.find(name).about) for name in shipped.names()])
 
 
 def scheduler_differences() -> str:

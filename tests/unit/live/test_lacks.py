@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.library import find
+from dds_adapters.lab.shipped import find
 from dds_adapters.live.lacks import lacks
 from dds_core.picture import Picture
 from dds_core.policy import Policy

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab import library, settings
+from dds_adapters.lab import settings, shipped
 from dds_adapters.lab.api.status import ApiError
 from dds_adapters.lab.lab import Lab
 from dds_adapters.lab.scenario import Scenario, ScenarioError, parse
@@ -214,17 +214,17 @@ def test_a_mix_brings_its_pods_in_its_time_and_they_all_end() -> None:
 
 
 def test_scenarios_are_found_by_name_and_by_path(tmp_path: Any) -> None:
-    assert isinstance(library.find("burst"), Scenario)
+    assert isinstance(shipped.find("burst"), Scenario)
     path = tmp_path / "mine.yaml"
     path.write_text("about: mine\n")
-    assert library.find(str(path)).about == "mine"
+    assert shipped.find(str(path)).about == "mine"
     with pytest.raises(ScenarioError, match="did you mean burst"):
-        library.find("brust")
+        shipped.find("brust")
 
 
-@pytest.mark.parametrize("name", library.names())
+@pytest.mark.parametrize("name", shipped.names())
 def test_every_scenario_says_what_it_shows_and_its_settings_can_be_made(name: str) -> None:
-    scenario = library.find(name)
+    scenario = shipped.find(name)
     assert scenario.about
     assert scenario.name == name
     settings.fabric(scenario)
