@@ -1,4 +1,4 @@
-"""Cool-downs, models and fabrics that go, no answers, other publishers, an API that drops or refuses, restarts: what a pool does."""
+"""Cool-downs, models and fabrics that go, no answers, other publishers, an API that drops or refuses, restarts."""
 
 import pytest
 from msgspec.structs import replace
