@@ -288,3 +288,19 @@ def _node_of(allocation: Object | None) -> str:
         for one in term.get("matchFields") or ():
             return str(one["values"][0])
     return ""
+
+
+class Elsewhere:
+    """Devices that claims came to wait for anew, on another node than before: a hand-over that nobody steered in time lands where
+    chance wants it. It makes each such device a need of its own. `devices` is their number so far."""
+
+    def __init__(self, view: View) -> None:
+        self.devices = 0
+        self._waited: dict[str, Counter[Cell]] = {}  # claim uid → what it waited for last
+        view.on_claim.append(self._claim)
+
+    def _claim(self, old: Held | None, new: Held | None) -> None:
+        if new is not None and new.waits:
+            before = self._waited.get(new.uid, new.waits)
+            self.devices += (new.waits - before).total()
+            self._waited[new.uid] = new.waits

@@ -29,6 +29,7 @@ from dds_core.replay import event_of, verify
 from dds_core.rules import RULE_ERROR
 from tests.support.ends import ENDS, End
 from tests.support.judge import Judge, Measure
+from tests.support.judged import Elsewhere
 from tests.support.live_lab import LiveLab
 from tests.support.ours import Outcomes, policy_for, told_to_us
 
@@ -117,12 +118,14 @@ class Scene:
         self.policy = policy if policy is not None else scaled(policy_for(scenario.name), speed)
         self.lab = LiveLab(scenario, folder, speed=speed, seed=seed, prepare=self._look_on)
         self.judge: Judge
+        self.elsewhere: Elsewhere
         self.outcomes: Outcomes
         self.seconds = 0.0
         self._measure = measure if measure is not None else measure_at(speed)
 
     def _look_on(self, lab: Lab) -> None:
         self.judge = Judge(lab, self._measure)
+        self.elsewhere = Elsewhere(self.judge.view)
         self.outcomes = Outcomes(lab)
 
     # -- until when
@@ -161,11 +164,16 @@ class Scene:
     # -- what must hold
 
     def held(self, log: EventLog, *, found: frozenset[str] = frozenset(), anchors: tuple[Anchor, ...] = ()) -> None:
-        """The judge saw nothing (but what `found` names), as much was moved as was needed, and the log proves itself."""
+        """The judge saw nothing (but what `found` names), as much was moved as was needed, and the log proves itself. A hand-over
+        is steered within a second or two, which a lab that is faster than the clock makes some tenths of one: on a busy machine
+        it comes too late now and then, and what lands elsewhere is attached there once more."""
         assert self.lab.lab.steps.failures == [], self.lab.lab.steps.failures
         assert set(self.judge.rules) <= self.end.found | found, self.judge.findings
         attaches = self.lab.lab.ledger.count("attach", "done")
-        assert attaches <= self.end.attaches[1], f"{attaches} attaches"
+        elsewhere = self.elsewhere.devices
+        assert attaches <= self.end.attaches[1] + elsewhere, (
+            f"{attaches} attaches, {elsewhere} for what landed elsewhere"
+        )
         proved(log, anchors)
 
 

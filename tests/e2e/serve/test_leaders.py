@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from dds_adapters.lab.scenario import Scenario
 from dds_adapters.lab.scenario.cluster import User
 from dds_adapters.sql import Database
 from tests.support.door import Door
-from tests.support.ends import ENDS
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried, scene
@@ -58,9 +56,7 @@ class Two(NamedTuple):
 def two(url: str, folder: Path, name: str = "first_attach") -> Iterator[Two]:
     policy = policy_for(name, **SOONER)
     scenario = with_users(hurried(told_to_us(name), 2.0))
-    # a hand-over that is signalled and not steered any more may land on the other node, which is another need
-    end = replace(ENDS[name], attaches=(1, 2))
-    with database_of(url) as database, scene(scenario, folder, end=end, policy=policy, rest=REST) as it:
+    with database_of(url) as database, scene(scenario, folder, policy=policy, rest=REST) as it:
 
         def start(user: str) -> Any:
             return program(it.lab, url, folder, policy, *LEASE, "--context", user)

@@ -20,6 +20,7 @@ from dds_adapters.lab.scenario.parts import Fabrics
 from dds_core.events import ClaimFailed, ClaimMoved, HandOver
 from dds_core.policy import Policy
 from tests.support.ends import ENDS, held_to
+from tests.support.judged import Elsewhere
 from tests.support.ours import CLUSTER, LOG, Running, new_log, policy_for, running, told_to_us
 
 SOME = 4
@@ -124,3 +125,18 @@ def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int) -> Non
     assert isinstance(told, HandOver) and len(told.signals) == 2
     assert run.judge.findings == []
     run.sound()
+
+
+def test_a_hand_over_that_nobody_steers_may_land_elsewhere_and_is_attached_there_once_more() -> None:
+    """No more than that is attached, which is what runs over HTTP are held to as well."""
+    elsewhere = []
+    for seed in range(8):
+        with running(told_to_us("two_claims"), policy_for("two_claims", hand_over="plain"), seed=seed) as run:
+            landed = Elsewhere(run.judge.view)
+            run.lab.run()
+            run.lab.run(120)
+        assert run.lab.ledger.count("attach", "done") == 2 + landed.devices
+        assert run.judge.findings == []
+        run.sound()
+        elsewhere.append(landed.devices)
+    assert set(elsewhere) == {0, 2}
