@@ -145,7 +145,7 @@ def test_an_end_does_not_wait_for_a_question_that_hangs() -> None:
     time.sleep(0.1)
     began = time.monotonic()
     one.surveyor.stop(1.0)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
 
 
 def test_who_waits_for_stock_does_not_wait_for_limits(asking: Make) -> None:
