@@ -44,7 +44,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "b68c47a5c3337e296ac5cf9b5299b9008c5f0fbfeca614203bffe57af4268f78"
+PUBLISHER_FINGERPRINT = "fa87b4007544afb0dac623433439166caf67ee9764f45870a4e9fa09b8adb0d2"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

@@ -10,7 +10,9 @@ from dds_commands.pool_rows import pool_data, pool_rows
 from dds_commands.screen import counted, show, style
 from dds_commands.status_data import alerts_of, log_data
 from dds_commands.status_text import COMMON, Ages, Data, Table, head_lines, show_tables
+from dds_core.events import Alerted
 from dds_core.log import Head
+from dds_core.publishing.fold import NOT_AS_WRITTEN, pool_of, shows
 from dds_core.publishing.picture import PoolPicture
 from dds_core.timeline.phrases import spoken
 
@@ -54,13 +56,23 @@ def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
             )
         ],
         "alerts": [
-            {"of": spoken(one.of), "reason": one.reason, "text": one.text} for one in alerts_of(picture.shown.rows)
+            {"of": spoken(one.of), "reason": one.reason, "text": one.text}
+            for one in alerts_of(picture.shown.rows)
+            if not _is_over(picture, one)
         ],
         "rejected": [
             {"of": _name(picture, uid), "field": field, "reason": reason}
             for uid, field, reason in sorted(picture.rejections.rows)
         ],
     }
+
+
+def _is_over(picture: PoolPicture, alert: Alerted) -> bool:
+    """Whether a pool is seen as it was written again. The rules keep such an alert until the pool is next written, so that it is
+    told once of two who fight over it."""
+    key = pool_of(alert.of) if alert.reason == NOT_AS_WRITTEN else None
+    row = picture.pools.get(key) if key is not None else None
+    return key is not None and (row is None or shows(picture, key, row))
 
 
 def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import copy
 import json
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -33,14 +34,15 @@ def lab(tmp_path: Path) -> Iterator[LiveLab]:
 class Ours:
     """The program, its log and what it said."""
 
-    def __init__(self, lab: LiveLab, folder: Path, *options: str) -> None:
+    def __init__(self, lab: LiveLab, folder: Path, *options: str, before: tuple[str, ...] = ()) -> None:
+        """`before`: a program that starts ours."""
         self.log = str(folder / "log.sqlite3")
         self.said = folder / f"said-{len(list(folder.iterdir()))}.jsonl"
         args = ["--kubeconfig", str(lab.kubeconfig), "--log", self.log, "--migrate", "--log-format", "json"]
         here = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]
         with self.said.open("w") as said:
             self.program = subprocess.Popen(
-                [str(PROGRAM), "serve", *args, *here, *options], stderr=said, env=environment()
+                [*before, str(PROGRAM), "serve", *args, *here, *options], stderr=said, env=environment()
             )
 
     def lines(self) -> list[str]:
@@ -70,9 +72,9 @@ class Ours:
 
 
 @contextmanager
-def ours(lab: LiveLab, folder: Path, *options: str) -> Iterator[Ours]:
+def ours(lab: LiveLab, folder: Path, *options: str, before: tuple[str, ...] = ()) -> Iterator[Ours]:
     """The program for as long as the block lasts."""
-    running = Ours(lab, folder, *options)
+    running = Ours(lab, folder, *options, before=before)
     try:
         yield running
     finally:
@@ -112,6 +114,23 @@ def test_a_claim_is_served_in_mode_detach(lab: LiveLab, tmp_path: Path) -> None:
         assert running.ended(signal.SIGINT) == 0
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
     fine("log", "verify", running.log)
+
+
+def test_it_ends_in_order_when_its_terminal_goes_away(lab: LiveLab, tmp_path: Path) -> None:
+    heeding = ("env", "--default-signal=HUP")  # the tests themselves may run under nohup
+    with ours(lab, tmp_path, before=heeding) as running:
+        running.address("metrics")
+        assert running.ended(signal.SIGHUP) == 0
+        assert "ended in order" in running.lines()[-1]
+
+
+def test_under_nohup_it_outlives_its_terminal(lab: LiveLab, tmp_path: Path) -> None:
+    with ours(lab, tmp_path, before=("nohup",)) as running:
+        metrics = running.address("metrics")
+        running.program.send_signal(signal.SIGHUP)
+        time.sleep(1)
+        assert got(metrics + "/metrics")
+        assert running.ended() == 0
 
 
 def test_a_change_of_the_policy_file_takes_effect(lab: LiveLab, tmp_path: Path) -> None:

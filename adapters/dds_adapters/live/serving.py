@@ -67,8 +67,8 @@ def serve(
     scaling: Scaling | None = None,
     publishing: Publishing | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; only in the main thread. Addresses and certificates are those of the scaler's settings, where
-    there is one.
+    """Run until SIGTERM, SIGINT or SIGHUP; only in the main thread. Addresses and certificates are those of the scaler's
+    settings, where there is one.
 
     Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, FabricOdd for an inventory
     with faults, Refused and Unreachable when the cluster cannot even be identified.
@@ -156,7 +156,8 @@ def archive_into(folder: Path, log: EventLog) -> None:
 
 @contextmanager
 def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[None]:
-    """The first signal ends the program in order, the second at once."""
+    """The first signal ends the program in order, the second at once. SIGHUP, which comes when a terminal goes away, is heeded
+    unless the program was started to outlive it, as by nohup."""
     seen: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -170,7 +171,10 @@ def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[Non
         logger.info("%s: ending in order", signal.Signals(number).name)
         program.stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    heeded = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heeded.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from dds_core.publishing.fold.common import (
     BEYOND_BELIEF,
     DROPPED,
     FABRIC_,
+    NOT_AS_WRITTEN,
     SECOND,
     Fold,
     pause_after,
@@ -21,7 +22,18 @@ from dds_core.publishing.fold.common import (
 )
 from dds_core.publishing.picture import PoolPicture
 
-__all__ = ["BEYOND_BELIEF", "DROPPED", "FABRIC_", "SECOND", "apply", "pause_after", "pool_of", "shown_key", "shows"]
+__all__ = [
+    "BEYOND_BELIEF",
+    "DROPPED",
+    "FABRIC_",
+    "NOT_AS_WRITTEN",
+    "SECOND",
+    "apply",
+    "pause_after",
+    "pool_of",
+    "shown_key",
+    "shows",
+]
 
 _FOLDS: dict[type[Event], Fold] = {**objects.FOLDS, **fabric.FOLDS, **ourselves.FOLDS, **decisions.FOLDS}
 

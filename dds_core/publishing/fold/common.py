@@ -22,6 +22,8 @@ FABRIC_ = "fabric/"
 """Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
 BEYOND_BELIEF = "StockBeyondBelief"
 """Reason of an alert: the fabric says that more is free than the policy believes."""
+NOT_AS_WRITTEN = "ReadBackDiffers"
+"""Reason of an alert: a pool is not seen as it was written, again and again."""
 DROPPED = "BindingConditionsDropped"
 """Reason of a refusal: the API does not keep what makes a device wait for its attach."""
 

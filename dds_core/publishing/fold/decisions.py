@@ -8,6 +8,7 @@ from dds_core import events as e
 from dds_core.events import Event
 from dds_core.publishing.describe import digest_of_pool
 from dds_core.publishing.fold.common import (
+    NOT_AS_WRITTEN,
     RECENT,
     Fold,
     pause_after,
@@ -37,7 +38,7 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     picture.passed.drop(("readback", event.subject))
     picture.shown.drop(("Alerted", f"{event.subject}:PoolOwnedByOther"))  # nobody's slice stops us any more
     if not new.misses:  # when it begins again, it is told again
-        picture.shown.drop(("Alerted", f"{event.subject}:ReadBackDiffers"))
+        picture.shown.drop(("Alerted", f"{event.subject}:{NOT_AS_WRITTEN}"))
 
 
 def _withdrawn(picture: PoolPicture, event: e.PoolWithdrawn, at: int) -> None:

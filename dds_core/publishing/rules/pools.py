@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dds_core.events import FABRIC, PoolPublished, PoolWithdrawn
 from dds_core.publishing.describe import as_exclusive, digest_of_pool, selector
-from dds_core.publishing.fold import BEYOND_BELIEF, DROPPED, FABRIC_, SECOND, pause_after, shows
+from dds_core.publishing.fold import BEYOND_BELIEF, DROPPED, FABRIC_, NOT_AS_WRITTEN, SECOND, pause_after, shows
 from dds_core.publishing.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout, Stock
 from dds_core.publishing.picture import PoolPicture, stream_of
 from dds_core.publishing.rows import PoolKey, PoolRow
@@ -221,7 +221,7 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
             f"pool {key[1]} of {key[0]} is not seen as it was written, {row.misses + 1} times: does another publisher run, "
             "or is the watch of slices far behind?"
         )
-        work.alert(stream_of(key), "ReadBackDiffers", text)
+        work.alert(stream_of(key), NOT_AS_WRITTEN, text)
     return True
 
 
