@@ -1,15 +1,15 @@
 """The ConfigMap that tells which device models the fabric has, which labels are ours, and how far the scaler may go.
 
 The rules are those of the pool publisher, the stricter of the two programs that read the same text. Each entry is
-judged by itself: a bad one is left out and named, the others stand. A bad `label-prefix`, `fabric-id-range` or
-`device-info` as a whole leaves what was in force before. A bad `mode` means `observe`, because somebody is reaching
-for the brake. Nothing here may quote a value, apart from the model name that identifies an entry.
+judged by itself: a bad one is named, and its model stays as it was; the others stand. A bad `label-prefix`,
+`fabric-id-range` or `device-info` as a whole leaves what was in force before. A bad `mode` means `observe`, because somebody
+is reaching for the brake. Nothing here may quote a value, apart from the model name that identifies an entry.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from dds_adapters.kubernetes import objects, yamltext
@@ -54,7 +54,8 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
     except Fault as fault:
         faults.append(fault)
     try:
-        models, bad = entries(data.device_info, model)
+        good, bad = entries(data.device_info, model)
+        models = (*good, *standing([entry for _, entry in bad], good, before.models))
         faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         faults.append(fault)
@@ -128,6 +129,29 @@ def entries(
         else:
             good.append(one)
     return tuple(good), bad
+
+
+def standing(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
+    entry with one right name of two was not taken out. An index that another entry has now takes no model away: what may not
+    share a node with the one keeps away from the other too, until that is mended."""
+    for one in before:
+        taken = any(one.model == new.model or one.device == new.device for new in good)
+        if not taken and any(may_be(entry, one) or _device(entry) == one.device for entry in broken):
+            yield one
+
+
+def _device(entry: Any) -> Any:
+    return entry.get("k8s-device-name") if isinstance(entry, dict) else None
+
+
+def may_be(entry: Any, one: Entry) -> bool:
+    """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
+    said = entry if isinstance(entry, dict) else {}
+    for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):
+        if isinstance(said.get(key), str):
+            return bool(said[key] == known)
+    return True
 
 
 def written(text: str | None) -> list[tuple[str, yamltext.Mapping]]:

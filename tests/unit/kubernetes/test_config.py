@@ -134,6 +134,33 @@ def test_a_bad_entry_is_named_and_the_others_stand(changes: dict[str, Any], fiel
     assert faults == [(f"{INFO}[A100 40G]{field}", reason)]
 
 
+SLIPS: list[tuple[dict[str, Any], bool]] = [
+    ({"driver_name": "Not A Name"}, False),
+    ({"cdi_model_name": ..., "index": "x"}, False),
+    ({"cdi_model_name": 5, "k8s_device_name": []}, False),
+    ({"index": 2}, False),
+    ({"index": 2}, True),
+    ({"cdi_model_name": "H100"}, False),
+]
+
+
+@pytest.mark.parametrize(("slip", "first"), SLIPS)
+def test_a_slip_of_the_pen_takes_no_model_away(slip: dict[str, Any], first: bool) -> None:
+    """The publisher goes on listing its devices, so that claims for it keep coming."""
+    before, _ = read(device_info=json.dumps([entry(), OTHER]))
+    slipped = [entry(**slip), OTHER] if first else [OTHER, entry(**slip)]
+    config, faults = read(before, device_info=json.dumps(slipped))
+    assert {one.model for one in config.models} == {"A100 40G", "H100"} and len(faults) == 1
+    assert first or A100 in config.models
+
+
+def test_a_model_that_is_taken_out_is_gone_whatever_else_is_broken() -> None:
+    before, _ = read(device_info=json.dumps([entry(), OTHER]))
+    config, _ = read(before, device_info=json.dumps([entry(driver_name="")]))
+    assert config.models == (A100,)
+    assert read(before, device_info="[]")[0].models == ()
+
+
 @pytest.mark.parametrize("name", [..., "", 5, "a" * 1001])
 def test_an_entry_without_a_usable_model_is_named_by_its_place(name: Any) -> None:
     models, faults = read_entries(OTHER, entry(cdi_model_name=name))

@@ -39,10 +39,10 @@ def config_map(patient: Patient) -> Iterator[Finding]:
 
 
 def _of_fault(name: str, fault: Fault) -> Finding:
-    """A bad entry of device-info is left out, everything else stands; a bad part leaves the whole part out."""
+    """A bad entry leaves its model as it was, a part that is bad as a whole what was in force; everything else stands."""
     what, mend = f"{name}, {fault.field}: {fault.reason}", f"correct {fault.field} there"
     if fault.field.startswith(f"{config.DEVICE_INFO}["):
-        return warning(_CHECK, f"{what} (the model is left out)", mend)
+        return warning(_CHECK, f"{what} (the model stays as it was, if it was in force)", mend)
     if fault.field == "data.mode":
         return warning(_CHECK, what, mend)
     return error(_CHECK, what, mend)

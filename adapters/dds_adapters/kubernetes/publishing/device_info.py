@@ -9,7 +9,7 @@ docs/device-info.md explains every key.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dds_adapters.kubernetes import config, objects, yamltext
@@ -55,36 +55,14 @@ def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfi
     try:
         good, bad = config.entries(data.device_info, pool_model)
         broken = [entry for _, entry in bad]
-        models = (*good, *_standing(broken, good, before.models))
-        unread = not all(any(_may_be(entry, one) for one in before.models) for entry in broken)
+        models = (*good, *config.standing(broken, good, before.models))
+        unread = not all(any(config.may_be(entry, one) for one in before.models) for entry in broken)
         faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         unread = unread or previous is None
         faults.append(fault)
     mode, unknown = config.mode_of(data.mode)
     return PoolConfig(found.metadata.uid, prefix, models, mode, unread), (*faults, *unknown)
-
-
-def _standing(broken: list[Any], good: Sequence[PoolModel], before: Sequence[PoolModel]) -> Iterator[PoolModel]:
-    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
-    entry with one right name of two was not taken out, and an index that another entry has now is nothing to a pool."""
-    for one in before:
-        taken = any(one.model == new.model or one.device == new.device for new in good)
-        if not taken and any(_may_be(entry, one) or _device(entry) == one.device for entry in broken):
-            yield one
-
-
-def _device(entry: Any) -> Any:
-    return entry.get("k8s-device-name") if isinstance(entry, dict) else None
-
-
-def _may_be(entry: Any, one: PoolModel) -> bool:
-    """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
-    said = entry if isinstance(entry, dict) else {}
-    for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):
-        if isinstance(said.get(key), str):
-            return bool(said[key] == known)
-    return True
 
 
 def pool_model(place: str, entry: Any) -> PoolModel:
