@@ -73,6 +73,19 @@ def test_a_model_is_added_and_removed_while_a_claim_holds_a_device_of_it() -> No
     run.sound()
 
 
+def test_a_slip_of_the_pen_keeps_nobody_from_being_served() -> None:
+    """The pool of a model whose entry cannot be read stays, and what is allocated from it is attached."""
+    with publishing(story(LONG)) as run:
+        run.lab.run(5)
+        change_models(run.lab, lambda entries: entries[0].update({"cannot-coexist-with": "none"}))
+        run.lab.run(75)
+        assert ran(run) == {"holder", "second"}
+        change_models(run.lab, lambda entries: entries[0].update({"cannot-coexist-with": []}))
+        run.lab.run(220)
+        run.at_rest()
+    run.sound()
+
+
 def test_a_fabric_leaves_and_returns() -> None:
     """Its pool goes a minute after the last machine has left it, and is there again when one comes."""
     with publishing(story(LONG)) as run:
