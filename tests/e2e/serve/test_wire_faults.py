@@ -94,9 +94,12 @@ def test_it_ends_as_it_should(name: str, played: Callable[[str], Story]) -> None
 
 @pytest.mark.parametrize("name", [name for name in FAULTS if name not in CALM])
 def test_a_server_in_trouble_is_left_alone(name: str, played: Callable[[str], Story]) -> None:
+    """One that answers three requests in a row is taken for sound again, which one that answers some at random may do once or
+    twice in ten seconds."""
     story = played(name)
     most, resource = story.traffic.most(struck=True)
-    assert most <= CEILING, f"{resource}: {most} requests within ten seconds"
+    some = FAULTS[name].share < 1
+    assert most <= (2 * CEILING if some else CEILING), f"{resource}: {most} requests within ten seconds"
     assert story.troubles, "it is told"
 
 
