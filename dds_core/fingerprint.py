@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "97a5edcf76fcb471ea136b1c0d04489c5f6e50f108efcb030453f22d2779e526"
+FINGERPRINT = "aef29e8e74038543c1e66a42a4ebca7ca0423f422f4559cf7ccaf752cfe55718"
 
 RULES = (
     "agenda.py",
@@ -44,7 +44,7 @@ RULES = (
 )
 """The sources that the fingerprint of the scaler covers, below `dds_core/`."""
 
-PUBLISHER_FINGERPRINT = "fa87b4007544afb0dac623433439166caf67ee9764f45870a4e9fa09b8adb0d2"
+PUBLISHER_FINGERPRINT = "840455122a4d2d8de593e88010c17d09df9be54214dba7533bef38a4fe68fba7"
 """The same for the publisher."""
 
 PUBLISHER_RULES = (

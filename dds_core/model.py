@@ -198,6 +198,11 @@ class Pod(Record, frozen=True):
     waiting: str = ""
     tolerations: tuple[Toleration, ...] = ()
 
+    @property
+    def pending(self) -> bool:
+        """The scheduler has still to find a node for it."""
+        return not self.node and not self.deleting and self.phase not in FINISHED
+
 
 class Node(Record, frozen=True):
     """A node: where devices are attached."""

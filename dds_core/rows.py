@@ -124,10 +124,12 @@ class Refusal(Record, frozen=True):
 
 
 class Timeout(Record, frozen=True):
-    """How long a scheduler waited before it gave up: the last observation, and what was learned from two that agree."""
+    """How long a scheduler waited before it gave up: the last observation, and what was learned from two that agree. `ended`:
+    the instant of the last one."""
 
     last: int
     learned: int = 0
+    ended: int = 0
 
 
 class Rate(Record, frozen=True):

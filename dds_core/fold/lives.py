@@ -26,6 +26,9 @@ from dds_core.rows import (
 
 _FORGET_WITH_DEVICE = ("VictimMarked", "VictimUnmarked", "ClaimsListWanted", "UsedStamped")
 
+_LEAST_WAIT = 5 * SECOND
+"""The scheduler looks at the conditions every five seconds; a wait that was shorter tells nothing of its patience."""
+
 _KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
 
 
@@ -111,24 +114,28 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
 
 
 def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: int) -> None:
-    """Two waits in a row that ended alike without any condition tell the scheduler's bindingTimeout; one may be a
-    preemption or a restart."""
-    if claim is None or life.state not in ("Pending", "Attaching"):
+    """Two waits, one after the other, that ended alike without any condition tell the scheduler's bindingTimeout. One may be a
+    preemption; those that end together may have one cause, as two claims of a pod have, or pods that are deleted."""
+    waited = at - life.began
+    if claim is None or life.state not in ("Pending", "Attaching") or waited < _LEAST_WAIT:
         return
     pods = picture.pods_of(claim)
+    if not any(pod.pending for pod in pods):
+        return
     told = [claim, *(one for pod in pods for one in picture.claims_of(pod))]
     if any(c.status == "True" for one in told for c in one.conditions):
         return
     scheduler = picture.scheduler_of(claim)
-    waited = at - life.began
     before = picture.timeouts.get(scheduler) or Timeout(0)
+    if life.began < before.ended:
+        return
     agree = before.last > 0 and abs(waited - before.last) <= max(2 * SECOND, before.last // 20)
     learned = min(waited, before.last) if agree else 0
     if learned and before.learned:
         learned = min(learned, before.learned)
     if learned and learned != before.learned:
         picture.dirty.everything = True
-    picture.timeouts.put(scheduler, Timeout(waited, learned or before.learned))
+    picture.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
 
 
 def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:

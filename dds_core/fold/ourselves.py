@@ -30,7 +30,10 @@ def _started(picture: Picture, event: e.Started, at: int) -> None:
 
 
 def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
-    picture.policy = read_policy(event.policy)
+    before, picture.policy = picture.policy, read_policy(event.policy)
+    for name in list(picture.timeouts):  # what the scheduler itself was given may be new too
+        if before.scheduler_of(name) != picture.policy.scheduler_of(name):
+            picture.timeouts.drop(name)
     picture.rebuild()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dds_core.events import ClaimMoved
 from dds_core.lifecycle import ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
-from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim, Pod
+from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.picture import Picture
 from dds_core.rows import ClaimLife
 from dds_core.rules.coverage import cover
@@ -107,15 +107,10 @@ def _unallocated(picture: Picture, claim: Claim | None, life: ClaimLife, uid: st
         return move(uid, life, "settled", why) if why else None
     if life.state == "Released":
         return None
-    waiting = claim is not None and any(is_pending(pod) for pod in picture.pods_of(claim))
+    waiting = claim is not None and any(pod.pending for pod in picture.pods_of(claim))
     if life.state != BOUND and waiting:
         return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(picture, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
-
-
-def is_pending(pod: Pod) -> bool:
-    """The scheduler has still to find a node for the pod."""
-    return not pod.node and not pod.deleting and pod.phase not in FINISHED
 
 
 def _release(picture: Picture, uid: str, life: ClaimLife | None, cause: str) -> ClaimMoved | None:

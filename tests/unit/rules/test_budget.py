@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core import events as e
-from dds_core.model import Claim, Slice
+from dds_core.model import Claim, Pod, Slice
 from tests.support.world import A100, FAILED, SECOND, World
 
 
@@ -74,6 +74,69 @@ def test_waits_that_differ_tell_nothing() -> None:
         gives_up(world, name, seconds)
     assert not world.picture.timeouts.rows["default-scheduler"].learned
     assert world.state("train") == "Attaching"
+
+
+def nothing_learned(world: World) -> bool:
+    found = world.picture.timeouts.rows.get("default-scheduler")
+    return found is None or not found.learned
+
+
+def test_two_claims_of_a_pod_that_end_together_are_one_wait() -> None:
+    world = waiting()
+    world.claim("left", pod="both")
+    world.claim("right", pod="both")
+    for name in ("left", "right"):
+        world.allocate(name, "node0")
+    world.tick(120)
+    for name in ("left", "right"):
+        world.unreserve(name)
+    assert nothing_learned(world)
+    assert world.state("train") == "Attaching"
+
+
+def test_waits_that_end_together_may_have_one_cause() -> None:
+    world = waiting()
+    for name in ("a", "b", "c"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    world.tick(120)
+    for name in ("a", "b", "c"):
+        world.unreserve(name)
+    assert nothing_learned(world)
+
+
+def test_pods_that_are_deleted_while_they_wait_tell_nothing() -> None:
+    world = waiting()
+    for name in ("a", "b"):
+        world.claim(name)
+        world.allocate(name, "node0")
+        world.tick(30)
+        world.update(world.get(Pod, name), deleting=True)
+        world.unreserve(name)
+        world.finish(name)
+    assert nothing_learned(world)
+
+
+def test_waits_of_a_moment_tell_nothing() -> None:
+    world = waiting()
+    for name, seconds in (("a", 0.2), ("b", 1.9), ("c", 1.0)):
+        gives_up(world, name, seconds)
+    assert nothing_learned(world)
+
+
+def test_another_timeout_in_the_policy_is_believed_until_it_proves_wrong() -> None:
+    """So that what was learned does not outlive the scheduler's configuration."""
+    world = waiting()
+    for name in ("a", "b"):
+        gives_up(world, name, 120)
+    assert not nothing_learned(world)
+    world.change_policy(detaches_per_hour=7)
+    assert not nothing_learned(world), "that is no news of the scheduler"
+    world.change_policy(schedulers={"default-scheduler": {"binding_timeout_seconds": 300}})
+    assert nothing_learned(world)
+    gives_up(world, "c", 200)
+    gives_up(world, "d", 201)
+    assert world.picture.timeouts.rows["default-scheduler"].learned == 200 * SECOND
 
 
 def test_a_wait_that_a_condition_ended_tells_nothing() -> None:
