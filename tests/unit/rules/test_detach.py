@@ -280,6 +280,19 @@ def test_a_strange_mark_stays_while_the_operator_is_about_to_take_what_is_marked
     assert world.only(e.VictimUnmarked).resource == "res1"
 
 
+def test_a_strange_mark_beside_a_victim_of_ours_comes_off_although_the_size_is_lowered() -> None:
+    """The size was lowered for ours; the operator might take the other in its place."""
+    world = idle(2)
+    world.tick(3600 - 2 * 60 + 1)
+    marks(world, ["res0"])
+    world.tick(31)
+    lists(world)
+    assert world.only(e.DetachOrdered).victims == ("res0",)
+    world.update(world.get(AttachRequest, "ours"), size=1)
+    marks(world, ["res1"])
+    assert world.only(e.VictimUnmarked).resource == "res1"
+
+
 def test_marks_on_what_is_not_ours_and_in_observe_are_left_alone() -> None:
     world = idle(1)
     world.request("theirs", "node0", H100, size=1)
