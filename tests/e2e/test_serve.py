@@ -23,6 +23,7 @@ from tests.support.commands import PROGRAM, dds, environment, fine, one_line, pr
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
 
 SPEED = 4.0
+HEEDING = ("env", "--default-signal=HUP")  # the tests themselves may run under nohup
 
 
 @pytest.fixture
@@ -117,10 +118,19 @@ def test_a_claim_is_served_in_mode_detach(lab: LiveLab, tmp_path: Path) -> None:
 
 
 def test_it_ends_in_order_when_its_terminal_goes_away(lab: LiveLab, tmp_path: Path) -> None:
-    heeding = ("env", "--default-signal=HUP")  # the tests themselves may run under nohup
-    with ours(lab, tmp_path, before=heeding) as running:
+    with ours(lab, tmp_path, before=HEEDING) as running:
         running.address("metrics")
         assert running.ended(signal.SIGHUP) == 0
+        assert "ended in order" in running.lines()[-1]
+
+
+def test_the_shell_and_the_kernel_may_both_tell_that_the_terminal_went_away(lab: LiveLab, tmp_path: Path) -> None:
+    with ours(lab, tmp_path, before=HEEDING) as running:
+        running.address("metrics")
+        running.program.send_signal(signal.SIGHUP)
+        time.sleep(0.01)
+        running.program.send_signal(signal.SIGHUP)
+        assert running.ended(signal.SIGTERM) == 0, "as some send beside it"
         assert "ended in order" in running.lines()[-1]
 
 

@@ -157,15 +157,17 @@ def archive_into(folder: Path, log: EventLog) -> None:
 @contextmanager
 def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[None]:
     """The first signal ends the program in order, the second at once. SIGHUP, which comes when a terminal goes away, is heeded
-    unless the program was started to outlive it, as by nohup."""
+    unless the program was started to outlive it, as by nohup. It is nobody's second signal: shell and kernel send one each, and
+    some send it beside SIGTERM."""
     seen: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         seen.append(number)
-        if len(seen) > 1:
+        if number != signal.SIGHUP and len(seen) - seen.count(signal.SIGHUP) > 1:
             os._exit(128 + number)
-        # A handler may run while its own thread holds a lock that `stop` needs.
-        threading.Thread(target=_stop, args=(number,), name="signal", daemon=True).start()
+        if len(seen) == 1:
+            # A handler may run while its own thread holds a lock that `stop` needs.
+            threading.Thread(target=_stop, args=(number,), name="signal", daemon=True).start()
 
     def _stop(number: int) -> None:
         logger.info("%s: ending in order", signal.Signals(number).name)
