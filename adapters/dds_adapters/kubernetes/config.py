@@ -55,7 +55,8 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
         faults.append(fault)
     try:
         good, bad = entries(data.device_info, model)
-        models = (*good, *standing([entry for _, entry in bad], good, before.models))
+        broken = [entry for _, entry in bad]
+        models = (*good, *_kept(broken, good, before.models))
         faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         faults.append(fault)
@@ -131,13 +132,30 @@ def entries(
     return tuple(good), bad
 
 
+def _kept(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Of the models before, those that the scaler goes on serving, as the publisher leaves their pools."""
+    return _missing(good, before) if strange(broken, before) else standing(broken, good, before)
+
+
 def standing(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
     """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
-    entry with one right name of two was not taken out. An index that another entry has now takes no model away: what may not
+    entry with one right name of two was not taken out."""
+    for one in _missing(good, before):
+        if any(_may_be(entry, one) or _device(entry) == one.device for entry in broken):
+            yield one
+
+
+def strange(broken: Sequence[Any], before: Sequence[Entry]) -> bool:
+    """Whether an entry that cannot be read is about none of these models, so that nobody can tell which of those that are missing
+    was taken out."""
+    return not all(any(_may_be(entry, one) for one in before) for entry in broken)
+
+
+def _missing(good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """The models before that no good entry is about. An index that another entry has now takes no model away: what may not
     share a node with the one keeps away from the other too, until that is mended."""
     for one in before:
-        taken = any(one.model == new.model or one.device == new.device for new in good)
-        if not taken and any(may_be(entry, one) or _device(entry) == one.device for entry in broken):
+        if not any(one.model == new.model or one.device == new.device for new in good):
             yield one
 
 
@@ -145,7 +163,7 @@ def _device(entry: Any) -> Any:
     return entry.get("k8s-device-name") if isinstance(entry, dict) else None
 
 
-def may_be(entry: Any, one: Entry) -> bool:
+def _may_be(entry: Any, one: Entry) -> bool:
     """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
     said = entry if isinstance(entry, dict) else {}
     for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):

@@ -154,7 +154,27 @@ def test_a_slip_of_the_pen_takes_no_model_away(slip: dict[str, Any], first: bool
     assert first or A100 in config.models
 
 
-def test_a_model_that_is_taken_out_is_gone_whatever_else_is_broken() -> None:
+L40 = entry(index=5, cdi_model_name="L40", k8s_device_name="l40", driver_name="Not A Name")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        [entry(), L40],
+        [entry(cdi_model_name="A100 4OG", k8s_device_name="Not A Name"), OTHER],
+        [entry(cdi_model_name="", k8s_device_name="Not A Name"), OTHER],
+    ],
+)
+def test_what_an_entry_that_nobody_knows_may_be_goes_on_being_served(written: list[Any]) -> None:
+    """The publisher withdraws no pool for lack of a model then, and claims for its devices keep coming until it is mended."""
+    before, _ = read(device_info=json.dumps([entry(), OTHER]))
+    slipped, _ = read(before, device_info=json.dumps(written))
+    assert {one.model for one in slipped.models} == {"A100 40G", "H100"}
+    mended, _ = read(slipped, device_info=json.dumps([entry()]))
+    assert mended.models == (A100,)
+
+
+def test_a_model_that_is_taken_out_is_gone_when_what_is_broken_is_another() -> None:
     before, _ = read(device_info=json.dumps([entry(), OTHER]))
     config, _ = read(before, device_info=json.dumps([entry(driver_name="")]))
     assert config.models == (A100,)

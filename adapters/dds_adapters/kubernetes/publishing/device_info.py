@@ -56,7 +56,7 @@ def read_pool_config(raw: bytes, previous: PoolConfig | None) -> tuple[PoolConfi
         good, bad = config.entries(data.device_info, pool_model)
         broken = [entry for _, entry in bad]
         models = (*good, *config.standing(broken, good, before.models))
-        unread = not all(any(config.may_be(entry, one) for one in before.models) for entry in broken)
+        unread = config.strange(broken, before.models)
         faults.extend(fault for fault, _ in bad)
     except Fault as fault:
         unread = unread or previous is None
