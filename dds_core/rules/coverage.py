@@ -18,7 +18,7 @@ from dds_core.model import OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricR
 from dds_core.picture import Picture
 from dds_core.pools import BLOCKING, is_tainted, model_of_device
 from dds_core.quantity import amount
-from dds_core.rules.devices import BEING_ATTACHED
+from dds_core.rules.devices import BEING_ATTACHED, is_marked
 
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
@@ -241,7 +241,7 @@ def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
             continue
         if found.device.shared:
             found.left = _left(picture, found)
-        marked = found.resource is not None and found.resource.uid in picture.fences
+        marked = found.resource is not None and is_marked(picture, found.resource.uid, found.resource)
         free.append((found.resource is not None, marked, found.key, found))
     free.sort(key=lambda row: row[:3])
     return [row[3] for row in free]

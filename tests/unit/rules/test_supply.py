@@ -1,5 +1,6 @@
 """What a node has is handed out in one order, whatever order the rows are kept in: a replay has to find the same."""
 
+from dds_core.model import AttachRequest
 from dds_core.rules.coverage import cover
 from tests.support.world import A100, World
 
@@ -17,3 +18,17 @@ def test_devices_that_are_not_listed_yet_go_to_claims_by_their_age() -> None:
     world.allocate("train", "node0")
     (covered,) = cover(world.picture, "node0")
     assert [uid for _, uid in covered.attaching] == names
+
+
+def test_what_the_operator_is_about_to_take_is_handed_out_last_whoever_has_marked_it() -> None:
+    world = World("detach")
+    world.node("node0")
+    world.pool(A100, 8)
+    world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("res0", "node0", request="ours")
+    world.online("res1", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=1)
+    world.resource("res0", "node0", marked=True)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.reserved("train") == ["GPU-res1"]
