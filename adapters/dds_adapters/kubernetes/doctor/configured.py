@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from dds_adapters.kubernetes import config
-from dds_adapters.kubernetes.cluster import Refused
+from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.doctor.api import pool_slices
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
 from dds_adapters.kubernetes.reading import Fault
 from dds_core.model import Config, Slice
 from dds_core.pools import model_of_pool
@@ -70,11 +70,25 @@ def models(patient: Patient) -> Iterator[Finding]:
         else:
             what = f"{model.model}: no pool {model.device}-fabric<id> of driver {model.driver} is published"
             yield warning(check, what, "see whether the publisher runs and the fabric has free devices of the model")
+    whole = _is_whole(patient)
     for pool in sorted({one.pool for one in patient.slices() if _orphan(one, found)}):
-        what = f"pool {pool} belongs to no model of the ConfigMap: nobody attaches its devices"
-        yield warning(
-            check, what, f"add the model to {config.DEVICE_INFO}, with the pool's driver, or withdraw the pool"
-        )
+        if whole:
+            what = f"pool {pool} belongs to no model of the ConfigMap: nobody attaches its devices"
+            mend = f"add the model to {config.DEVICE_INFO}, with the pool's driver, or withdraw the pool"
+        else:
+            what = f"pool {pool} belongs to no model of the ConfigMap that can be read"
+            mend = f"correct {config.DEVICE_INFO} first; its model may be in force still"
+        yield warning(check, what, mend)
+
+
+def _is_whole(patient: Patient) -> bool:
+    """Whether every entry of device-info can be read."""
+    try:
+        return not any(fault.field.startswith(config.DEVICE_INFO) for fault in patient.configuration()[1])
+    except Fault:
+        return False
+    except (Refused, Unreadable, Unreachable):
+        return True
 
 
 def _orphan(one: Slice, found: Config) -> bool:

@@ -65,7 +65,7 @@ def test_a_config_map_elsewhere(sound: Clinic) -> None:
     assert levels(sound.look(configured.config_map, namespace="default")) == ["error"]
 
 
-def test_a_bad_entry_is_left_out_and_the_others_stand() -> None:
+def test_a_bad_entry_is_named_and_the_others_stand() -> None:
     clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))
     bad, good = clinic.look(configured.config_map)
     assert bad.level == "warning"
@@ -106,6 +106,14 @@ def test_a_pool_without_a_model_and_a_model_without_a_pool() -> None:
     assert len(warned) == 2
     assert "no pool nvidia-a100-80-fabric<id>" in warned[0]
     assert warned[1].startswith(f"pool {POOL} belongs to no model")
+
+
+def test_a_pool_whose_model_may_be_in_force_still_is_not_to_be_withdrawn() -> None:
+    """The scaler attaches its devices as before, until the entry can be read again."""
+    clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))
+    (warned,) = [one for one in clinic.look(configured.models) if one.level == "warning"]
+    assert POOL in warned.what and "nobody attaches" not in warned.what
+    assert "correct data.device-info" in warned.mend and "withdraw" not in warned.mend
 
 
 def test_a_pool_of_another_driver_is_no_pool_of_the_model() -> None:
