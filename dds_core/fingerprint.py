@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "aef29e8e74038543c1e66a42a4ebca7ca0423f422f4559cf7ccaf752cfe55718"
+FINGERPRINT = "2a3f4b6b364e00fe4346cb2035f2826f0c406c9cbded15bebb8b006bcbc24a2e"
 
 RULES = (
     "agenda.py",
