@@ -162,9 +162,9 @@ def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[Non
     seen: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        seen.append(number)
-        if number != signal.SIGHUP and len(seen) - seen.count(signal.SIGHUP) > 1:
+        if number != signal.SIGHUP and any(one != signal.SIGHUP for one in seen):
             os._exit(128 + number)
+        seen.append(number)
         if len(seen) == 1:
             # A handler may run while its own thread holds a lock that `stop` needs.
             threading.Thread(target=_stop, args=(number,), name="signal", daemon=True).start()
@@ -181,4 +181,5 @@ def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[Non
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            late = number == signal.SIGHUP and number in seen  # the other one may come when all is done
+            signal.signal(number, signal.SIG_IGN if late else handler)
