@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from msgspec import structs
 
-from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, read_recording
+from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, decode, read_recording
 from dds_adapters.kubernetes.translate import Resource
 from dds_core.events import KIND_OF, Event, Rejected, SliceObserved, merged
 from dds_core.events.objects import Seen
@@ -18,6 +18,17 @@ from dds_core.model import Slice
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 BY_NAME = {path.name.removesuffix(".jsonl.gz"): path for path in RECORDINGS}
+
+DECODE: dict[str, Callable[[bytes], Any]] = {
+    "resourceclaims": decode.claim,
+    "resourceslices": decode.resource_slice,
+    "deviceclasses": decode.device_class,
+    "devicetaintrules": decode.taint_rule,
+    "nodes": decode.node,
+    "pods": decode.pod,
+    "composabilityrequests": decode.attach_request,
+    "composableresources": decode.fabric_resource,
+}
 
 
 class DictView:
@@ -94,6 +105,19 @@ def raw_of(obj: Any) -> bytes:
 def sample(resource: str) -> dict[str, Any]:
     """A whole object of the resource, a copy of its own, with every field that is read and many that are not."""
     return copy.deepcopy(_SAMPLES[resource])
+
+
+def put(obj: Any, path: str, value: Any) -> Any:
+    """`obj` with the value at a dotted path, whose numbers are list positions."""
+    *way, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+    place = obj
+    for part in way:
+        place = place[part]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    return obj
 
 
 def _meta(name: str, **more: Any) -> dict[str, Any]:

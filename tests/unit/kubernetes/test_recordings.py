@@ -9,8 +9,7 @@ import pytest
 
 from dds_adapters.kubernetes import RESOURCES, RecordedEvent, read_recording
 from dds_core.events import FabricResourceObserved, Rejected
-from tests.unit.kubernetes.samples import BY_NAME, RECORDINGS, NamingView, Watched
-from tests.unit.kubernetes.test_decode import DECODE
+from tests.unit.kubernetes.samples import BY_NAME, DECODE, RECORDINGS, NamingView, Watched
 
 
 def test_they_are_all_here() -> None:

@@ -26,8 +26,8 @@ from dds_core.events import (
     SliceObserved,
 )
 from dds_core.model import Claim
-from tests.unit.kubernetes.samples import DictView, NamingView, Watched, raw_of, sample
-from tests.unit.kubernetes.test_decode import WHOLE, put
+from tests.unit.kubernetes.samples import DictView, NamingView, Watched, put, raw_of, sample
+from tests.unit.kubernetes.test_decode import WHOLE
 
 
 def changed(event: Event) -> dict[str, Any]:
