@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-FINGERPRINT = "2a3f4b6b364e00fe4346cb2035f2826f0c406c9cbded15bebb8b006bcbc24a2e"
+FINGERPRINT = "f831de2ae6392492c9340d7670b8b5753e4523516d64c1608e584f00cfe5a23f"
 
 RULES = (
     "agenda.py",

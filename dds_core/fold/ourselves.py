@@ -32,7 +32,8 @@ def _started(picture: Picture, event: e.Started, at: int) -> None:
 def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
     before, picture.policy = picture.policy, read_policy(event.policy)
     for name in list(picture.timeouts):  # what the scheduler itself was given may be new too
-        if before.scheduler_of(name) != picture.policy.scheduler_of(name):
+        said, says = (one.scheduler_of(name).binding_timeout_seconds for one in (before, picture.policy))
+        if said != says:
             picture.timeouts.drop(name)
     picture.rebuild()
 

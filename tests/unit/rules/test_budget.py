@@ -130,8 +130,8 @@ def test_another_timeout_in_the_policy_is_believed_until_it_proves_wrong() -> No
     for name in ("a", "b"):
         gives_up(world, name, 120)
     assert not nothing_learned(world)
-    world.change_policy(detaches_per_hour=7)
-    assert not nothing_learned(world), "that is no news of the scheduler"
+    world.change_policy(detaches_per_hour=7, scheduler={"attach_budget_seconds": 80})
+    assert not nothing_learned(world), "that is no news of the scheduler's timeout"
     world.change_policy(schedulers={"default-scheduler": {"binding_timeout_seconds": 300}})
     assert nothing_learned(world)
     gives_up(world, "c", 200)
