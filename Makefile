@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations cli/dds_commands
+SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations lab/dds_lab cli/dds_commands
 CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
 DEMO   := demo.out
 WORKERS ?= auto
@@ -13,10 +13,10 @@ WORKERS ?= auto
 unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint format lock clean
+.PHONY: help demo test soak bench lint format fingerprint lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -50,6 +50,9 @@ soak: $(READY) ## the tests that take longer than `make test` may
 
 bench: $(READY) ## measure side by side with other libraries; writes docs/performance.md
 	$(BIN)/python -m benchmarks
+
+fingerprint: $(READY) ## say anew which code decides, after a change to rules or folds
+	@$(BIN)/python -m tests.unit.purity.fingerprint
 
 lock: ## make requirements-dev.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock

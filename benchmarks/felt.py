@@ -20,7 +20,7 @@ from dds_core.engine import Engine, new_event
 from dds_core.events import Checkpoint, Started, Synced
 from dds_core.log import Group
 from dds_core.replay import fold_log
-from dds_core.snapshot import PROJECTION, dump
+from dds_core.scaler.state import PROJECTION, dump
 
 CLAIMS = 10_000
 VERIFIED = 1_000_000

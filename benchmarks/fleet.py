@@ -32,7 +32,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
-from dds_core.snapshot import PROJECTION
+from dds_core.scaler.state import PROJECTION
 
 Fact = tuple[int, Event]
 """An instant, microseconds since 1970-01-01 UTC, and what was learned then."""

@@ -21,10 +21,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from benchmarks.measure import Contender, Row, Timing, compare, contender, short, side_by_side
 from dds_adapters.kubernetes import Translator, read_recording
-from dds_adapters.kubernetes.arrivals import SYNCED, Arrivals
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.reflector import Reflector
-from dds_adapters.kubernetes.watched import Watched
+from dds_adapters.kubernetes.watch.arrivals import SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.reflector import Reflector
+from dds_adapters.kubernetes.watch.watched import Watched
 from dds_core import Picture, apply
 from dds_core.errors import DdsError
 

@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping
 
 from benchmarks.measure import Row, short
-from dds_adapters.lab import shipped
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.tally import Tally, moves
+from dds_lab import shipped
+from dds_lab.lab import Lab
+from dds_lab.tally import Tally, moves
 
 MOST_SECONDS, MOST_MIB = 120, 1024
 

@@ -23,12 +23,12 @@ from random import Random
 from typing import cast
 
 from benchmarks.measure import Row, short
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.face.credentials import Credentials
-from dds_adapters.lab.face.serving import Face, calm_collector, run
-from dds_adapters.lab.time import RealTime, VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.face.credentials import Credentials
+from dds_lab.face.serving import Face, calm_collector, run
+from dds_lab.time import RealTime, VirtualTime
 
 CLAIMS, NAMESPACES, WATCHES, WRITES = 20_000, 100, 100, 2_000
 CONNECTIONS = 8

@@ -15,16 +15,15 @@ from pathlib import Path
 
 from benchmarks.measure import Row
 from dds_adapters.fabric.settings import FabricSettings
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager import Manager, ManagerSettings
-from dds_adapters.lab.our_publisher import USER, OurPublisher, by_manager
-from dds_adapters.lab.rounds import Pace
-from dds_adapters.lab.scenario.reading import parse
 from dds_adapters.sql import Database, upgrade
 from dds_core.log import EventLog
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call
+from dds_lab.driver import PUBLISHER_USER, OurPublisher, Pace, by_manager
+from dds_lab.lab import Lab
+from dds_lab.manager import Manager, ManagerSettings
+from dds_lab.scenario.reading import parse
 
 FABRICS, MODELS, DEVICES, NODES = 64, 8, 128, 256
 TARGET = 30.0
@@ -40,7 +39,11 @@ class Writes:
     all: list[tuple[str, str]]
 
     def see(self, call: Call, old: Object | None, new: Object | None) -> None:
-        if call.user.name == USER and not call.writing.dry_run and call.resource.plural in ("resourceslices", "nodes"):
+        if (
+            call.user.name == PUBLISHER_USER
+            and not call.writing.dry_run
+            and call.resource.plural in ("resourceslices", "nodes")
+        ):
             self.all.append((call.verb, ((new or old or {}).get("metadata") or {}).get("name", call.name)))
 
 

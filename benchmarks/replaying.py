@@ -14,10 +14,11 @@ from benchmarks.rivals import lives_in_sqlite, replayed
 from benchmarks.samples import EVENTS_A_CLAIM, START, batches
 from dds_adapters.jsonl import JsonlLog, export
 from dds_adapters.sql import Database, upgrade
-from dds_core.events import ClaimMoved, decode
+from dds_core.events import decode
 from dds_core.lifecycle import CLAIM_TABLE
 from dds_core.log import LOG_OPENED, EventSource, LeanEvent
 from dds_core.replay import fold_log
+from dds_core.scaler.events import ClaimMoved
 
 EVENTS = 200_000
 

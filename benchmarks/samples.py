@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from dds_core.events import ClaimMoved, ClaimObserved, Event, difference, encode
+from dds_core.events import ClaimObserved, Event, difference, encode
 from dds_core.lifecycle import NEW, claim_target
 from dds_core.log import Group, NewEvent
 from dds_core.model import Allocation, Claim, ClaimRequest, Condition, Consumer, Result
+from dds_core.scaler.events import ClaimMoved
 
 START = 1_767_225_600_000_000  # 2026-01-01 UTC
 SECOND = 1_000_000

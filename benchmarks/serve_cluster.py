@@ -19,17 +19,17 @@ from typing import Any
 
 from benchmarks import serve_world as world
 from benchmarks.serve_world import Size
-from dds_adapters.lab.actors.models import Model
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.store import ADDED, DELETED, Change
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import DEFINITIONS
-from dds_adapters.lab.face.credentials import ADMIN, Credentials
-from dds_adapters.lab.face.serving import Face, calm_collector, run
-from dds_adapters.lab.time import RealTime
+from dds_lab.actors.models import Model
+from dds_lab.api.gates import Gates
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import User
+from dds_lab.api.server import ApiServer
+from dds_lab.api.store import ADDED, DELETED, Change
+from dds_lab.client import Client
+from dds_lab.crds import DEFINITIONS
+from dds_lab.face.credentials import ADMIN, Credentials
+from dds_lab.face.serving import Face, calm_collector, run
+from dds_lab.time import RealTime
 
 OURS = "dds"
 ATTACH_SECONDS, SCHEDULE_SECONDS, NOTICE_SECONDS = 0.5, 0.05, 0.5

@@ -13,8 +13,8 @@ import sys
 from contextlib import suppress
 from itertools import count
 
-from dds_adapters.kubernetes.arrivals import Arrivals
-from dds_adapters.live import process
+from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.runtime import process
 from dds_commands import main
 
 _number = count()

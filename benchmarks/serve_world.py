@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dds_adapters.lab.actors.models import NAMESPACE, DeviceInfo, Model, config_map
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.client import Client
+from dds_lab.actors.models import NAMESPACE, DeviceInfo, Model, config_map
+from dds_lab.api.kinds import Object
+from dds_lab.client import Client
 
 DRIVER = "gpu.nvidia.com"
 TEAM = "team-a"

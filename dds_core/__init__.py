@@ -6,13 +6,11 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
-from dds_core.agenda import Agenda, deadlines
 from dds_core.component import SCALER, Component, component_named, component_of
-from dds_core.deadline import Deadline
 from dds_core.engine import Engine, EngineOf, Step, new_event
 from dds_core.events import difference
 from dds_core.fingerprint import FINGERPRINT
-from dds_core.fold import apply
+from dds_core.kit.deadlines import Deadline
 from dds_core.lifecycle import (
     CLAIM_STATES,
     CLAIM_TABLE,
@@ -24,21 +22,10 @@ from dds_core.lifecycle import (
     device_target,
     mermaid,
 )
-from dds_core.log import (
-    Envelope,
-    EventLog,
-    EventSource,
-    Group,
-    Head,
-    MemoryLog,
-    NewEvent,
-    verify_chain,
-)
-from dds_core.picture import Picture
-from dds_core.policy import Policy, from_reference, read_policy
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.policy import PublishPolicy, read_publish_policy
+from dds_core.log import Envelope, EventLog, EventSource, Group, Head, MemoryLog, NewEvent, verify_chain
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.policy import PublishPolicy, read_publish_policy
+from dds_core.publisher.state import PoolPicture
 from dds_core.replay import (
     Difference,
     LoggedGroup,
@@ -50,8 +37,11 @@ from dds_core.replay import (
     re_decide,
     verify,
 )
-from dds_core.rules import decide
-from dds_core.snapshot import PROJECTION, dump, load
+from dds_core.scaler.deadlines import Agenda, deadlines
+from dds_core.scaler.fold import apply
+from dds_core.scaler.policy import Policy, from_reference, read_policy
+from dds_core.scaler.rules import decide
+from dds_core.scaler.state import PROJECTION, Picture, dump, load
 
 __all__ = [
     "CLAIM_STATES",

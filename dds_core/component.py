@@ -12,15 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from dds_core.agenda import Agenda
-from dds_core.deadline import Deadline
 from dds_core.errors import InputError
 from dds_core.events import Event
 from dds_core.fingerprint import FINGERPRINT
-from dds_core.fold import apply
-from dds_core.picture import Picture
-from dds_core.rules import settle
-from dds_core.snapshot import PROJECTION, dump, load, same
+from dds_core.kit.deadlines import Deadline
+from dds_core.scaler.deadlines import Agenda
+from dds_core.scaler.fold import apply
+from dds_core.scaler.rules import settle
+from dds_core.scaler.state import PROJECTION, Picture, dump, load, same
 
 
 class Touched(Protocol):
@@ -107,7 +106,7 @@ SCALER: Component[Picture] = Component(
 
 def component_named(name: str) -> Component[Any]:
     """The component of that name. Raises InputError for one that this version does not have."""
-    from dds_core.publishing.component import PUBLISHER  # it is made with the class above
+    from dds_core.publisher.component import PUBLISHER  # it is made with the class above
 
     for one in (SCALER, PUBLISHER):
         if one.name == name:

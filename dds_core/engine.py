@@ -12,8 +12,8 @@ from typing import Generic, NamedTuple
 from dds_core.component import SCALER, Component, P
 from dds_core.events import SCHEMA_VERSION, DeadlinePassed, Decision, Event, Transition, encode
 from dds_core.log.envelope import Group, NewEvent
-from dds_core.picture import Picture
-from dds_core.rules import Caused
+from dds_core.scaler.rules import Caused
+from dds_core.scaler.state import Picture
 
 
 class Step(NamedTuple):

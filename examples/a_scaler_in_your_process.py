@@ -15,22 +15,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.lease import new_identity
-from dds_adapters.live.pen import Committed
-from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import ScalerPart
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.lease.elector import new_identity
+from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core import EventLog, Picture, Policy
 from dds_core.errors import DdsError
-from dds_core.events import ClaimMoved
+from dds_core.scaler.events import ClaimMoved
 
 POLICY = Policy(mode="attach")
 
 
 class Stopwatch:
-    """An observer (`dds_adapters.live.process.Observer`). Its calls come from the thread that decides, so they have to be quick;
-    `trouble` comes from any."""
+    """An observer (`dds_adapters.runtime.process.Observer`). Its calls come from the thread that decides, so they have to be
+    quick; `trouble` comes from any."""
 
     def __init__(self) -> None:
         self._began: dict[str, int] = {}

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from dds_adapters import sql
 from dds_adapters.kubernetes import Translator, read_recording
 from dds_core import FINGERPRINT, PROJECTION, Engine, EventLog, Policy, claim_machine, errors, fold_log
-from dds_core.events import ClaimMoved, Decision, Event, PolicyChanged, Started, Synced
+from dds_core.events import Decision, Event, PolicyChanged, Started, Synced
+from dds_core.scaler.events import ClaimMoved
 
 CLUSTER = "4f0d1c9e-example-kube-system-uid"
 LOG = "example/scaler"

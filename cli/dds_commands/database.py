@@ -9,8 +9,7 @@ import click
 
 from dds_adapters.sql import check, current, upgrade
 from dds_adapters.sql.urls import as_url
-from dds_commands.parameters import LOG_VARIABLE, required_log, without_password
-from dds_commands.places import default_path, made, state_folder
+from dds_commands.parameters import LOG_VARIABLE, default_path, made, required_log, state_folder, without_password
 from dds_commands.screen import show
 
 

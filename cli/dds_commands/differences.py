@@ -9,7 +9,7 @@ from dds_commands.rows import claim_data, device_data
 from dds_commands.screen import show, show_json, show_jsonl, style
 from dds_commands.state import chosen_claims, chosen_devices
 from dds_core.errors import InputError
-from dds_core.picture import Picture
+from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.phrases import listed
 

@@ -11,7 +11,7 @@ import click
 
 from dds_adapters.fabric import APIS, Api, FabricSettings
 from dds_adapters.fabric.settings import check
-from dds_adapters.live.settings import CONNECTIONS, SCAN_SECONDS
+from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
 from dds_commands.settings import DEFAULT, Row, setting
 from dds_core.errors import InputError
 

@@ -12,17 +12,16 @@ import click
 
 from dds_core.errors import InputError
 
-_NAMES = ("conform", "record", "run", "scenarios", "up")
+_MODULES = {"conform": "lab_conform", "record": "lab_record", "run": "lab_run", "scenarios": "lab_run", "up": "lab_up"}
 
 
 class _OnDemand(MutableMapping[str, click.Command]):
     """The commands by name; each is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
-        if name not in _NAMES:
-            raise KeyError(name)
+        module = _MODULES[name]
         try:
-            command = getattr(importlib.import_module(f"dds_commands.lab_{name}"), name)
+            command = getattr(importlib.import_module(f"dds_commands.{module}"), name)
         except ModuleNotFoundError as error:
             what = f"the package {error.name} is not installed"
             raise InputError(what, where=f"dds lab {name}", fix="pip install 'dds-core[lab]'") from None
@@ -30,10 +29,10 @@ class _OnDemand(MutableMapping[str, click.Command]):
         return command
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_NAMES)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        return len(_NAMES)
+        return len(_MODULES)
 
     def __setitem__(self, name: str, command: click.Command) -> None:
         raise TypeError("the commands of the lab are named in dds_commands.lab")

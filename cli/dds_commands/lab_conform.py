@@ -6,12 +6,11 @@ from itertools import count
 
 import click
 
-from dds_adapters.lab.conform.asking import Report, run
-from dds_adapters.lab.conform.preparing import prepared
-from dds_adapters.lab.conform.questions import RECORDED_NAMESPACE, Question, questions
-from dds_adapters.lab.conform.transport import Kubeconfig
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import position_bar, show
+from dds_lab.conform.asking import Report, prepared, run
+from dds_lab.conform.questions import RECORDED_NAMESPACE, Question, questions
+from dds_lab.conform.transport import Kubeconfig
 
 
 @click.command("conform")

@@ -10,13 +10,13 @@ from types import FrameType
 
 import click
 
-from dds_adapters.lab.record import RESOURCES, Cluster, Recorded
-from dds_adapters.lab.record import record as record_cluster
-from dds_adapters.lab.recorded import RecordingFile
 from dds_commands.lab_run import Seconds
 from dds_commands.running import FINE
 from dds_commands.screen import counted, note, show
 from dds_core.errors import InputError
+from dds_lab.record import RESOURCES, Cluster, Recorded
+from dds_lab.record import record as record_cluster
+from dds_lab.record.recorded import RecordingFile
 
 
 @click.command("record")

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import click
 
-from dds_adapters.lab import shipped
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.recorded import RecordingFile
-from dds_adapters.lab.scenario.forms import seconds
-from dds_adapters.lab.tally import Tally, moves
+from dds_commands.parameters import format_option
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, note, position_bar, show
+from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, table
 from dds_core.errors import InputError
 from dds_core.timeline.clock import duration
+from dds_lab import shipped
+from dds_lab.lab import Lab
+from dds_lab.record.recorded import RecordingFile
+from dds_lab.scenario.forms import seconds
+from dds_lab.tally import Tally, moves
 
 _SLICES = 200
 
@@ -109,3 +110,22 @@ def _tell(lab: Lab, tally: Tally, took: int, seed: int) -> None:
     show(f"hand-overs   {tally.hand_overs}" + (f": {landed}" if tally.hand_overs else ""))
     more = "".join(f", {moved[what]} {what}" for what in ("failed", "unanswered") if moved[what])
     show(f"fabric       {moved['attached']} attached, {moved['detached']} detached{more}")
+
+
+# -- lab scenarios -----------------------------------------------------------------------------------------------------
+
+# `dds lab scenarios`: those that come with dds.
+
+
+@click.command("scenarios")
+@format_option("table", "json", "jsonl")
+def scenarios(form: str) -> None:
+    """List the scenarios that come with dds."""
+    found = [(name, shipped.find(name)) for name in shipped.names()]
+    data = [{"scenario": name, "about": one.about, "seconds": one.duration} for name, one in found]
+    if form == "json":
+        show_json(data)
+    elif form == "jsonl":
+        show_jsonl(data)
+    else:
+        table(("scenario", "what it shows"), [(name, one.about) for name, one in found], "there are none")

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import click
 
-from dds_adapters.lab import shipped
-from dds_adapters.lab.face import Face
-from dds_adapters.lab.face.serving import LOOPBACK, run
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager.face import ManagerFace
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.serving import Address, serve
-from dds_commands.places import made, state_folder
+from dds_commands.parameters import made, state_folder
 from dds_commands.running import FINE
 from dds_commands.screen import show
 from dds_core.errors import InputError
+from dds_lab import shipped
+from dds_lab.face import Face
+from dds_lab.face.serving import LOOPBACK, run
+from dds_lab.lab import Lab
+from dds_lab.manager.face import ManagerFace
+from dds_lab.scenario import Scenario
+from dds_lab.serving import Address, serve
 
 
 @click.command("up")

@@ -13,13 +13,7 @@ import click
 
 from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
 from dds_adapters.sql import SqlLog, follow
-from dds_commands.parameters import (
-    format_option,
-    log_option,
-    required_log,
-    source_arguments,
-    without_password,
-)
+from dds_commands.parameters import format_option, log_option, required_log, source_arguments, without_password
 from dds_commands.screen import counted, position_bar, show, show_jsonl, style
 from dds_commands.sources import Log, Opened
 from dds_commands.verifying import verify_rows

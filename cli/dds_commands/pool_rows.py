@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dds_core.events import pool_stream
-from dds_core.publishing.describe import in_order
-from dds_core.publishing.fold import shows
-from dds_core.publishing.model import MANAGED_BY, PoolModel, SliceLayout
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.rows import PoolKey
+from dds_core.publisher.describe import in_order
+from dds_core.publisher.events import pool_stream
+from dds_core.publisher.fold import shows
+from dds_core.publisher.model import MANAGED_BY, PoolModel, SliceLayout
+from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.timeline import limits_words
 from dds_core.timeline.clock import rfc3339
-from dds_core.timeline.publisher.words import limits_words
 
 OURS = "dds"
 

@@ -9,8 +9,8 @@ from dds_commands.pool_rows import MachineRow, PoolRow, machine_rows, pool_data,
 from dds_commands.screen import show_json, show_jsonl, table
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.state import PoolPicture
 from dds_core.timeline.clock import rfc3339
 
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"

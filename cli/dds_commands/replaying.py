@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from pydantic import BaseModel
 
+from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
-from dds_commands import replaying_pools as pools
-from dds_commands.differences import show_differences, things_of
+from dds_commands.differences import Things, show_differences, things_of
 from dds_commands.parameters import (
     NAME_VARIABLE,
     default_log,
@@ -21,34 +25,211 @@ from dds_commands.parameters import (
     publish_policy_from,
     without_password,
 )
+from dds_commands.pool_rows import machine_data, pool_data
+from dds_commands.pools import chosen_machines, chosen_pools, show_machines, show_pools
 from dds_commands.rows import claim_data, device_data
-from dds_commands.screen import counted, note, show, show_json, show_jsonl, style, width
+from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
-from dds_commands.timelines import brief, find, show_text
+from dds_commands.timelines import brief, find, require_path, show_text
 from dds_commands.verifying import verify_rows
-from dds_commands.writing import log_name, sealed, write_recording
 from dds_core.component import SCALER, component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
-from dds_core.events import ClaimMoved, Decision, DeviceMoved
+from dds_core.events import Checkpoint, Decision
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
-from dds_core.log import fixed_salts
-from dds_core.picture import Picture
-from dds_core.publishing.component import PUBLISHER
+from dds_core.log import ChainReport, Envelope, Group, fixed_salts
+from dds_core.log.appending import advanced, check_cluster
+from dds_core.log.chain import SaltSource, seal
+from dds_core.log.envelope import opening, unopened
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.events import PoolPublished, PoolWithdrawn
+from dds_core.publisher.state import PoolPicture
 from dds_core.replay import OPEN_LOOP, re_decide
-from dds_core.timeline import (
-    LEGEND,
-    Entry,
-    Moment,
-    Subject,
-    as_data,
-    of_steps,
-    path_diagram,
-    render_lines,
-    timeline,
-)
+from dds_core.scaler.events import ClaimMoved, DeviceMoved
+from dds_core.scaler.fold import apply
+from dds_core.scaler.state import PROJECTION, Picture, dump
+from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, of_steps, path_diagram, render_lines, timeline
 from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.phrases import spoken
+from dds_core.timeline.telling import telling_of
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+# A replay as a log: sealed as it would have been written, and taken into a database all at once or not at all.
+
+
+EPOCH = 1
+"""Of the one writer that a replay is."""
+
+
+def write_recording(recording: Recording, database: Database, name: str | None, *, checkpoint: bool) -> ChainReport:
+    """Replay the recording into a new log of the database; the recording's fingerprint stands for its cluster.
+
+    Raises ForeignLog when a log of this name belongs to another recording or cluster, LogExists when it is this one.
+    """
+    log = name if name is not None else log_name(recording.path)
+    cluster = recording.identity()
+    for head in database.heads():
+        if head.log == log:
+            check_cluster(head, cluster)
+    steps = recording.steps()
+    groups = with_checkpoint(steps) if checkpoint else (step.group(n) for n, step in enumerate(steps))
+    now = time.time_ns() // 1000
+    with position_bar(0, "writing") as progress:
+        return database.import_log(sealed(log, cluster, groups, now, random_salt), progress=progress)
+
+
+def log_name(path: str) -> str:
+    """The name of the log of a recording: <the file's name>/scaler."""
+    stem = Path(path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
+    return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
+
+
+def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
+    """The groups of the steps, and a checkpoint of the whole picture at the end, so that they can be archived."""
+    picture, ordinal = Picture(), 0
+    for ordinal, step in enumerate(steps, start=1):
+        for event in (step.fact, *(event for event, _ in step.caused)):
+            apply(picture, event, step.at)
+        picture.dirty.clear()
+        yield step.group(ordinal - 1)
+    fact = Checkpoint(projection=PROJECTION, picture=dump(picture))
+    yield Step(picture.now, fact, []).group(ordinal)
+
+
+def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
+    """A whole log of these groups, envelope by envelope, as one writer would have appended them."""
+    head, versions = unopened(name, cluster), defaultdict[str, int](int)
+    opened = ((0, opening(name, cluster, recorded_at)),)
+    for epoch, group in chain(opened, ((EPOCH, group) for group in groups)):
+        fresh = seal(head, epoch, [group], versions, recorded_at, salts)
+        head = advanced(head, fresh)
+        yield from fresh
+
+
+# -- replaying pools ---------------------------------------------------------------------------------------------------
+
+# What `dds replay` shows of a publisher's log: its changes, its state at an instant, and what differs between two.
+
+
+NOT_HERE = ("claim", "state")
+"""Options of `dds replay` that say nothing about a publisher's log."""
+
+PictureAt = Callable[[int], PoolPicture]
+
+
+def require_meaning(source: Source, given: Mapping[str, object]) -> None:
+    """Raises InputError for an option that says nothing on the log of a publisher."""
+    for name in NOT_HERE:
+        if given.get(name):
+            fix = "use --node, or dds timeline with a pool, node or machine"
+            raise InputError(f"--{name} says nothing about the log of a publisher", where=source.label, fix=fix)
+
+
+# -- changes ------------------------------------------------------------------------------------------------------------
+
+
+def show_changes(source: Source, told: Iterable[Moment], node: str | None, form: str) -> None:
+    """Every change of what the fabric has, every decision, and how the pools ended; of a node its timeline."""
+    if form == "mermaid":
+        require_path(source)
+    subject = _node(source, node)
+    counts = _CountedPools(told)
+    entries = telling_of(source.component).timeline(counts, subject)
+    if form == "json":
+        show_json({"entries": [as_data(entry) for entry in entries], "summary": counts.data()})
+    elif form == "jsonl":
+        show_jsonl(as_data(entry) for entry in entries)
+    elif subject is not None:
+        show_text(entries, subject)
+    else:
+        _show_pool_table(entries, counts)
+
+
+def _node(source: Source, node: str | None) -> Subject | None:
+    if node is None:
+        return None
+    subject = find(source, node)
+    if subject.kind != "node":
+        raise InputError(f"{node} is a {subject.kind}, no node", fix="use dds timeline for it")
+    return subject
+
+
+class _CountedPools:
+    """The same moments, with what they were counted."""
+
+    def __init__(self, told: Iterable[Moment]) -> None:
+        self._told = told
+        self.facts = self.decisions = 0
+        self.pools: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Moment]:
+        for moment in self._told:
+            self.facts += 1
+            for event in moment.caused:
+                self.decisions += isinstance(event, Decision)
+                if isinstance(event, PoolPublished):
+                    self.pools[event.pool] = sum(len(one.devices) for one in event.slices)
+                elif isinstance(event, PoolWithdrawn):
+                    self.pools.pop(event.pool, None)
+            yield moment
+
+    def data(self) -> dict[str, object]:
+        """The numbers as plain data; of each pool the devices that were decided last."""
+        return {"facts": self.facts, "decisions": self.decisions, "pools": dict(sorted(self.pools.items()))}
+
+
+def _show_pool_table(entries: Iterable[Entry], counts: _CountedPools) -> None:
+    dress = style()
+    show(dress(LEGEND, "fact"))
+    for line in render_lines(brief(entries), width=width(), style=dress, names=True):
+        show(line)
+    show(f"{counted(counts.facts, 'fact')}, {counted(counts.decisions, 'decision')}")
+    ended = ", ".join(f"{pool} with {counted(number, 'device')}" for pool, number in sorted(counts.pools.items()))
+    show(f"pools: {ended or 'none'}")
+
+
+# -- states -------------------------------------------------------------------------------------------------------------
+
+
+def show_state(picture: PoolPicture, at: int, node: str | None, form: str) -> None:
+    """The pools, the machines, and the questions that the fabric did not answer."""
+    if form == "mermaid":
+        raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
+    pools, machines = chosen_pools(picture, node), chosen_machines(picture, node)
+    failing = dict(sorted(picture.failures.rows.items()))
+    if form == "table":
+        show_pools(pools)
+        show("")
+        show_machines(machines)
+        for of, text in failing.items():
+            show(style()(f"no good answer about {spoken(of)}: {text}", "bad"))
+        return
+    told = {"pools": [pool_data(row) for row in pools], "machines": [machine_data(row) for row in machines]}
+    if form == "json":
+        show_json({"at": rfc3339(at), **told, "failing": failing})
+    else:
+        show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)
+
+
+def show_difference(source: Source, texts: tuple[str, str], node: str | None, form: str, picture: PictureAt) -> None:
+    """What differs between two instants, as people wrote them."""
+    span = source.span()
+    before, after = (instant(text, span) for text in texts)
+    things = (_things(picture(before), node), _things(picture(after), node))
+    show_differences(things, (before, after), form)
+
+
+def _things(picture: PoolPicture, node: str | None) -> Things:
+    pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(picture, node))}
+    machines: dict[tuple[str, str], dict[str, Any]] = {
+        ("machine", row["uid"]): row for row in map(machine_data, chosen_machines(picture, node))
+    }
+    return {**pools, **machines}
+
+
+# -- replaying ---------------------------------------------------------------------------------------------------------
 
 
 class View(NamedTuple):
@@ -130,7 +311,7 @@ def replay(
         elif verifying:
             _verify(source, policy, form)
         elif source.component is PUBLISHER:
-            pools.require_meaning(source, {"claim": claim, "state": state})
+            require_meaning(source, {"claim": claim, "state": state})
             _publisher(source, policy, at, until, node, diff, form)
         elif diff is not None:
             span = source.span()
@@ -164,12 +345,12 @@ def _publisher(
 ) -> None:
     """A publisher's log: the same views of pools and machines."""
     if diff is not None:
-        pools.show_difference(source, diff, node, form, lambda at: _picture(source, policy, at, None))
+        show_difference(source, diff, node, form, lambda at: _picture(source, policy, at, None))
     elif at is not None:
         moment = instant(at, source.span())
-        pools.show_state(_picture(source, policy, moment, until), moment, node, form)
+        show_state(_picture(source, policy, moment, until), moment, node, form)
     else:
-        pools.show_changes(source, cut(_told(source, policy), None, until), node, form)
+        show_changes(source, cut(_told(source, policy), None, until), node, form)
 
 
 _FILTERS = frozenset({"claim", "node", "state", "policy"})

@@ -7,7 +7,6 @@ from importlib.metadata import version
 import click
 
 from dds_commands.database import db
-from dds_commands.diagram import diagram
 from dds_commands.doctor import doctor
 from dds_commands.lab import lab
 from dds_commands.logs import log
@@ -18,7 +17,7 @@ from dds_commands.running import Commands
 from dds_commands.serve import serve
 from dds_commands.state import claims, devices
 from dds_commands.status import status
-from dds_commands.timelines import timeline
+from dds_commands.timelines import diagram, timeline
 
 
 @click.group("dds", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

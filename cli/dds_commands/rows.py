@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dds_core.picture import Picture
+from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import rfc3339
 
 RELEASED = "Released"

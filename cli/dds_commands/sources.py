@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dds_adapters.jsonl import JsonlLog, is_log_file
-from dds_adapters.kubernetes.recording import NotARecording, read_recording
-from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
-from dds_commands.parameters import LOG_VARIABLE, without_password
-from dds_commands.places import served_log
+from dds_commands.parameters import LOG_VARIABLE, served_log, without_password
 from dds_commands.screen import progress
 from dds_core.component import SCALER, Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
 from dds_core.events import TYPES, Checkpoint, Fact
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
-from dds_core.policy import Policy
 from dds_core.replay import fold_log
-from dds_core.timeline import Moment, moments, of_steps, telling_of
+from dds_core.scaler.policy import Policy
+from dds_core.timeline import Moment, moments, of_steps
+from dds_core.timeline.telling import telling_of
 
 _SQLITE = b"SQLite format 3\x00"
 

@@ -14,7 +14,7 @@ from dds_commands.sources import Opened, require
 from dds_core.component import SCALER
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
-from dds_core.picture import Picture
+from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import duration
 
 

@@ -3,28 +3,330 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 import msgspec
 
 from dds_adapters.sql.urls import as_url
-from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE
-from dds_commands.places import default_path
-from dds_commands.screen import note, progress, show, show_json, style, width
+from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE, default_path
+from dds_commands.pool_rows import pool_data, pool_rows
+from dds_commands.screen import counted, note, progress, show, show_json, style, table, width
 from dds_commands.sources import Opened
-from dds_commands.status_data import readable, status_data
-from dds_commands.status_pools import pools_status, show_pools_status
-from dds_commands.status_text import show_status
+from dds_commands.status_data import alerts_of, log_data, readable, status_data
 from dds_commands.timelines import brief
 from dds_core.component import Component, component_of
 from dds_core.errors import LogUnavailable
-from dds_core.events import TYPES, Fact
+from dds_core.events import TYPES, Alerted, Fact
 from dds_core.log import EventLog, Head, LeanEvent
-from dds_core.publishing.component import PUBLISHER
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.fold import NOT_AS_WRITTEN, pool_of, shows
+from dds_core.publisher.state import PoolPicture
 from dds_core.replay import fold_log
-from dds_core.timeline import Entry, as_data, moments, render_lines, telling_of
+from dds_core.timeline import Entry, as_data, moments, render_lines
+from dds_core.timeline.clock import duration, rfc3339
+from dds_core.timeline.phrases import spoken
+from dds_core.timeline.telling import telling_of
+
+# -- status text -------------------------------------------------------------------------------------------------------
+
+# The status of a scaler for people: a head, the numbers, and a table for each thing that is under way.
+
+
+Data = Mapping[str, Any]
+Cells = Callable[[Data, "Ages"], Sequence[str]]
+Table = tuple[str, str, tuple[str, ...], Cells]
+"""A title, the key of its rows in the data, headings, and the cells of a row."""
+
+
+def show_status(data: Data, now: int, most: int) -> None:
+    """Everything; times count back from `now`, microseconds. What there is none of is left out, and so is what goes beyond `most`
+    rows of a table: it has to be read in a hurry."""
+    ages = Ages(now)
+    for line in head_lines(data, ages):
+        show(line)
+    show("")
+    show(f"claims: {_numbers(data['claims'])}")
+    for row in data["devices"]:
+        show(f"devices {row['model']}: {_numbers(row['states'])}; {row['free']} in the pool")
+    show(f"attaches under way: {data['attaches_under_way']} of at most {data['attaches_at_most']}")
+    _show_waiting(data, ages)
+    show_tables(data, ages, most, _TABLES)
+
+
+class Ages:
+    """How long ago instants were, or how far they are off."""
+
+    def __init__(self, now: int) -> None:
+        self._now = now
+
+    def since(self, at: int) -> str:
+        """How long ago, or "-" for never."""
+        return duration(max(0, self._now - at)) if at else "-"
+
+    def until(self, at: int) -> str:
+        """How long from now."""
+        return f"in {duration(at - self._now)}" if at > self._now else "now"
+
+
+def head_lines(data: Data, ages: Ages) -> list[str]:
+    """The log, who writes it, the mode, and what stands in the way of every decision."""
+    dress = style()
+    newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
+    lines = [f"{dress('log ' + data['log'], 'name')}  {newest}"]
+    if data["epoch"] and data["epoch_at"]:
+        lines.append(f"epoch {data['epoch']} since {rfc3339(data['epoch_at'])} ({ages.since(data['epoch_at'])})")
+    mode = data["mode"]
+    config = f", the ConfigMap says {mode['config']}" if mode["config"] else ""
+    hand_over = f", hand-over {data['hand_over']}" if "hand_over" in data else ""
+    lines.append(f"mode {dress(mode['effective'], 'state')} (policy {mode['policy']}{config}){hand_over}")
+    if not data["synced"]:
+        lines.append(
+            dress("not synced: nothing is decided yet; /readyz of the process names what was not listed", "bad")
+        )
+    else:
+        lines.append(f"synced, for the first time {ages.since(data['synced_at'])} ago")
+        if not data["models"]:
+            config = "names no model that can be used" if data["config_seen"] else "is not there"
+            lines.append(dress(f"the ConfigMap of the fabric {config}: no device is known as ours", "bad"))
+    if data["stale"]:
+        lines.append(dress(f"stale: {', '.join(data['stale'])}", "bad"))
+    return lines
+
+
+def _numbers(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
+
+
+def show_tables(data: Data, ages: Ages, most: int, tables: Sequence[Table]) -> None:
+    """Of each table the first rows; a table without any is left out."""
+    for title, key, headings, cells in tables:
+        if data[key]:
+            titled(title)
+            table(headings, [cells(row, ages) for row in data[key][:most]], "")
+            if len(data[key]) > most:
+                show(f"… and {len(data[key]) - most} more, with --most or --json")
+
+
+def titled(title: str) -> None:
+    """A heading, with an empty line before it."""
+    show("")
+    show(style()(title, "name"))
+
+
+def _show_waiting(data: Data, ages: Ages) -> None:
+    if not data["waiting_count"]:
+        return
+    rest = data["waiting_count"] - len(data["waiting"])
+    more = f", the {len(data['waiting'])} that wait longest" if rest else ""
+    titled(f"{counted(data['waiting_count'], 'claim')} waiting{more}")
+    table(
+        ("claim", "state", "for", "node", "model", "why"),
+        [
+            (
+                row["claim"],
+                row["state"],
+                ages.since(row["since"]),
+                row["node"],
+                ", ".join(row["models"]) or "-",
+                row["why"],
+            )
+            for row in data["waiting"]
+        ],
+        "",
+    )
+
+
+COMMON: tuple[Table, ...] = (
+    (
+        "refused writes",
+        "refused",
+        ("write", "of", "times", "again"),
+        lambda row, ages: (row["action"], row["of"], str(row["count"]), ages.until(row["again_at"])),
+    ),
+    (
+        "alerts",
+        "alerts",
+        ("of", "reason", "text"),
+        lambda row, ages: (row["of"], row["reason"], row["text"]),
+    ),
+    (
+        "objects that were not as expected, each told once; some may be mended by now",
+        "rejected",
+        ("of", "field", "reason"),
+        lambda row, ages: (row["of"], row["field"], row["reason"]),
+    ),
+)
+"""What can go wrong with either component."""
+
+_TABLES: tuple[Table, ...] = (
+    (
+        "orders that the requests do not show yet",
+        "orders",
+        ("node", "model", "request", "size", "for"),
+        lambda row, ages: (row["node"], row["model"], row["request"], str(row["size"]), ages.since(row["since"])),
+    ),
+    (
+        "hand-overs under way",
+        "hand_overs",
+        ("claim", "pod", "node", "how", "for"),
+        lambda row, ages: (
+            row["claim"],
+            row["pod"] or "-",
+            row["node"],
+            row["steering"] + (", steered" if row["steered"] else ""),
+            ages.since(row["since"]),
+        ),
+    ),
+    (
+        "devices on their way back to the pool",
+        "fences",
+        ("device", "node", "model", "stage", "for"),
+        lambda row, ages: (row["device"], row["node"], row["model"], row["stage"], ages.since(row["since"])),
+    ),
+    (
+        "cool-downs",
+        "cool_downs",
+        ("node", "model", "ends", "after"),
+        lambda row, ages: (row["node"], row["model"], ages.until(row["until"]), row["reason"]),
+    ),
+    *COMMON,
+)
+
+
+# -- status pools ------------------------------------------------------------------------------------------------------
+
+# What a publisher is doing: as plain data, read off its picture and the head of its log, and as text for people. No
+# clock, nothing is asked.
+
+
+_KEPT = {
+    "binding conditions": "binding_conditions",
+    "taints of devices": "device_taints",
+    "allowMultipleAllocations": "shared_devices",
+}
+
+
+def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
+    """The whole status. Pools that are not as they were decided come first."""
+    config = picture.config
+    rows = sorted(pool_rows(picture), key=lambda row: row.as_decided is not False)
+    return {
+        **log_data(head, picture.now),
+        "mode": {
+            "effective": picture.mode,
+            "policy": picture.policy.mode,
+            "config": (config.mode or None) if config is not None else None,
+        },
+        "config_seen": config is not None,
+        "models": [model.model for model in picture.models],
+        "synced": picture.synced,
+        "synced_at": picture.synced_at,
+        "stale": sorted(picture.stale),
+        "machines": len(picture.machines_by_uuid),
+        "fabrics": sorted(picture.fabrics()),
+        "listed_at": picture.listed_at,
+        "failing": [{"of": of, "text": text} for of, text in sorted(picture.failures.rows.items())],
+        "dropped": [name for name, kept in _KEPT.items() if not getattr(picture.capabilities, kept)],
+        "stocks": [
+            {"fabric": one.fabric, "model": one.model, "free": one.free}
+            for _, one in sorted(picture.stocks.rows.items())
+        ],
+        "pools": [_pool(pool_data(row), row.since) for row in rows],
+        "refused": [
+            {"action": action, "of": spoken(target), "count": row.count, "again_at": row.until}
+            for (action, target), row in sorted(
+                picture.refusals.rows.items(), key=lambda item: (item[1].until, item[0])
+            )
+        ],
+        "alerts": [
+            {"of": spoken(one.of), "reason": one.reason, "text": one.text}
+            for one in alerts_of(picture.shown.rows)
+            if not _is_over(picture, one)
+        ],
+        "rejected": [
+            {"of": _name(picture, uid), "field": field, "reason": reason}
+            for uid, field, reason in sorted(picture.rejections.rows)
+        ],
+    }
+
+
+def _is_over(picture: PoolPicture, alert: Alerted) -> bool:
+    """Whether a pool is seen as it was written again. The rules keep such an alert until the pool is next written, so that it is
+    told once of two who fight over it."""
+    key = pool_of(alert.of) if alert.reason == NOT_AS_WRITTEN else None
+    row = picture.pools.get(key) if key is not None else None
+    return key is not None and (row is None or shows(picture, key, row))
+
+
+def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
+    """A pool without the names of its devices, of which there may be thousands."""
+    return {**{key: value for key, value in data.items() if key not in ("names", "held_names")}, "since": since}
+
+
+def _name(picture: PoolPicture, uid: str) -> str:
+    for rows in (picture.slices, picture.hosts, picture.claims, picture.resources):
+        row = rows.get(uid)
+        if row is not None:
+            return f"{row.namespace}/{row.name}" if hasattr(row, "namespace") else row.name
+    return "the ConfigMap" if uid in picture.configs else uid
+
+
+def show_pools_status(data: Data, now: int, most: int) -> None:
+    """Everything; times count back from `now`, microseconds. What there is none of is left out."""
+    ages = Ages(now)
+    for line in (*head_lines(data, ages), *_fabric_lines(data)):
+        show(line)
+    show_tables(data, ages, most, _POOL_TABLES)
+
+
+def _fabric_lines(data: Data) -> list[str]:
+    dress = style()
+    lines = [f"fabric: {counted(data['machines'], 'machine')} in {counted(len(data['fabrics']), 'fabric')}"]
+    if not data["listed_at"]:
+        lines.append(dress("the list of machines was not answered since the start", "bad"))
+    lines += [dress(f"no good answer about {spoken(one['of'])}: {one['text']}", "bad") for one in data["failing"]]
+    if data["dropped"]:
+        lines.append(dress(f"the API server drops {', '.join(data['dropped'])} of slices", "bad"))
+    unpublished = [one for one in data["stocks"] if not any(_is_of(pool, one) for pool in data["pools"])]
+    lines += [f"{one['model']} in fabric {one['fabric']}: {one['free']} free, no pool" for one in unpublished]
+    return lines
+
+
+def _is_of(pool: Data, stock: Data) -> bool:
+    return (pool["fabric"], pool["model"]) == (stock["fabric"], stock["model"])
+
+
+def _cells(row: Data, ages: Ages) -> tuple[str, ...]:
+    wanted = "-" if row["wanted"] is None else str(row["wanted"])
+    if row["as_decided"] is False:
+        wanted = f"{wanted} for {ages.since(row['since'])}, not seen yet"
+    return (
+        row["pool"],
+        row["owner"] or "-",
+        str(row["slices"]),
+        str(row["devices"]),
+        str(row["held"]),
+        str(row["free"]),
+        str(row["stock"]) if row["stock"] is not None else "-",
+        ", ".join(row["tainted"]) or "-",
+        wanted,
+    )
+
+
+_POOL_TABLES: tuple[Table, ...] = (
+    (
+        "pools",
+        "pools",
+        ("pool", "owner", "slices", "devices", "held", "free", "in stock", "tainted", "decided"),
+        _cells,
+    ),
+    *COMMON,
+)
+
+
+# -- status ------------------------------------------------------------------------------------------------------------
 
 REFRESH = 2.0
 """Seconds between looks at the log."""

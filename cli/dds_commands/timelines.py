@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 
 import click
@@ -11,6 +12,7 @@ from dds_commands.screen import progress, show, show_json, show_jsonl, style, wi
 from dds_commands.sources import Log, Opened, Source
 from dds_core.component import SCALER
 from dds_core.errors import InputError
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -20,9 +22,9 @@ from dds_core.timeline import (
     as_data,
     path_diagram,
     render_lines,
-    telling_of,
 )
 from dds_core.timeline.entries import ACT, DECISION, REST
+from dds_core.timeline.telling import telling_of
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
@@ -118,3 +120,18 @@ def show_text(entries: Iterable[Entry], subject: Subject) -> None:
         show(line)
     if not count:
         show("nothing happened to it")
+
+
+# -- diagram -----------------------------------------------------------------------------------------------------------
+
+# `dds diagram`: the two lives as pictures.
+
+
+@click.command("diagram", short_help="Print a life as a state diagram.")
+@click.argument("life", type=click.Choice(["claim", "device"]), default="claim")
+def diagram(life: str) -> None:
+    """Print the life of a claim (the default) or of a device as a mermaid state diagram.
+
+    It is made from the table that the engine itself uses.
+    """
+    sys.stdout.write(mermaid(CLAIM_TABLE if life == "claim" else DEVICE_TABLE))

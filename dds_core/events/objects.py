@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from dds_core.events.base import Event, Fact
+from dds_core.events.registry import register
 from dds_core.model import (
     AttachRequest,
     Claim,
@@ -22,7 +23,7 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
-from dds_core.publishing.model import Host, PoolConfig, PoolSlice, PublisherObserved
+from dds_core.publisher.model import Host, PoolConfig, PoolSlice, PublisherObserved
 
 
 class Changes(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -280,3 +281,32 @@ def merged(old: _T, changes: Struct) -> _T:
     """`old` with the fields that are set in `changes`."""
     given = {name: value for name in changes.__struct_fields__ if (value := getattr(changes, name)) is not UNSET}
     return structs.replace(old, **given)
+
+
+EVENTS = register(
+    ClaimObserved,
+    ClaimGone,
+    SliceObserved,
+    SliceGone,
+    DeviceClassObserved,
+    DeviceClassGone,
+    TaintRuleObserved,
+    TaintRuleGone,
+    NodeObserved,
+    NodeGone,
+    PodObserved,
+    PodGone,
+    ConfigObserved,
+    ConfigGone,
+    AttachRequestObserved,
+    AttachRequestGone,
+    FabricResourceObserved,
+    FabricResourceGone,
+    HostObserved,
+    HostGone,
+    PoolSliceObserved,
+    PoolSliceGone,
+    PoolConfigObserved,
+    PoolConfigGone,
+    Rejected,
+)

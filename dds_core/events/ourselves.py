@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from dds_core.events.base import SCALER, Fact
+from dds_core.events.base import SCALER, Decision, Fact
+from dds_core.events.registry import register
 
 
 class OfScaler(Fact, frozen=True):
@@ -117,7 +118,7 @@ class WriteObsolete(OfScaler, frozen=True):
 
 
 class DeadlinePassed(Fact, frozen=True):
-    """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of `dds_core.agenda`."""
+    """An instant that the picture was waiting for has come. `due` is the instant, `kind` one of `dds_core.scaler.deadlines`."""
 
     kind: str
     of: str
@@ -133,3 +134,50 @@ class Checkpoint(OfScaler, frozen=True):
 
     projection: int
     picture: dict[str, Any]
+
+
+# -- decisions of every component ----------------------------------------------------------------------------------------
+
+
+class NodeLabelled(Decision, frozen=True):
+    """Set (a value) or remove (None) labels of ours on a node."""
+
+    node: str
+    labels: dict[str, str | None]
+    mode: str
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return self.node
+
+
+class Alerted(Decision, frozen=True):
+    """Something a person should look at."""
+
+    of: str
+    reason: str
+    text: str
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.of
+
+
+EVENTS = register(
+    Started,
+    PolicyChanged,
+    Capabilities,
+    Synced,
+    Stale,
+    ClaimsListed,
+    WriteDone,
+    WriteRefused,
+    Superseded,
+    WriteObsolete,
+    DeadlinePassed,
+    Checkpoint,
+    NodeLabelled,
+    Alerted,
+)

@@ -1,15 +1,7 @@
 """The event log, without what stores it: envelopes, the chain, the contract, the line codec, upcasting, and the log
 in memory."""
 
-from dds_core.log.chain import (
-    Anchor,
-    ChainCheck,
-    ChainReport,
-    SaltSource,
-    checked,
-    fixed_salts,
-    verify_chain,
-)
+from dds_core.log.chain import Anchor, ChainCheck, ChainReport, SaltSource, checked, fixed_salts, verify_chain
 from dds_core.log.envelope import (
     CHECKPOINT,
     LOG_OPENED,
@@ -21,8 +13,7 @@ from dds_core.log.envelope import (
     NewEvent,
     event_id,
 )
-from dds_core.log.interface import BATCH, EventLog, EventSource
-from dds_core.log.joined import JoinedSource
+from dds_core.log.interface import BATCH, EventLog, EventSource, JoinedSource
 from dds_core.log.memory import MemoryLog
 from dds_core.log.upcast import Upcasts
 from dds_core.log.verify import anchor_of, verify_log

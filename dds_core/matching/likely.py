@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from dds_core.model import Claim, Device, DeviceClass, DeviceKey
-from dds_core.picture import Picture
+from dds_core.scaler.state import Picture
 
 _DRIVER = re.compile(r"""device\.driver\s*==\s*(["'])([^"']*)\1""")
 _ATTRIBUTE = re.compile(

@@ -8,7 +8,7 @@ but what it is given.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dds_core.matching.capacity import Amounts, consumption, fits
@@ -19,9 +19,33 @@ from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import Node, node_matches
 from dds_core.matching.objects import Counters, DeviceClass, TaintRule
 from dds_core.matching.pools import Candidate, NodePools, Pool, device_reach
-from dds_core.matching.taints import prevented
 from dds_core.matching.usage import InUse
-from dds_core.model import DeviceKey, Taint
+from dds_core.model import DeviceKey, Taint, Toleration
+
+# -- taints ------------------------------------------------------------------------------------------------------------
+
+# Which taints of a device keep a request away (KEP-5055).
+
+
+BLOCKING = ("NoSchedule", "NoExecute")
+"""Effects that stop an allocation; None and whatever is unknown only inform."""
+
+
+def prevented(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
+    """Whether a taint stops the allocation that no toleration accepts."""
+    return any(taint.effect in BLOCKING and not any(tolerates(each, taint) for each in tolerations) for taint in taints)
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration accepts the taint; an empty effect or key accepts every one."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == "Exists" or (toleration.operator == "Equal" and toleration.value == taint.value)
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
 
 MOST_RESULTS = 32
 """Devices that one claim can get (AllocationResultsMaxSize)."""

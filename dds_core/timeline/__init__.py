@@ -8,7 +8,6 @@ from dds_core.timeline.diagram import path_diagram
 from dds_core.timeline.entries import Entry, Note, timeline
 from dds_core.timeline.moments import Moment, moments, of_steps
 from dds_core.timeline.subjects import NAMING, AmbiguousSubject, Directory, NoSuchSubject, Subject, naming
-from dds_core.timeline.telling import Telling, telling_of
 from dds_core.timeline.text import LEGEND, as_data, render_lines, render_text
 
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "NoSuchSubject",
     "Note",
     "Subject",
-    "Telling",
     "as_data",
     "moments",
     "naming",
@@ -29,6 +27,5 @@ __all__ = [
     "path_diagram",
     "render_lines",
     "render_text",
-    "telling_of",
     "timeline",
 ]

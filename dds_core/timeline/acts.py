@@ -6,9 +6,9 @@ this, it is ours; everything else, and in mode observe all of it, is somebody el
 
 from __future__ import annotations
 
-from dds_core import events as e
 from dds_core.events import Decision, Event
 from dds_core.model import AttachRequest, Claim, FabricResource
+from dds_core.scaler import events as e
 from dds_core.timeline.known import Pair
 
 _SCALERS = ("FabricDevice",)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dds_core import events as e
 from dds_core.events import Decision
+from dds_core.scaler import events as e
 from dds_core.timeline.clock import time_of_day
 from dds_core.timeline.known import Known
-from dds_core.timeline.publisher import words
 
 
 def decision_words(decision: Decision, known: Known) -> str:
     """One sentence, "dds would …" when it was decided in mode observe, "again" when it was issued again after a start."""
-    phrase = _PHRASES[type(decision)](decision, known)
+    phrase = PHRASES[type(decision)](decision, known)
     if getattr(decision, "mode", "") == "observe":
         return f"dds would {phrase}"
     return f"dds decided {'again ' if getattr(decision, 'reissued', False) else ''}to {phrase}"
@@ -69,7 +68,7 @@ def _lower(d: e.DetachOrdered, known: Known) -> str:
     return f"lower request {d.request} from {d.previous} to {d.size}, so that {who} goes back to the pool"
 
 
-_PHRASES: dict[type[Decision], Callable[[Any, Known], str]] = {
+PHRASES: dict[type[Decision], Callable[[Any, Known], str]] = {
     e.AttachOrdered: _order,
     e.Reserved: _reserve,
     e.ReservationDropped: lambda d, known: f"take back what was promised to {known.name(d.claim)}: {d.reason}",
@@ -91,5 +90,5 @@ _PHRASES: dict[type[Decision], Callable[[Any, Known], str]] = {
     e.DetachOrdered: _lower,
     e.UsedStamped: lambda d, known: f"note on {d.name} when it was last used",
     e.Alerted: lambda d, known: f"call a person: {d.reason}: {d.text}",
-    **words.DECISIONS,
 }
+"""How the decisions of each type are told; a component adds its own."""

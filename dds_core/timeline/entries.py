@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dds_core.events import ClaimMoved, Decision, DeviceMoved, Event, Transition
+from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
+from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.timeline.acts import Acts
 from dds_core.timeline.decisions import decision_words
 from dds_core.timeline.facts import fact_words

@@ -26,7 +26,6 @@ from dds_core.model import (
 from dds_core.timeline import phrases
 from dds_core.timeline.known import Known, Pair, Row
 from dds_core.timeline.phrases import MANY, taints
-from dds_core.timeline.publisher import words
 
 
 def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
@@ -34,11 +33,11 @@ def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
     before, after = pair
     row = after if after is not None else before
     if row is not None:
-        tell = _OBJECTS.get(type(row))
+        tell = OBJECTS.get(type(row))
         if tell is None:
             return []
         return list(tell(before, row, known)) if after is not None else [f"{_noun(row)} {known.name_of(row)} is gone"]
-    own = _OWN.get(type(fact))
+    own = FACTS.get(type(fact))
     return [own(fact, known)] if own is not None else []
 
 
@@ -198,7 +197,7 @@ def _rule(before: TaintRule | None, rule: TaintRule, known: Known) -> Iterator[s
     yield f"taint rule {rule.name} puts {taints((rule.taint,))} on {what}"
 
 
-_OBJECTS: dict[type[Row], Callable[[Any, Any, Known], Iterator[str]]] = {
+OBJECTS: dict[type[Row], Callable[[Any, Any, Known], Iterator[str]]] = {
     Claim: _claim,
     Pod: _pod,
     FabricResource: _resource,
@@ -207,8 +206,8 @@ _OBJECTS: dict[type[Row], Callable[[Any, Any, Known], Iterator[str]]] = {
     Node: _node,
     Config: _config,
     TaintRule: _rule,
-    **words.OBJECTS,
 }
+"""How the changes of an object of each kind are told; a component adds its own."""
 
 
 # --- ourselves ---------------------------------------------------------------------------------------------------------
@@ -258,7 +257,7 @@ def _rejected(fact: e.Rejected, known: Known) -> str:
     return f"{fact.kind} {name} is not as expected: {fact.field} {fact.reason}"
 
 
-_OWN: dict[type[Event], Callable[[Any, Known], str]] = {
+FACTS: dict[type[Event], Callable[[Any, Known], str]] = {
     e.Started: lambda fact, known: f"dds {fact.code} started in mode {fact.mode}, epoch {fact.epoch}",
     e.PolicyChanged: lambda fact, known: f"the policy was set, mode {fact.policy.get('mode', 'observe')}",
     e.Capabilities: _capabilities,
@@ -272,5 +271,5 @@ _OWN: dict[type[Event], Callable[[Any, Known], str]] = {
     e.DeadlinePassed: _deadline,
     e.Rejected: _rejected,
     e.Checkpoint: lambda fact, known: "a checkpoint was written",
-    **words.FACTS,
 }
+"""How each of the other facts is told; a component adds its own."""

@@ -10,20 +10,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from dds_core.events import KIND_OF, Checkpoint, Event, PolicyChanged, Seen, SliceObserved, merged
-from dds_core.model import (
-    Claim,
-    Config,
-    Device,
-    DeviceKey,
-    FabricResource,
-    Result,
-    Slice,
-)
-from dds_core.picture import Picture
-from dds_core.policy import Policy, read_policy
-from dds_core.pools import model_of_pool, text_attribute
-from dds_core.publishing.model import Machine, Stock
-from dds_core.snapshot import load
+from dds_core.model import Claim, Config, Device, DeviceKey, FabricResource, Result, Slice
+from dds_core.publisher.model import Machine, Stock
+from dds_core.scaler.policy import Policy, read_policy
+from dds_core.scaler.pools import model_of_pool, text_attribute
+from dds_core.scaler.state import Picture, load
 from dds_core.timeline.phrases import spoken
 
 Row = Seen | Machine | Stock

@@ -12,7 +12,7 @@ from dds_core.component import SCALER, Component
 from dds_core.engine import Step
 from dds_core.events import TYPES, Decision, Event, Fact, Transition
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.logged import event_of, require_component
+from dds_core.replay.logged import event_of, require_component
 
 FIRST = 2
 """Position of the first fact in a log; the log's own opening has position 1."""

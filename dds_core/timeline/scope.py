@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dds_core import events as e
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import BOUND, RELEASED
 from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node, Pod, Slice
+from dds_core.scaler import events as e
 from dds_core.timeline.known import Known, Pair, Row
 from dds_core.timeline.subjects import Subject
 

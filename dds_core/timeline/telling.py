@@ -8,16 +8,15 @@ from typing import Any
 
 from dds_core.component import SCALER, Component
 from dds_core.log.envelope import LeanEvent
-from dds_core.picture import Picture
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publisher import timeline as publisher
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.state import PoolPicture
+from dds_core.publisher.timeline import PublisherKnown, PublisherTeller
+from dds_core.publisher.timeline import scope_of as publisher_scope
+from dds_core.scaler.state import Picture
 from dds_core.timeline.entries import Entry, Teller
 from dds_core.timeline.known import Known
 from dds_core.timeline.moments import Moment
-from dds_core.timeline.publisher import subjects as publisher
-from dds_core.timeline.publisher.entries import PublisherTeller
-from dds_core.timeline.publisher.known import PublisherKnown
-from dds_core.timeline.publisher.scope import scope_of as publisher_scope
 from dds_core.timeline.scope import Everything, scope_of
 from dds_core.timeline.subjects import NAMING, Directory, Subject, naming
 

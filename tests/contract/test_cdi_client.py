@@ -25,25 +25,18 @@ from dds_adapters.fabric import (
     Provider,
     open_provider,
 )
-from dds_adapters.fabric.survey import (
-    Answer,
-    LimitsAnswer,
-    MachinesAnswer,
-    NoAnswer,
-    StockAnswer,
-    survey,
-)
-from dds_adapters.lab.actors.fabric import Fabric, Pool
-from dds_adapters.lab.actors.fabric import FabricSettings as FabricOfLab
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.manager.face import ServedManager, serving_manager
-from dds_adapters.lab.manager.faults import Fault
-from dds_adapters.lab.manager.manager import Manager, Seen
-from dds_adapters.lab.manager.settings import Limit as LimitOfLab
-from dds_adapters.lab.manager.settings import Login, ManagerSettings, NodeGroup
-from dds_adapters.lab.manager.transport import ManagerTransport
-from dds_adapters.lab.time import MICROSECONDS, Time, VirtualTime
-from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, survey
+from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_lab.actors.fabric import Fabric, Pool
+from dds_lab.actors.fabric import FabricSettings as FabricOfLab
+from dds_lab.latency import Fixed
+from dds_lab.manager.face import ServedManager, serving_manager
+from dds_lab.manager.faults import Fault
+from dds_lab.manager.manager import Manager, Seen
+from dds_lab.manager.settings import Limit as LimitOfLab
+from dds_lab.manager.settings import Login, ManagerSettings, NodeGroup
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import MICROSECONDS, Time, VirtualTime
 
 A100 = PoolModel(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
 CXL = PoolModel(1, "Micron CXL", "micron-cxl", "cxl.example.com", type="cxlmemory")

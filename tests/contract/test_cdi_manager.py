@@ -11,8 +11,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from dds_adapters.lab.actors.fabric_faults import Fault as FabricFault
-from dds_adapters.lab.manager import Login, ManagerSettings
+from dds_lab.actors.fabric import Fault as FabricFault
+from dds_lab.manager import Login, ManagerSettings
 from tests.support.managers import A100, H100, MACHINES, NIC, SECOND, TOKEN, ManagerRoom, errors, logged_in
 
 ODD_LOGIN = Login("jürgen", "a&b=c+d %ü€'\"", "CDI Ü", "client&1", "s=e&c+r%et")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dds_adapters.lab.actors.fabric_faults import Fault as FabricFault
-from dds_adapters.lab.manager import Limit, ManagerSettings, NodeGroup
+from dds_lab.actors.fabric import Fault as FabricFault
+from dds_lab.manager import Limit, ManagerSettings, NodeGroup
 from tests.support.managers import A100, H100, errors, logged_in
 
 CM = ManagerSettings(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.fabric import Pool
-from dds_adapters.lab.manager import Fault, ManagerSettings
+from dds_lab.actors.fabric import Pool
+from dds_lab.manager import Fault, ManagerSettings
 from tests.support.managers import A100, MACHINES, NIC, ManagerRoom
 
 CDIM = "/cdim/api/v1"

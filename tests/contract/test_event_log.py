@@ -17,17 +17,7 @@ from dds_core.errors import (
     NotACheckpoint,
     WrongVersion,
 )
-from dds_core.log import (
-    Anchor,
-    EventLog,
-    Group,
-    LeanEvent,
-    NewEvent,
-    anchor_of,
-    event_id,
-    verify_chain,
-    verify_log,
-)
+from dds_core.log import Anchor, EventLog, Group, LeanEvent, NewEvent, anchor_of, event_id, verify_chain, verify_log
 from dds_core.log.codec import encode_envelope
 from dds_core.log.envelope import lean
 from tests.support.logs import CLUSTER, NAME, NOON, Place, checkpoint, fact, group, groups, opened, told_group

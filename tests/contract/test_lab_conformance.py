@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.conform.asking import Report, run
-from dds_adapters.lab.conform.differences import REWORDED
-from dds_adapters.lab.conform.questions import questions, questions_after_restart
-from dds_adapters.lab.conform.transport import Kubeconfig
-from dds_adapters.lab.face import Served
-from dds_adapters.lab.latency import NONE
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.client import Client
+from dds_lab.conform.asking import Report, run
+from dds_lab.conform.questions import REWORDED, questions, questions_after_restart
+from dds_lab.conform.transport import Kubeconfig
+from dds_lab.face import Served
+from dds_lab.latency import NONE
 from tests.support.served import served
 
 

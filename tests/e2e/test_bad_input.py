@@ -11,11 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from dds_adapters.sql import Database
+from dds_commands.replaying import sealed
 from dds_commands.sources import Recording
-from dds_commands.writing import sealed
-from dds_core.events import AttachOrdered, PolicyChanged
+from dds_core.events import PolicyChanged
 from dds_core.log import fixed_salts
-from dds_core.policy import Policy
+from dds_core.scaler.events import AttachOrdered
+from dds_core.scaler.policy import Policy
 from dds_migrations import VERSION_TABLE
 from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, fine, log_of, one_line, program, refused
 

@@ -14,16 +14,16 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.crds import DEFINITIONS
-from dds_adapters.lab.face import Credentials, Served, serving
-from dds_adapters.lab.manager import Manager, ManagerSettings
-from dds_adapters.lab.manager.face import serving_manager
-from dds_adapters.lab.time import Time
 from dds_adapters.sql import Database, upgrade
+from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.api.gates import Gates
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.api.server import ApiServer
+from dds_lab.crds import DEFINITIONS
+from dds_lab.face import Credentials, Served, serving
+from dds_lab.manager import Manager, ManagerSettings
+from dds_lab.manager.face import serving_manager
+from dds_lab.time import Time
 from tests.support.clinic import Clinic
 from tests.support.commands import dds, one_line, program, refused
 from tests.support.served import client_of, wall

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dds_adapters.lab.shipped import find
+from dds_lab.shipped import find
 from tests.support.commands import FIRST_ATTACH, REPOSITORY, environment, fine
 from tests.support.live_lab import live_lab, without_scaler
 

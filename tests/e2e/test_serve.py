@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.kubernetes.lease import RESOURCE as LEASES
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.shipped import find
+from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
 from dds_adapters.sql import Database
+from dds_lab.lab import Lab
+from dds_lab.shipped import find
 from tests.support.commands import PROGRAM, dds, environment, fine, one_line, program
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
 

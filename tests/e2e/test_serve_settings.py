@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dds_commands.publish_settings import WITHIN
+from dds_commands.publish import WITHIN
 from dds_commands.root import dds as root
-from dds_commands.serve_settings import PUBLISHERS
+from dds_commands.serve import PUBLISHERS
 from dds_commands.settings import Setting
 from tests.support.commands import REPOSITORY, fine, one_line, program, refused
 

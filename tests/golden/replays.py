@@ -15,12 +15,11 @@ from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
-from dds_adapters.kubernetes.replay import replay_events
+from dds_adapters.kubernetes.recording import RecordedEvent, read_recording, replay_events
 from dds_core.engine import Engine, Step
 from dds_core.events import Started
 from dds_core.log import Envelope, MemoryLog, fixed_salts
-from dds_core.policy import Policy, read_policy
+from dds_core.scaler.policy import Policy, read_policy
 from dds_core.timeline import of_steps, render_text, timeline
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dds_core.events import ClaimMoved, DeviceMoved
+from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from tests.golden.replays import ALL, recorded, replayed
 
 Said = tuple[int, str, str]

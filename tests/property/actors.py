@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dds_core import events as e
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
@@ -24,6 +23,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
+from dds_core.scaler import events as e
 from tests.property.cluster import FAILED, MODELS, NVIDIA, PREFIX, READY, RESCHEDULE, Cluster, Move
 from tests.property.places import plug, unplug
 from tests.property.verbs import give, pods_of, pool_result

@@ -11,10 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from dds_core.model import (
-    Model,
-    Observed,
-)
+from dds_core.model import Model, Observed
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

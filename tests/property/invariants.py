@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from dds_core import events as e
-from dds_core.agenda import Agenda, deadlines
 from dds_core.engine import Engine, Step
+from dds_core.kit.table import Index
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.model import Device
-from dds_core.picture import Picture
-from dds_core.pools import model_of_pool
-from dds_core.rules import RULE_ERROR
-from dds_core.snapshot import dump, load
-from dds_core.table import Index
+from dds_core.scaler import events as e
+from dds_core.scaler.deadlines import Agenda, deadlines
+from dds_core.scaler.pools import model_of_pool
+from dds_core.scaler.rules import RULE_ERROR
+from dds_core.scaler.state import Picture, dump, load
 
 INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked")
 """The tables that hold what we decided. In mode observe nothing is added to them."""

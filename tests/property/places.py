@@ -21,19 +21,7 @@ from dds_core.model import (
     Taint,
     TaintRule,
 )
-from tests.property.cluster import (
-    AMD,
-    FAILED,
-    MODELS,
-    NODES,
-    NVIDIA,
-    PREFIX,
-    READY,
-    RESCHEDULE,
-    UUIDS,
-    Cluster,
-    Verb,
-)
+from tests.property.cluster import AMD, FAILED, MODELS, NODES, NVIDIA, PREFIX, READY, RESCHEDULE, UUIDS, Cluster, Verb
 
 
 def furnished() -> Cluster:

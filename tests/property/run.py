@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dds_core import events as e
 from dds_core.engine import Engine, Step
-from dds_core.fold import apply
 from dds_core.model import AttachRequest, FabricResource, Observed
-from dds_core.picture import Picture
-from dds_core.rules import decide
-from dds_core.snapshot import dump
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import apply
+from dds_core.scaler.rules import decide
+from dds_core.scaler.state import Picture, dump
 from tests.property import invariants
 from tests.property.actors import ACTORS, JOBS, act, carry_out
 from tests.property.cluster import SECOND, START, Kind, Move

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api.requests import Request, Response
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.conform import questions
-from dds_adapters.lab.face import Served
+from dds_lab.api.requests import Request, Response
+from dds_lab.api.server import ApiServer
+from dds_lab.conform import questions
+from dds_lab.face import Served
 from tests.support.served import client_of, new_server, served, users
 
 GROUPS = ["", "api", "apis", "apis/resource.k8s.io", "apis/cro.hpsys.ibm.ie.com", "apis/no.such", "openapi"]

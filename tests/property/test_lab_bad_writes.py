@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import ApiError, Client, Object
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_lab.time import VirtualTime
 from tests.property.streams import QUICK
 
 DRA = "resource.k8s.io/v1"

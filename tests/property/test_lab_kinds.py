@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab import crds
-from dds_adapters.lab.api.custom import Custom, resources_of
-from dds_adapters.lab.api.registry import Registry, Strategy
-from dds_adapters.lab.api.status import ApiError
+from dds_lab import crds
+from dds_lab.api.custom import Custom, resources_of
+from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.status import ApiError
 from tests.unit.lab.kinds.kinds import Object, allocated, pod, registry, request, resource_slice
 
 KNOWN: Registry = registry("1.36", DRAListTypeAttributes=True)

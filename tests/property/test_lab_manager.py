@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab.actors.fabric import Pool
-from dds_adapters.lab.manager import Call, Fault, ManagerSettings, Reply
+from dds_lab.actors.fabric import Pool
+from dds_lab.manager import Call, Fault, ManagerSettings, Reply
 from tests.support.managers import A100, H100, MACHINES, ManagerRoom, logged_in
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(-2, 70), st.floats(allow_nan=False), st.text(max_size=6))

@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api import ownership
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.ownership.fields import Fields, difference, intersection, paths, union
-from dds_adapters.lab.api.patches import equal, json_patch, merge_patch, strategic_patch
-from dds_adapters.lab.api.rules.structural import node_of
-from dds_adapters.lab.api.schema import Node
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api import ownership
+from dds_lab.api.kinds import Object
+from dds_lab.api.ownership.fields import Fields, difference, intersection, paths, union
+from dds_lab.api.patches import equal, json_patch, merge_patch, strategic_patch
+from dds_lab.api.rules.structural import node_of
+from dds_lab.api.schema import Node
+from dds_lab.api.status import ApiError
 from tests.property.streams import QUICK
 
 # -- patches -----------------------------------------------------------------------------------------------------------

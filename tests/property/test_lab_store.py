@@ -11,15 +11,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import Call, Outcome, Page, Reading
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.status import ApiError
-from dds_adapters.lab.api.watches import Watch
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.latency import Uniform
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call, Outcome, Page, Reading
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError
+from dds_lab.api.watches import Watch
+from dds_lab.client import Client
+from dds_lab.latency import Uniform
+from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000
 SECOND = 1_000_000

@@ -14,14 +14,14 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.requests import MASTERS, Request, Response, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.faults.streams import FaultyStream
-from dds_adapters.lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultPlan, HalfOpen, Refuse, Rule
-from dds_adapters.lab.latency import Fixed, Uniform
-from dds_adapters.lab.time import MICROSECONDS, Timer, VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.requests import MASTERS, Request, Response, User
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.faults.streams import FaultyStream
+from dds_lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultPlan, HalfOpen, Refuse, Rule
+from dds_lab.latency import Fixed, Uniform
+from dds_lab.time import MICROSECONDS, Timer, VirtualTime
 
 START = 1_800_000_000 * MICROSECONDS
 CONFIG = "/api/v1/namespaces/default/configmaps"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.lease_state import Ask, LeaseSettings, Phase
+from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, Phase
 from tests.support.elections import SAFE, Contender, Election, Trip
 
 STRIKING_S = 120.0

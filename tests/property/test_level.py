@@ -16,12 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core import events as e
 from dds_core.engine import Engine
 from dds_core.model import Claim, Observed, Pod
-from dds_core.picture import Picture
-from dds_core.rules import settle
-from dds_core.snapshot import dump, load
+from dds_core.scaler import events as e
+from dds_core.scaler.rules import settle
+from dds_core.scaler.state import Picture, dump, load
 from tests.property import invariants
 from tests.property.cluster import PREFIX, START, Cluster, Kind, Move
 from tests.property.growth import Size, chains, facts, interleaved

@@ -8,7 +8,7 @@ from dds_core import events as e
 from dds_core.engine import new_event
 from dds_core.log import Group, MemoryLog
 from dds_core.replay import fold_log, verify
-from dds_core.snapshot import PROJECTION, dump
+from dds_core.scaler.state import PROJECTION, dump
 from tests.property.cluster import START, Move
 from tests.property.run import Run
 from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, policies

@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dds_adapters.kubernetes.backoff import LONGEST, WINDOW
 from dds_adapters.kubernetes.cluster import Asking
-from dds_adapters.kubernetes.writer.outbox import Outbox
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
+from dds_adapters.kubernetes.limiter import LONGEST, WINDOW
+from dds_adapters.kubernetes.write.outbox import Outbox
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
-from dds_core.policy import MODES, Mode
+from dds_core.scaler.policy import MODES, Mode
 
 OBJECTS = ("claims/a", "claims/b", "pods/c", "nodes/d")
 RESULTS: tuple[Result, ...] = (

@@ -14,11 +14,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.arrivals import DELETED, SYNCED, Arrivals
-from dds_adapters.kubernetes.identity import identity
-from dds_adapters.kubernetes.known import Known, Listing
-from dds_adapters.lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed, Uniform
+from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.identity import identity
+from dds_adapters.kubernetes.watch.known import Known, Listing
+from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed, Uniform
 from tests.support.reflected import reflected
 
 NAMES = "abcd"

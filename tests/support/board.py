@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dds_core import events as e
 from dds_core.component import component_named
 from dds_core.engine import EngineOf, Step
 from dds_core.events import Event
 from dds_core.log import MemoryLog
 from dds_core.model import Allocation, Claim, FabricResource, Result
-from dds_core.publishing.describe import BINDING, FAILURE, devices_of, digest_of, selector
-from dds_core.publishing.model import (
+from dds_core.publisher import events as e
+from dds_core.publisher.describe import BINDING, FAILURE, devices_of, digest_of, selector
+from dds_core.publisher.model import (
     MANAGED_BY,
     Attribute,
     Host,
@@ -27,10 +27,10 @@ from dds_core.publishing.model import (
     SliceLayout,
     Stock,
 )
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.rows import PoolKey
+from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.state import PoolPicture
 from dds_core.replay import fold_log
-from dds_core.verification import verify
+from dds_core.replay.verification import verify
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

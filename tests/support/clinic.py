@@ -12,13 +12,13 @@ from typing import Any
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.lab import shipped
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.time import VirtualTime
-from dds_core.policy import Policy
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
+from dds_lab import shipped
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.driver import Direct
+from dds_lab.lab import Lab
+from dds_lab.time import VirtualTime
 
 WHERE = "https://lab"
 ROLE_USER = "system:serviceaccount:composable-dra:dds"

@@ -12,11 +12,11 @@ from random import Random
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.lease import Elector, LeaseLost
-from dds_adapters.kubernetes.lease_state import LeaseSettings
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.face import Credentials, Served, serving
-from dds_adapters.lab.faults.wire import FaultPlan, Rule
+from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
+from dds_adapters.kubernetes.lease.state import LeaseSettings
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.face import Credentials, Served, serving
+from dds_lab.faults.wire import FaultPlan, Rule
 from tests.support.served import client_of, new_server, wall
 
 NAMES = ("a", "b", "c")

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from dds_adapters.kubernetes.lease import RESOURCE as LEASES
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.paths import place
-from dds_adapters.lab.api.requests import Request, Response
-from dds_adapters.lab.lab import Lab
+from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
+from dds_lab.api.kinds import Object
+from dds_lab.api.paths import place
+from dds_lab.api.requests import Request, Response
+from dds_lab.lab import Lab
 from tests.support.live_lab import LiveLab
 
 

@@ -12,12 +12,12 @@ from random import Random
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Answer, path_of
-from dds_adapters.kubernetes.lease_state import Ask, LeaseSettings, LeaseState, Phase
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.requests import MASTERS, Request, Response, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.time import MICROSECONDS, VirtualTime
+from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, LeaseState, Phase
+from dds_lab.api.gates import Gates
+from dds_lab.api.requests import MASTERS, Request, Response, User
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.time import MICROSECONDS, VirtualTime
 
 START = 1_800_000_000 * MICROSECONDS
 NAMESPACE, NAME = "default", "dds"

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import Call
-from dds_core.events import HandOver, Steered
+from dds_core.scaler.events import HandOver, Steered
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call
 from tests.support.judged import Held
 from tests.support.ours import Running, policy_for, running, told_to_us
 

@@ -15,9 +15,9 @@ from collections import Counter, defaultdict, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from dds_adapters.lab.actors.ledger import Entry
-from dds_adapters.lab.lab import Lab
 from dds_core.timeline.clock import duration
+from dds_lab.actors.ledger import Entry
+from dds_lab.lab import Lab
 from tests.support.judged import SECOND, Cell, Held, View
 
 Rule = Literal[

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from dds_adapters.lab.actors import instants
-from dds_adapters.lab.actors.ledger import Entry, Ledger
-from dds_adapters.lab.lab import Lab
+from dds_lab.actors import instants
+from dds_lab.actors.ledger import Entry, Ledger
+from dds_lab.lab import Lab
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dds_adapters.lab.actors import instants
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors import instants
+from dds_lab.client import Client
+from dds_lab.time import VirtualTime
 from tests.support.lab_recordings import Call, Player, say
 
 Object = dict[str, Any]

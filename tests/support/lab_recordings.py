@@ -18,13 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
-from dds_adapters.lab.actors.garbage import Garbage, GarbageSettings
-from dds_adapters.lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import ApiError, Client
-from dds_adapters.lab.time import MICROSECONDS, VirtualTime
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import ApiError, Client
+from dds_lab.time import MICROSECONDS, VirtualTime
 
 Object = dict[str, Any]
 Call = Callable[[], Any]

@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.lab.face import Face
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager.face import ManagerFace
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.serving import Address, serve
-from dds_adapters.live.lived import P
-from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import ScalerPart
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.runtime.loop import P
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
-from dds_core.picture import Picture
-from dds_core.policy import Policy, SchedulerPolicy
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.state import Picture
+from dds_lab.face import Face
+from dds_lab.lab import Lab
+from dds_lab.manager.face import ManagerFace
+from dds_lab.scenario import Scenario
+from dds_lab.serving import Address, serve
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from dds_adapters.fabric import FabricSettings, Provider, open_provider
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.live.process import Process
-from dds_adapters.live.publishing import PublisherPart
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.publishing import PublisherPart
+from dds_adapters.runtime.settings import LiveSettings
 from dds_core.log import EventLog
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.state import PoolPicture
+from dds_lab.scenario import Scenario
 from tests.support.live_lab import LiveLab, Running
 
 PUBLISH = PublishPolicy(mode="publish", gone_seconds=3, read_back_seconds=5)

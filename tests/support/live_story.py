@@ -13,17 +13,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.parts import Profile, Scheduler
-from dds_adapters.live.process import Process
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.log import EventLog
 from dds_core.log.verify import verify_log
-from dds_core.policy import Policy, SchedulerPolicy
 from dds_core.replay import event_of, verify
-from dds_core.rules import RULE_ERROR
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.rules import RULE_ERROR
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.parts import Profile, Scheduler
 from tests.support.judge import Finding, Judge, Measure
 from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 from tests.support.ours import Outcomes

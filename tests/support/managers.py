@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 
-from dds_adapters.lab.actors.fabric import Answer, Fabric, FabricSettings, Pool
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.manager import Manager, ManagerSettings
-from dds_adapters.lab.manager.transport import ManagerTransport
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors.fabric import Answer, Fabric, FabricSettings, Pool
+from dds_lab.latency import Fixed
+from dds_lab.manager import Manager, ManagerSettings
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import VirtualTime
 
 A100, H100, NIC = "A100 40G", "H100 80G", "NIC 100G"
 ENDPOINT = "https://cdi.example"

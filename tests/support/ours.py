@@ -14,19 +14,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dds_adapters.lab import shipped
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.ours import OurScaler
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.parts import Operator
-from dds_adapters.lab.tally import Tally
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.verify import verify_log
-from dds_core.policy import Policy, SchedulerPolicy
 from dds_core.replay import event_of, verify
-from dds_core.rules import RULE_ERROR
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.rules import RULE_ERROR
+from dds_lab import shipped
+from dds_lab.driver import OurScaler
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.parts import Operator
+from dds_lab.tally import Tally
 from tests.support.judge import Judge, Measure
 
 Object = dict[str, Any]

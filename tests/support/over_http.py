@@ -17,16 +17,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.log import EventLog
 from dds_core.log.chain import Anchor
 from dds_core.log.verify import anchor_of, verify_log
-from dds_core.policy import Policy, SchedulerPolicy
 from dds_core.replay import event_of, verify
-from dds_core.rules import RULE_ERROR
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.rules import RULE_ERROR
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS, End
 from tests.support.judge import Judge, Measure
 from tests.support.judged import Elsewhere

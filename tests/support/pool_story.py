@@ -15,17 +15,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.component import Component
 from dds_core.engine import EngineOf, Step
-from dds_core.events import pool_stream
 from dds_core.log import MemoryLog
 from dds_core.log.envelope import Group
 from dds_core.model import Allocation, Claim, Result, Taint
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.describe import devices_of, digest_of, selector
-from dds_core.publishing.model import MANAGED_BY, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publisher import events as e
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.describe import devices_of, digest_of, selector
+from dds_core.publisher.events import pool_stream
+from dds_core.publisher.model import MANAGED_BY, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice
+from dds_core.publisher.state import PoolPicture
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND

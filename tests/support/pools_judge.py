@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dds_adapters.lab.lab import Lab
 from dds_core.matching.quantities import parse
+from dds_lab.lab import Lab
 from tests.support.pools_seen import MARK, Entered, PoolKey, PoolsView, Slice, Write
 
 SECOND = 1_000_000

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dds_adapters.lab.actors.ledger import Entry
-from dds_adapters.lab.actors.models import NAME, NAMESPACE
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.api.status import Cause
-from dds_adapters.lab.lab import Lab
+from dds_lab.actors.ledger import Entry
+from dds_lab.actors.models import NAME, NAMESPACE
+from dds_lab.api.requests import Call
+from dds_lab.api.status import Cause
+from dds_lab.lab import Lab
 
 Object = dict[str, Any]
 Key = tuple[str, str, str]

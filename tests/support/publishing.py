@@ -17,25 +17,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dds_adapters.fabric.settings import FabricSettings
-from dds_adapters.lab.actors.models import NAME, NAMESPACE
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager import Login, Manager, ManagerSettings
-from dds_adapters.lab.manager.calls import Call, Done, Refused, error
-from dds_adapters.lab.our_process import OurProcess
-from dds_adapters.lab.our_publisher import USER, OurPublisher, by_manager
-from dds_adapters.lab.ours import OurScaler
-from dds_adapters.lab.rounds import PACE, Pace
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.reading import parse
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.verify import verify_log
-from dds_core.policy import Policy, SchedulerPolicy
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.policy import PublishPolicy
-from dds_core.publishing.rules import RULE_ERROR
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.rules import RULE_ERROR
 from dds_core.replay import event_of, verify
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_lab.actors.models import NAME, NAMESPACE
+from dds_lab.driver import PACE, PUBLISHER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
+from dds_lab.lab import Lab
+from dds_lab.manager import Login, Manager, ManagerSettings
+from dds_lab.manager.calls import Call, Done, Refused, error
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.reading import parse
 from tests.support.ours import CLUSTER, Outcomes
 from tests.support.pools_judge import Measure, PoolsJudge
 
@@ -105,7 +102,7 @@ class PublishRun:
         self.folder = folder
         """Where the client finds its credentials."""
         named = around.manager.api == "nec"
-        self.judge = PoolsJudge(lab, USER, around.measure, blind=self._is_blind, names_devices=named)
+        self.judge = PoolsJudge(lab, PUBLISHER_USER, around.measure, blind=self._is_blind, names_devices=named)
         self._settings = _settings(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
 
     @property

@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.identity import Identity
-from dds_adapters.kubernetes.reflector import Reflector, Timing
-from dds_adapters.kubernetes.watched import VERSIONS, Watched
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.face import Credentials, Served, serving
-from dds_adapters.lab.faults.wire import FaultPlan, Rule
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
+from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_core.errors import DdsError
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.face import Credentials, Served, serving
+from dds_lab.faults.wire import FaultPlan, Rule
 from tests.support.served import client_of, new_server, wall
 
 QUICK = Timing(

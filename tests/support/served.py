@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from dds_adapters.lab.api.gates import OPTIONAL_VERSIONS, Gates
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_adapters.lab.face import Credentials, Served, serving
-from dds_adapters.lab.faults.wire import FaultPlan, Rule
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_lab.face import Credentials, Served, serving
+from dds_lab.faults.wire import FaultPlan, Rule
+from dds_lab.time import VirtualTime
 
 
 def wall() -> int:

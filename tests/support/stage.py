@@ -15,15 +15,15 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.kubernetes.writer.tasks import Result, Work
-from dds_adapters.lab.api.gates import OPTIONAL_VERSIONS, Gates
-from dds_adapters.lab.api.requests import MASTERS
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.time import VirtualTime
+from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.write.tasks import Result, Work
+from dds_lab.api.gates import OPTIONAL_VERSIONS, Gates
+from dds_lab.api.requests import MASTERS
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_lab.driver import Direct
+from dds_lab.time import VirtualTime
 from tests.support.told import START
 
 Object = dict[str, Any]

@@ -11,11 +11,10 @@ from typing import Any, Literal
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.watched import watched
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.ours import USER
+from dds_adapters.kubernetes.watch.watched import watched
 from dds_core.errors import LogUnavailable
+from dds_lab.driver import SCALER_USER, Direct
+from dds_lab.lab import Lab
 from tests.support.exits import Watched
 from tests.support.ours import Running
 
@@ -38,7 +37,7 @@ class TroubledApi(Direct):
         share: float,
         since: float = 0.0,
         until: float = 1e9,
-        user: str = USER,
+        user: str = SCALER_USER,
     ) -> None:
         super().__init__(lab.server, user)
         self.met: Counter[Trouble] = Counter()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dds_adapters.lab.lab import Lab
+from dds_lab.lab import Lab
 
 
 def may(lab: Lab, user: str, *resources: str, verbs: Sequence[str] = ("*",)) -> None:

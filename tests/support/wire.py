@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from dds_adapters.lab.api.paths import Query, place
-from dds_adapters.lab.api.requests import Request
-from dds_adapters.lab.face import Face
+from dds_lab.api.paths import Query, place
+from dds_lab.api.requests import Request
+from dds_lab.face import Face
 from tests.support.live_lab import LiveLab
 
 WINDOW = 10.0

@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dds_core import events as e
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -36,6 +35,7 @@ from dds_core.model import (
     Result,
     Slice,
 )
+from dds_core.scaler import events as e
 from tests.support.told import SECOND as SECOND
 from tests.support.told import START as START
 from tests.support.told import Told

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Cluster, path_of
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Result, Task, Versions
-from dds_adapters.kubernetes.writer.writer import Writer
-from dds_adapters.lab.face import Served, serving
-from dds_adapters.lab.faults.wire import FaultPlan, Rule
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Result, Task, Versions
+from dds_adapters.kubernetes.write.writer import Writer
 from dds_core.events import Event
+from dds_lab.face import Served, serving
+from dds_lab.faults.wire import FaultPlan, Rule
 from tests.support.served import client_of, new_server, users, wall
 
 NAMESPACE = "default"

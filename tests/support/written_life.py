@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dds_adapters.kubernetes import decode
-from dds_adapters.kubernetes.arrivals import Arrivals
-from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
-from dds_adapters.kubernetes.writer.events import Regarding, TellPeople
-from dds_adapters.kubernetes.writer.labels import LabelNode
-from dds_adapters.kubernetes.writer.live_object import Ref
-from dds_adapters.kubernetes.writer.pods import ask_pod
-from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.writer.stamps import StampUse
-from dds_adapters.kubernetes.writer.steering import Signalled, SteerPod
-from dds_adapters.kubernetes.writer.tasks import Done, Result, Work
-from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim, rule_name
-from dds_core.events import Entry
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
+from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rule_name
+from dds_adapters.kubernetes.write.events import Regarding, TellPeople
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.live_object import Ref
+from dds_adapters.kubernetes.write.pods import ask_pod
+from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.tasks import Done, Result, Work
+from dds_core.scaler.events import Entry
 from tests.support.stage import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, Stage, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
@@ -68,7 +66,7 @@ def _hand_over(stage: Stage, done: Callable[[Work], None]) -> None:
 def _signalled(stage: Stage, name: str, device: str) -> tuple[Telling, Signalled]:
     made = stage.allocated(name, device)
     reader = stage.as_user("reader", "system:masters")
-    allocation = decode.claim(
+    allocation = decoding.claim(
         reader.ask("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}").body
     ).allocation
     assert allocation is not None

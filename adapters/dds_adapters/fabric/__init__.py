@@ -3,7 +3,6 @@
 Nothing here knows of Kubernetes, and nothing decides. `open_provider` is where to begin; `docs/fabric.md` tells of every call.
 """
 
-from dds_adapters.fabric.opening import open_provider
 from dds_adapters.fabric.provider import (
     FabricAway,
     FabricDenied,
@@ -13,6 +12,7 @@ from dds_adapters.fabric.provider import (
     FabricUnreachable,
     Provider,
 )
+from dds_adapters.fabric.registry import open_provider
 from dds_adapters.fabric.settings import APIS, Api, FabricSettings, Outside
 
 __all__ = [

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from dds_adapters.fabric.provider import FabricOdd, FabricPartly
 from dds_adapters.fabric.settings import FABRIC_ID, checked_id
-from dds_core.publishing.model import Machine
+from dds_core.publisher.model import Machine
 
 
 class Part(BaseModel):

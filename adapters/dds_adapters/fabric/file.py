@@ -29,7 +29,7 @@ from pydantic import (
 
 from dds_adapters.fabric.provider import InventoryFault
 from dds_adapters.fabric.settings import FABRIC_ID, checked_id
-from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
+from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock, by_name
 
 if TYPE_CHECKING or not hasattr(yaml, "CSafeLoader"):
     from yaml import SafeLoader as _Safe

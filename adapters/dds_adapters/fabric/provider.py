@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from dds_core.errors import DdsError
-from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
 
 class FabricError(DdsError):

@@ -4,9 +4,8 @@ Nothing here decides. What the API server sent is decoded as far as the engine r
 at, so that no Secret, environment value or opaque device configuration can get into an event.
 """
 
-from dds_adapters.kubernetes.reading import Fault
-from dds_adapters.kubernetes.recording import NotARecording, RecordedEvent, read_recording
-from dds_adapters.kubernetes.translate import (
+from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.translate import (
     RESOURCES,
     NamedView,
     Translator,
@@ -15,6 +14,7 @@ from dds_adapters.kubernetes.translate import (
     View,
     WatchFailed,
 )
+from dds_adapters.kubernetes.recording import NotARecording, RecordedEvent, read_recording
 
 __all__ = [
     "RESOURCES",

@@ -19,7 +19,7 @@ import msgspec
 
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.access import Access
-from dds_adapters.kubernetes.ceiling import Ceiling
+from dds_adapters.kubernetes.limiter import Ceiling
 from dds_core.errors import DdsError
 
 PAGE = 500

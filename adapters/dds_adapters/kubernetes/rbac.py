@@ -11,10 +11,10 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Any, Literal, Protocol, Self
 
-from dds_adapters.kubernetes import config
-from dds_adapters.kubernetes.watched import DRA, OPERATOR
-from dds_core.policy import Mode, Policy
-from dds_core.publishing.policy import PublishPolicy
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Mode, Policy
 
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCOUNT = "dds"

@@ -2,8 +2,7 @@
 
 from dds_adapters.sql.connection import Synchronous
 from dds_adapters.sql.database import Database, random_salt
-from dds_adapters.sql.log import SqlLog
+from dds_adapters.sql.log import SqlLog, follow
 from dds_adapters.sql.schema import check, current, upgrade
-from dds_adapters.sql.tail import follow
 
 __all__ = ["Database", "SqlLog", "Synchronous", "check", "current", "follow", "random_salt", "upgrade"]

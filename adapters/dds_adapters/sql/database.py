@@ -4,24 +4,85 @@ itself."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import select
+import msgspec
+from sqlalchemy import Engine, select
 from sqlalchemy.exc import IntegrityError
 
 from dds_adapters.sql.connection import LOCK_SECONDS, Synchronous, engine_for, reading, where_of, writing
-from dds_adapters.sql.heads import find_head, head_of, store_head
-from dds_adapters.sql.importing import import_envelopes
 from dds_adapters.sql.log import SqlLog
 from dds_adapters.sql.schema import require_current
-from dds_adapters.sql.statements import statements_for
+from dds_adapters.sql.statements import find_head, head_of, statements_for, store_head
 from dds_adapters.sql.tables import heads
-from dds_core.log.appending import advanced
-from dds_core.log.chain import SALT_BYTES, Anchor, ChainReport, SaltSource, seal
-from dds_core.log.checks import check_cluster
-from dds_core.log.envelope import HEAD_FIELDS, LOG_STREAM, Envelope, Head, opening, unopened
+from dds_core.errors import InputError, LogExists
+from dds_core.log.appending import advanced, check_cluster
+from dds_core.log.chain import SALT_BYTES, Anchor, ChainCheck, ChainReport, SaltSource, checked, seal
+from dds_core.log.envelope import HEAD_FIELDS, LOG_OPENED, LOG_STREAM, Envelope, Head, opening, unopened
+
+# -- importing ---------------------------------------------------------------------------------------------------------
+
+# Taking a whole log into a database, unchanged: the chain is checked on the way, and all of it appears or nothing.
+
+
+_BATCH = 2000
+
+
+def import_envelopes(
+    engine: Engine,
+    envelopes: Iterable[Envelope],
+    *,
+    anchors: Iterable[Anchor] = (),
+    progress: Callable[[int], None] = lambda position: None,
+) -> ChainReport:
+    """Store a log's envelopes from position 1 on, in one transaction; `progress` is told the newest position now
+    and then.
+
+    An import that is interrupted leaves nothing behind and may simply be run again. Raises `BrokenChain`,
+    `LogExists`, and `InputError` when the first event is not there.
+    """
+    check = ChainCheck(anchors)
+    stream = checked(envelopes, check)
+    first = next(stream, None)
+    head = _empty_head(first, where_of(engine))
+    statements = statements_for(engine)
+    with writing(engine) as connection:
+        there = find_head(connection, head.log)
+        if there is not None:
+            raise LogExists(
+                f"it holds log {head.log} already, with {there.position} events",
+                where=where_of(engine),
+                fix="import into another database",
+            )
+        store_head(connection, head, new=True)
+        for batch in _batches(first, stream):
+            statements.insert(connection, batch)
+            head = advanced(head, batch)
+            progress(head.position)
+        store_head(connection, head)
+        return check.report()
+
+
+def _empty_head(first: Envelope | None, where: str) -> Head:
+    if first is None or first.position != 1 or first.type != LOG_OPENED or first.data is None:
+        begin = "it is empty" if first is None else f"it begins with {first.type} at position {first.position}"
+        fix = "give the log's archives too, oldest first, and then the rest"
+        raise InputError(f"this is no whole log: {begin}", where=where, fix=fix)
+    identity: dict[str, Any] = msgspec.json.decode(first.data)
+    return unopened(first.log, identity["cluster"])
+
+
+def _batches(first: Envelope | None, rest: Iterator[Envelope]) -> Iterator[list[Envelope]]:
+    batch = ([] if first is None else [first]) + list(islice(rest, _BATCH - 1))
+    while batch:
+        yield batch
+        batch = list(islice(rest, _BATCH))
+
+
+# -- database ----------------------------------------------------------------------------------------------------------
 
 
 def random_salt(_event_id: str) -> bytes:

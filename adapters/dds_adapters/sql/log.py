@@ -8,23 +8,134 @@ writes. While the locked head is still as this writer left it, nothing needs to 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, delete, func, select, text, update
 
 from dds_adapters.sql.connection import reading, where_of, writing
-from dds_adapters.sql.erasing import erase, record_archived_streams
 from dds_adapters.sql.failures import told_as_ours
-from dds_adapters.sql.heads import head_of, store_head
-from dds_adapters.sql.pages import read_pages
-from dds_adapters.sql.statements import statements_for
-from dds_adapters.sql.tables import events
+from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, store_head
+from dds_adapters.sql.tables import archived_streams, events
 from dds_core.errors import BrokenChain, LogUnreachable
-from dds_core.log.appending import prepare, to_look_up, truncated, with_epoch
+from dds_core.log.appending import (
+    check_epoch,
+    check_groups,
+    check_not_archived,
+    prepare,
+    to_look_up,
+    truncated,
+    with_epoch,
+)
 from dds_core.log.chain import SaltSource
-from dds_core.log.checks import check_epoch, check_groups
-from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, Envelope, Group, Head, LeanEvent
-from dds_core.log.interface import BATCH
+from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, LOG_OPENED, Envelope, Group, Head, LeanEvent
+from dds_core.log.interface import BATCH, EventLog
+
+# -- erasing -----------------------------------------------------------------------------------------------------------
+
+# Erasing data and remembering what an archive took away: the only places where stored rows change or go.
+
+
+_RECORD = text(
+    f"INSERT INTO {archived_streams.name} (log, stream, version) SELECT log, stream, MAX(version) FROM {events.name} "
+    "WHERE log = :log AND position < :before GROUP BY log, stream "
+    "ON CONFLICT (log, stream) DO UPDATE SET version = excluded.version"
+)
+
+
+def erase(connection: Connection, log: str, positions: Iterable[int], stream: str | None) -> int:
+    """Erase data and salt of the chosen events; gives how many were not erased before. The log's first event is
+    kept."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")  # overwrite, do not just unlink
+    chosen = sorted(set(positions))
+    parts: list[ColumnElement[bool]] = [
+        events.c.position.in_(chosen[start : start + 500]) for start in range(0, len(chosen), 500)
+    ]
+    if stream is not None:
+        parts.append(events.c.stream == stream)
+    erasable = (events.c.log == log) & events.c.data.is_not(None) & (events.c.type != LOG_OPENED)
+    return sum(
+        connection.execute(update(events).where(erasable, part).values(data=None, salt=None)).rowcount for part in parts
+    )
+
+
+def record_archived_streams(connection: Connection, log: str, before: int) -> None:
+    """Keep the version of every stream that has events before this position, since the events themselves will go."""
+    connection.execute(_RECORD, {"log": log, "before": before})
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+# Reading a log page by page: every page is a short transaction, so a long read holds up neither writers nor clean-up.
+#
+# That is safe because positions become visible in order and rows never change, but for redaction and for the archive
+# taking a prefix away, which is looked for after each page.
+
+
+def read_pages(
+    engine: Engine,
+    log: str,
+    fields: Sequence[str],
+    after: int,
+    until: int | None,
+    stream: str | None,
+    types: Collection[str] | None,
+    batch: int,
+) -> Iterator[Sequence[Row]]:
+    """Pages of rows with these columns, in the order of positions; `after` is exclusive, `until` inclusive."""
+    statements, where = statements_for(engine), where_of(engine)
+    with reading(engine) as connection:
+        head = head_of(connection, log, where)
+    check_not_archived(head, after)
+    last = head.position if until is None else min(until, head.position)
+    # A stream's events are walked by version, which its index is ordered by; versions and positions grow together.
+    key_column = "position" if stream is None else "version"
+    columns = (*fields, *({key_column} - set(fields)))
+    key_at, width = columns.index(key_column), len(fields)
+    query, fixed = _query(log, columns, key_column, last, stream, types)
+    key = after if stream is None else 0
+    while True:
+        with reading(engine) as connection:
+            rows = statements.page(connection, query, (*fixed, after, key, batch))
+            archived = head_of(connection, log, where)
+        check_not_archived(archived, after)
+        if stream is None and types is None:
+            _check_contiguous(log, rows, key_at, after, min(last, after + batch))
+        if rows:
+            key = rows[-1][key_at]
+            after = key if stream is None else after
+            yield rows if len(columns) == width else [row[:width] for row in rows]
+        if len(rows) < batch:
+            return
+
+
+def _check_contiguous(log: str, rows: Sequence[Row], position_at: int, after: int, until: int) -> None:
+    """A whole read leaves nothing out silently: raise `BrokenChain` naming the first position that is not there."""
+    if len(rows) != max(until - after, 0):
+        found = {row[position_at] for row in rows}
+        missing = next(position for position in range(after + 1, until + 1) if position not in found)
+        raise BrokenChain(log, missing, f"it is missing, though the log goes on to {until} at least")
+
+
+def _query(
+    log: str, columns: Sequence[str], key: str, last: int, stream: str | None, types: Collection[str] | None
+) -> tuple[str, Row]:
+    """The query of a page and its first parameters; then come `after`, the key of the last row seen, and the limit."""
+    conditions, fixed = ["log = ?", "position <= ?"], [log, last]
+    if stream is not None:
+        conditions.append("stream = ?")
+        fixed.append(stream)
+    if types is not None:
+        chosen = sorted(types)
+        conditions.append(f"type IN ({', '.join('?' * len(chosen))})" if chosen else "1 = 0")
+        fixed += chosen
+    conditions += ["position > ?", f"{key} > ?"]
+    query = f"SELECT {quoted(columns)} FROM {events.name} WHERE {' AND '.join(conditions)} ORDER BY {key} LIMIT ?"
+    return query, tuple(fixed)
+
+
+# -- log ---------------------------------------------------------------------------------------------------------------
 
 REMEMBERED_STREAMS = 100_000
 """How many streams' versions a writer keeps in memory (some 15 MiB) before it starts again from none."""
@@ -169,3 +280,31 @@ class SqlLog:
 
     def _locked_head(self, connection: Connection) -> Head:
         return head_of(connection, self._name, where_of(self._engine), lock=True)
+
+
+# -- tail --------------------------------------------------------------------------------------------------------------
+
+# Following a log: what is there already, then whatever is appended. Misses nothing, because positions become visible in
+# order.
+
+
+def follow(
+    log: EventLog,
+    after: int = 0,
+    *,
+    types: Collection[str] | None = None,
+    stream: str | None = None,
+    poll_seconds: float = 0.5,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Envelope]:
+    """Events after `after` without end, until `stopped()` says so; the log is asked again every `poll_seconds`
+    once it has no more."""
+    while True:
+        ending = stopped()  # asked first: what was appended before the end is still given
+        last = log.head().position
+        yield from log.read(after, last, stream, types)
+        if ending:
+            return
+        if last == after:
+            time.sleep(poll_seconds)
+        after = last

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import gzip
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -33,3 +37,42 @@ Route = Callable[[Request], Response]
 def plain(code: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
     """An answer in plain text."""
     return Response(code, TEXT, text.encode(), headers or {})
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+# Routes for probes and metrics. What they say comes from elsewhere.
+
+
+SMALL = 1024
+"""Bytes from which packing pays."""
+
+
+class Probe(Protocol):
+    """Answers a probe: all checks, or one (`live.health.Health.readyz`)."""
+
+    def __call__(self, check: str = "", *, verbose: bool = False, exclude: Collection[str] = ()) -> tuple[int, str]: ...
+
+
+def probes(path: str, probe: Probe) -> dict[str, Route]:
+    """The routes of a probe, such as /readyz: the page, and below it one for each check."""
+
+    def route(request: Request) -> Response:
+        verbose, exclude = "verbose" in request.query, request.query.get("exclude", [])
+        return plain(*probe(request.rest, verbose=verbose, exclude=exclude))
+
+    return {path: route, f"{path}/": route}
+
+
+def exposition(registry: CollectorRegistry) -> Route:
+    """The metrics of a registry, in the format that the scraper asks for."""
+
+    def route(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        body = encode(registry)
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        if len(body) >= SMALL and "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(200, content_type, gzip.compress(body, 1), headers | {"Content-Encoding": "gzip"})
+        return Response(200, content_type, body, headers)
+
+    return route

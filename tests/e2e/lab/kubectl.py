@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from dds_adapters.lab.face import Served
+from dds_lab.face import Served
 
 VARIABLE = "KUBECTLS"
 """More kubectls to test with than the one on the path, separated as in PATH."""

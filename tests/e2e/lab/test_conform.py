@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.api.status import Cause
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.conform import questions, transport
-from dds_adapters.lab.latency import NONE
 from dds_commands import lab_conform
 from dds_commands.lab_conform import conform
 from dds_commands.running import Commands
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call
+from dds_lab.api.status import Cause
+from dds_lab.client import Client
+from dds_lab.conform import questions, transport
+from dds_lab.latency import NONE
 from tests.support.served import client_of, new_server, served
 
 FEW = 40

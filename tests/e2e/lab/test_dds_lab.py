@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.lab import shipped
+from dds_lab import shipped
 from tests.support.commands import PROGRAM, environment, fine, one_line, program
 
 k8s: Any = import_module("kubernetes")  # typed in part only

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.lab.manager import Fault
 from dds_adapters.sql import Database
+from dds_lab.manager import Fault
 from tests.e2e.publish.test_program import FOUR, lab, log, published, publishing, struck, types, verified
 from tests.support.live_lab import LiveLab, eventually
 from tests.support.live_publisher import pool_slices

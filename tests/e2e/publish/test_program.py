@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.lease import RESOURCE as LEASES
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager import Fault
-from dds_adapters.lab.scenario import Scenario, parse
-from dds_adapters.lab.scenario.cluster import User
+from dds_adapters.kubernetes.lease.elector import RESOURCE as LEASES
 from dds_adapters.sql import Database, upgrade
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab.lab import Lab
+from dds_lab.manager import Fault
+from dds_lab.scenario import Scenario, parse
+from dds_lab.scenario.cluster import User
 from tests.support.commands import fine
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab
 from tests.support.live_publisher import PUBLISH, devices, pool_slices

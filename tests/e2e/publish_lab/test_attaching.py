@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dds_adapters.lab.rounds import Pace
-from dds_adapters.lab.scenario import Scenario
-from dds_core.events import PoolPublished
+from dds_core.publisher.events import PoolPublished
+from dds_lab.driver import Pace
+from dds_lab.scenario import Scenario
 from tests.support.pools_judge import Measure
 from tests.support.publishing import PublishRun, Surroundings, publishing, written
 

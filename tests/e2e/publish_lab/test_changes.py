@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_core.events import NodeLabelled, PoolPublished
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.events import NodeLabelled
+from dds_core.publisher.events import PoolPublished
+from dds_core.publisher.policy import PublishPolicy
 from tests.e2e.publish_lab.test_attaching import A100, names_of, pods, ran, steps, story
 from tests.support.publishing import PublishRun, Surroundings, change_models, publishing
 

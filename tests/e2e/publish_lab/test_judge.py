@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.ours import OurScaler
 from dds_core.log import MemoryLog
+from dds_lab.driver import OurScaler
+from dds_lab.lab import Lab
 from tests.support.ours import CLUSTER
 from tests.support.pools_judge import PoolsJudge
 from tests.support.publishing import SCALER, change_models, written

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.manager import Limit, ManagerSettings
 from dds_core.events import NodeLabelled
+from dds_lab.manager import Limit, ManagerSettings
 from tests.e2e.publish_lab.test_attaching import A100, CLUSTER, names_of, pods, ran, steps, story
 from tests.support.publishing import Surroundings, change_models, publishing, written
 

@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 
-from dds_adapters.lab.manager import Fault, ManagerSettings
-from dds_core.events import Alerted, FabricAnswered, FabricFailed, PoolWithdrawn
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.events import Alerted
+from dds_core.publisher.events import FabricAnswered, FabricFailed, PoolWithdrawn
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab.manager import Fault, ManagerSettings
 from tests.e2e.publish_lab.test_attaching import A100, names_of, pods, ran, steps, story
 from tests.support.publishing import PublishRun, Surroundings, publishing
 

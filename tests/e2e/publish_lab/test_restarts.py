@@ -8,9 +8,10 @@ from functools import partial
 
 import pytest
 
-from dds_adapters.lab.our_publisher import USER
 from dds_core.errors import LogUnavailable
-from dds_core.events import PoolWithdrawn, Started
+from dds_core.events import Started
+from dds_core.publisher.events import PoolWithdrawn
+from dds_lab.driver import PUBLISHER_USER
 from tests.e2e.publish_lab.test_attaching import names_of, pods, ran, steps, story
 from tests.support.exits import Boundaries, Exit, Kind, Watched, When
 from tests.support.publishing import PublishRun, publishing
@@ -122,7 +123,7 @@ def test_an_api_server_that_is_away_or_says_no_for_minutes() -> None:
     with publishing(story(steps(*PODS))) as run:
         run.lab.run(9)
         run.ours.requests = TroubledApi(
-            run.lab, ("silent", "unseen", "500", "503", "429", "409"), 0.9, 0, 150, user=USER
+            run.lab, ("silent", "unseen", "500", "503", "429", "409"), 0.9, 0, 150, user=PUBLISHER_USER
         )
         run.troubled.add("API")
         run.lab.run(150)

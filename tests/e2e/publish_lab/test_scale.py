@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.publish import FABRICS, IDLE, INTERVAL, MODELS, stage
 from dds_core.log import MemoryLog
-from dds_core.publishing.component import PUBLISHER
+from dds_core.publisher.component import PUBLISHER
 from dds_core.replay import verify
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.shipped import find
-from dds_adapters.live.clock import SECOND, LiveClock
-from dds_adapters.live.process import Process
+from dds_adapters.runtime.process import SECOND, LiveClock, Process
+from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, OurProcess, eventually
 from tests.support.live_story import Story, unhurried
 from tests.support.wire import away

@@ -13,29 +13,21 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.config import NAME as CONFIG
-from dds_adapters.kubernetes.config import NAMESPACE
+from dds_adapters.kubernetes.decode.config import NAME as CONFIG
+from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.permissions import permissions
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.cluster import Nodes
-from dds_adapters.lab.scenario.forms import between, fixed
-from dds_adapters.lab.scenario.trouble import Faults, WireFault
-from dds_adapters.lab.scenario.work import Ask, Mix
-from dds_adapters.lab.shipped import find
 from dds_adapters.sql import Database, upgrade
-from dds_core.events import (
-    AttachOrdered,
-    ConfigObserved,
-    DeadlinePassed,
-    Event,
-    HandOver,
-    NodeObserved,
-    WriteDone,
-    WriteRefused,
-)
+from dds_core.events import ConfigObserved, DeadlinePassed, Event, NodeObserved, WriteDone, WriteRefused
 from dds_core.log import EventLog
+from dds_core.scaler.events import AttachOrdered, HandOver
+from dds_lab.driver import Direct
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.cluster import Nodes
+from dds_lab.scenario.forms import between, fixed
+from dds_lab.scenario.trouble import Faults, WireFault
+from dds_lab.scenario.work import Ask, Mix
+from dds_lab.shipped import find
 from tests.integration.deploy.permitted import GROUPS, give_roles
 from tests.support.live_lab import QUICK, eventually, live_lab, our_process, without_scaler
 from tests.support.ours import Running, policy_for, running, told_to_us

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.config import NAME as CONFIG
-from dds_adapters.kubernetes.config import NAMESPACE
-from dds_adapters.kubernetes.watched import OPERATOR
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.face.kubeconfig import write_kubeconfig
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.shipped import find
+from dds_adapters.kubernetes.decode.config import NAME as CONFIG
+from dds_adapters.kubernetes.decode.config import NAMESPACE
+from dds_adapters.kubernetes.watch.watched import OPERATOR
 from dds_adapters.sql import Database
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.face.credentials import write_kubeconfig
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
+from dds_lab.shipped import find
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
 from tests.support.live_story import unhurried
 from tests.support.serve_program import Program, program

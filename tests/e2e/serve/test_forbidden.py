@@ -9,13 +9,13 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dds_adapters.kubernetes.watched import OPTIONAL, VERSIONS
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario.cluster import User
-from dds_adapters.lab.shipped import find
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS
+from dds_adapters.runtime.settings import LiveSettings
 from dds_core.log import EventLog, MemoryLog
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab.lab import Lab
+from dds_lab.scenario.cluster import User
+from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 from tests.support.users import may
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab import shipped
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.reading import parse
+from dds_lab import shipped
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.reading import parse
 from tests.support.judge import Judge
 
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dds_adapters.lab.api.requests import MASTERS
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.cluster import User
 from dds_adapters.sql import Database
+from dds_lab.api.requests import MASTERS
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.cluster import User
 from tests.support.door import Door
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us

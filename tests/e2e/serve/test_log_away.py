@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
 from tests.support.door import Door
 from tests.support.ends import End
 from tests.support.judge import Measure

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.scenario.reading import parse
-from dds_core.events import AttachOrdered, DetachOrdered, Event
-from dds_core.policy import Mode, Policy
+from dds_core.events import Event
+from dds_core.scaler.events import AttachOrdered, DetachOrdered
+from dds_core.scaler.policy import Mode, Policy
+from dds_lab.scenario.reading import parse
 from tests.support.ours import Running, running
 
 SWITCH = 60.0

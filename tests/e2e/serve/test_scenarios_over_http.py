@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.lab.scenario import Scenario
+from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS
 from tests.support.live_lab import eventually, our_process
 from tests.support.ours import told_to_us

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from dds_adapters.kubernetes.watched import watched
-from dds_core import events as e
+from dds_adapters.kubernetes.watch.watched import watched
 from dds_core.errors import Fenced
+from dds_core.scaler import events as e
 from tests.support.ends import ENDS, survived
 from tests.support.exits import Watched
 from tests.support.judge import Measure

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.reflector import Reflector, Timing
-from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.lab.scenario.forms import between, fixed
-from dds_adapters.lab.scenario.trouble import Faults, WireFault
-from dds_adapters.lab.shipped import find
-from dds_adapters.live import process as process_module
+from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
+from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.runtime import process as process_module
+from dds_lab.scenario.forms import between, fixed
+from dds_lab.scenario.trouble import Faults, WireFault
+from dds_lab.shipped import find
 from tests.support.live_story import LENIENT, Story, unhurried
 
 SPEED = 4.0

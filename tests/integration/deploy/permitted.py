@@ -20,12 +20,12 @@ import yaml
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import Rule
-from dds_adapters.lab.api.access import Attributes
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.store import DELETED, Change
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.direct import Direct
+from dds_lab.api.access import Attributes
+from dds_lab.api.requests import User
+from dds_lab.api.server import ApiServer
+from dds_lab.api.store import DELETED, Change
+from dds_lab.client import Client
+from dds_lab.driver import Direct
 from tests.unit.deploy.admission import ACCOUNT, Asked, denials
 
 KUSTOMIZE = Path(__file__).parents[3] / "deploy" / "kustomize"

@@ -12,15 +12,15 @@ import pytest
 
 from dds_adapters.fabric import FabricSettings
 from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.doctor import classes
+from dds_adapters.kubernetes.doctor import fleet
 from dds_adapters.kubernetes.doctor.permissions import publisher_permissions
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.manager import Limit, ManagerSettings
-from dds_adapters.lab.our_publisher import OurPublisher, by_manager
 from dds_adapters.web.reviews import ALLOWED, Reviews
-from dds_core.events import NodeLabelled, PoolPublished, PoolWithdrawn, WriteRefused
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.events import NodeLabelled, WriteRefused
+from dds_core.publisher.events import PoolPublished, PoolWithdrawn
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab.api.requests import User
+from dds_lab.driver import Direct, OurPublisher, by_manager
+from dds_lab.manager import Limit, ManagerSettings
 from tests.integration.deploy.permitted import GROUPS, Uses, give_roles, needed
 from tests.support.clinic import Clinic
 from tests.support.publishing import ENDPOINT, PublishRun, Surroundings, change_models, publishing, write_login, written
@@ -80,7 +80,7 @@ def _reviews() -> Uses:
     give_roles(clinic.admin, publisher=True)
     uses.follow(clinic.lab.server)
     policy = PublishPolicy(mode="publish")
-    for check in (publisher_permissions, classes.classes):
+    for check in (publisher_permissions, fleet.classes):
         found = clinic.look(check, user=PUBLISHER_ACCOUNT, groups=GROUPS, publishing=policy)
         assert {one.level for one in found} == {"ok"}, found
     clinic.lab.server.access.register("the-scraper", User("prometheus", ("system:masters",)))

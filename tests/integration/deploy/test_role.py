@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.doctor.permissions import permissions
-from dds_adapters.kubernetes.lease_state import LeaseSettings
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.direct import Direct
-from dds_adapters.lab.scenario.cluster import User as Named
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.lease.state import LeaseSettings
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
-from dds_core.events import DetachOrdered, NodeLabelled, Steered, TaintLifted, VictimUnmarked, WriteRefused
+from dds_core.events import NodeLabelled, WriteRefused
 from dds_core.log import EventLog, MemoryLog
+from dds_core.scaler.events import DetachOrdered, Steered, TaintLifted, VictimUnmarked
+from dds_lab.api.requests import User
+from dds_lab.driver import Direct
+from dds_lab.scenario.cluster import User as Named
 from tests.integration.deploy.permitted import GROUPS, Uses, give_roles, needed
 from tests.support.clinic import Clinic
 from tests.support.live_lab import eventually, live_lab, our_process, without_scaler

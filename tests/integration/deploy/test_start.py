@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.scenario.cluster import User as Named
+from dds_lab.api.requests import User
+from dds_lab.scenario.cluster import User as Named
 from tests.integration.deploy.permitted import GROUPS, PUBLISHER, SCALER, Uses, make, objects
 from tests.support.commands import PROGRAM, environment
 from tests.support.live_lab import LiveLab, eventually, live_lab, without_scaler

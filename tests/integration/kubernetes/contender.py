@@ -14,8 +14,8 @@ import threading
 import time
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.lease import Elector, LeaseLost, steady
-from dds_adapters.kubernetes.lease_state import LeaseSettings
+from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost, steady
+from dds_adapters.kubernetes.lease.state import LeaseSettings
 
 NAMESPACE, LEASE = "default", "dds"
 PAUSE_S = 0.01

@@ -17,10 +17,10 @@ from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.access import InCluster
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Scope, Unreachable, path_of
-from dds_adapters.lab.api.requests import MASTERS, User
-from dds_adapters.lab.face import Served
-from dds_adapters.lab.face.kubeconfig import write_kubeconfig
 from dds_core.errors import InputError
+from dds_lab.api.requests import MASTERS, User
+from dds_lab.face import Served
+from dds_lab.face.credentials import write_kubeconfig
 from tests.support.http_server import Asked, HttpServer, Said, http_server
 from tests.support.served import client_of, served
 
@@ -304,9 +304,7 @@ def test_a_pod_without_its_account_is_told_what_to_do(tmp_path: Path, monkeypatc
 
 
 def test_the_official_client_is_loaded_when_a_cluster_is_asked_and_not_before() -> None:
-    script = (
-        "import sys, dds_adapters.kubernetes.reflector; print('kubernetes' in sys.modules, 'urllib3' in sys.modules)"
-    )
+    script = "import sys, dds_adapters.kubernetes.watch.reflector; print('kubernetes' in sys.modules, 'urllib3' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == ["False", "False"]
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Cluster
-from dds_adapters.kubernetes.lease import Elector, LeaseLost, new_identity, steady
-from dds_adapters.kubernetes.lease_state import Phase
-from dds_adapters.lab.faults.wire import Action, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed
+from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost, new_identity, steady
+from dds_adapters.kubernetes.lease.state import Phase
+from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed
 from tests.support.contenders import LASTING, LEASE, NAMES, NAMESPACE, QUICK, Arena, arena
 from tests.support.http_server import Asked, Said, http_server
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.kubernetes.lease import steady
-from dds_adapters.kubernetes.lease_state import LeaseSettings
+from dds_adapters.kubernetes.lease.elector import steady
+from dds_adapters.kubernetes.lease.state import LeaseSettings
 from tests.support.contenders import Arena, arena
 
 ROOT = Path(__file__).parents[3]

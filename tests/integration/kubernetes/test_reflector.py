@@ -12,15 +12,15 @@ import pytest
 
 from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
-from dds_adapters.kubernetes.arrivals import LOST, STALE, SYNCED, Arrivals
-from dds_adapters.kubernetes.identity import Identity
-from dds_adapters.kubernetes.reflector import stop_all
-from dds_adapters.kubernetes.watched import VERSIONS, Watched, watched
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.crds import COMPOSABLE_RESOURCES
-from dds_adapters.lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed, Uniform
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.reflector import stop_all
+from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.crds import COMPOSABLE_RESOURCES
+from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed, Uniform
 from tests.support.reflected import QUICK, Reflected, Taker, World, lab, reflected, reflecting
 from tests.support.served import new_server, wall
 from tests.unit.kubernetes.samples import DictView

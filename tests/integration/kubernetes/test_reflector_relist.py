@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from dds_adapters.kubernetes.arrivals import STALE, SYNCED, Arrival
-from dds_adapters.lab.faults.wire import Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed
+from dds_adapters.kubernetes.watch.arrivals import STALE, SYNCED, Arrival
+from dds_lab.faults.wire import Refuse, Rule, Slow
+from dds_lab.latency import Fixed
 from tests.support.reflected import QUICK, Reflected, reflected
 
 LASTING = replace(QUICK, shortest=60, longest=60, learning=60, quiet=60.0)

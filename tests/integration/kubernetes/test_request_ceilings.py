@@ -16,13 +16,13 @@ from random import Random
 import pytest
 
 from dds_adapters.kubernetes import cluster as cluster_module
-from dds_adapters.kubernetes.arrivals import Arrivals
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.reflector import Reflector, stop_all
-from dds_adapters.kubernetes.watched import VERSIONS, Watched
-from dds_adapters.lab.faults.wire import Action, Cut, Expire, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed
+from dds_adapters.kubernetes.watch.arrivals import Arrivals
+from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
+from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_core.errors import DdsError
+from dds_lab.faults.wire import Action, Cut, Expire, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed
 from tests.support.http_server import Asked, HttpServer, Said, http_server
 from tests.support.reflected import World, lab
 

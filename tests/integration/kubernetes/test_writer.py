@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Answer, Asking
-from dds_adapters.kubernetes.writer.carrying import INTERNAL_ERROR, MARGIN, REQUEST_SECONDS
-from dds_adapters.kubernetes.writer.outbox import MODE_LOWERED
-from dds_adapters.kubernetes.writer.tasks import Done, Result, Task, Versions
-from dds_adapters.kubernetes.writer.writer import THREADS, Writer
-from dds_adapters.lab.faults.wire import Action, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed
+from dds_adapters.kubernetes.write.outbox import MODE_LOWERED
+from dds_adapters.kubernetes.write.tasks import INTERNAL_ERROR, MARGIN, REQUEST_SECONDS, Done, Result, Task, Versions
+from dds_adapters.kubernetes.write.writer import THREADS, Writer
 from dds_core.events import Superseded, WriteDone, WriteRefused
+from dds_lab.faults.wire import Action, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed
 from tests.support.written import Desk, appended, desk
 
 NAMES = tuple(f"map-{n}" for n in range(6))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.lease import Elector
-from dds_adapters.kubernetes.writer.writer import Writer
+from dds_adapters.kubernetes.lease.elector import Elector
+from dds_adapters.kubernetes.write.writer import Writer
 from dds_core.events import WriteDone
 from tests.support.contenders import QUICK, Arena, arena
 from tests.support.served import client_of

@@ -8,8 +8,8 @@ import pytest
 
 from dds_adapters.fabric import FabricSettings, Provider, open_provider
 from dds_adapters.fabric.provider import FabricError
-from dds_adapters.lab.scenario import Scenario, parse
-from dds_core.publishing.model import Limit, PoolModel
+from dds_core.publisher.model import Limit, PoolModel
+from dds_lab.scenario import Scenario, parse
 from tests.support.live_lab import LiveLab, live_lab
 
 A100 = "A100 40G"

@@ -16,21 +16,20 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
-from dds_adapters.kubernetes.replay import replay_events
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.requests import User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import DEFINITIONS
-from dds_adapters.lab.face import Credentials, Served, serving
-from dds_adapters.lab.face.credentials import ADMIN
-from dds_adapters.lab.faults.wire import Cut, Expire, FaultPlan, Rule
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.record import RESOURCES, Cluster, Recorded, Unreachable, record
-from dds_adapters.lab.recorded import RecordingFile
+from dds_adapters.kubernetes.recording import RecordedEvent, read_recording, replay_events
 from dds_core.errors import InputError
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab.api.gates import Gates
+from dds_lab.api.requests import User
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.crds import DEFINITIONS
+from dds_lab.face import Credentials, Served, serving
+from dds_lab.face.credentials import ADMIN
+from dds_lab.faults.wire import Cut, Expire, FaultPlan, Rule
+from dds_lab.latency import Fixed
+from dds_lab.record import RESOURCES, Cluster, Recorded, Unreachable, record
+from dds_lab.record.recorded import RecordingFile
 from tests.unit.kubernetes.samples import BY_NAME
 
 SECRET = "CanaryQ7"

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
-from dds_adapters.kubernetes.replay import replay_events
-from dds_adapters.lab import shipped
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.recorded import RecordingFile
-from dds_adapters.lab.tally import Tally, moves
+from dds_adapters.kubernetes.recording import RecordedEvent, read_recording, replay_events
 from dds_core.events import Rejected
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab import shipped
+from dds_lab.lab import Lab
+from dds_lab.record.recorded import RecordingFile
+from dds_lab.tally import Tally, moves
 from tests.support.stories import stories
 from tests.unit.kubernetes.samples import BY_NAME
 

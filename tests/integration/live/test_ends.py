@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Cluster, Unreachable
-from dds_adapters.kubernetes.lease import LeaseLost
-from dds_adapters.lab.shipped import find
-from dds_adapters.live import identity
-from dds_adapters.live import process as module
-from dds_adapters.live.identity import identify
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.lease.elector import LeaseLost
+from dds_adapters.runtime import process
+from dds_adapters.runtime import process as module
+from dds_adapters.runtime.process import identify
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError
+from dds_lab.shipped import find
 from tests.support.http_server import Asked, Said, http_server
 from tests.support.live_lab import OurProcess, eventually, live_lab, our_process, without_scaler
 
@@ -72,7 +72,7 @@ def test_who_made_it_goes_on_when_it_has_lost_its_lease_and_ended(
 def test_a_server_that_never_answers_keeps_no_start_from_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(identity, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(process, "ANSWER_SECONDS", 0.3)
     over = threading.Event()
 
     def silent(_: Asked) -> Said:

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.arrivals import Arrival
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.lab.shipped import find
-from dds_adapters.live import process as module
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.watch.arrivals import Arrival
+from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.runtime import process as module
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError, ForeignLog, LogUnreachable
 from dds_core.log import Envelope, EventLog, Group
 from dds_core.replay import verify
+from dds_lab.shipped import find
 from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 
 SPEED = 4.0

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from dds_adapters.fabric.provider import FabricAway, Provider
-from dds_adapters.lab.shipped import find
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.log import EventLog
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_core.replay import verify
+from dds_lab.shipped import find
 from tests.integration.live.test_process import Cut
 from tests.support.live_lab import LiveLab, eventually, live_lab
 from tests.support.live_publisher import (

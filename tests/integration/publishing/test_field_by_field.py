@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
 from tests.support.commands import REPOSITORY
 from tests.support.publishing import change_models, publishing, written
 

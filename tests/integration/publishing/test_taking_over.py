@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dds_adapters.lab.lab import Lab
-from dds_core.events import PoolPublished
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.events import PoolPublished
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab.lab import Lab
 from tests.support.publishing import PublishRun, Surroundings, publishing, written
 
 CLUSTER = """

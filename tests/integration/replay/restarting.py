@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dds_adapters.kubernetes.decode.translate import RESOURCES, Translator
 from dds_adapters.kubernetes.recording import RecordedEvent
-from dds_adapters.kubernetes.translate import RESOURCES, Translator
 from dds_core.engine import Engine, Step
 from dds_core.events import OBSERVED, Event, PolicyChanged, Started, Synced
 from dds_core.log import MemoryLog
-from dds_core.policy import Policy
 from dds_core.replay import fold_log
-from dds_core.rules.orders import request_name
-from dds_core.snapshot import PROJECTION
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.rules.orders import request_name
+from dds_core.scaler.state import PROJECTION
 from tests.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS
 
 Key = tuple[str, str]

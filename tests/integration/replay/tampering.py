@@ -11,15 +11,7 @@ from msgspec.structs import replace
 
 from dds_core.log import Anchor, Envelope
 from dds_core.log.chain import digest_of, hash_of
-from dds_core.log.codec import (
-    FORMAT,
-    Closing,
-    Heading,
-    encode_anchor,
-    encode_closing,
-    encode_envelope,
-    encode_heading,
-)
+from dds_core.log.codec import FORMAT, Closing, Heading, encode_anchor, encode_closing, encode_envelope, encode_heading
 from dds_core.log.envelope import GENESIS
 from tests.golden.replays import CLUSTER
 

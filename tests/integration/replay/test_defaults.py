@@ -11,8 +11,8 @@ from dds_core.component import Component, component_named
 from dds_core.engine import EngineOf
 from dds_core.log import MemoryLog
 from dds_core.model import Config
-from dds_core.publishing.model import PoolConfig
-from dds_core.verification import verify
+from dds_core.publisher.model import PoolConfig
+from dds_core.replay.verification import verify
 
 
 def told(component: Component[Any], *configs: Config | PoolConfig) -> MemoryLog:

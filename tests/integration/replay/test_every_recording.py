@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.kubernetes.recording import replay_recording
 from dds_core import MemoryLog, Policy, verify
 from dds_core.log import fixed_salts
-from dds_core.policy import MODES, Mode
+from dds_core.scaler.policy import MODES, Mode
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dds_core.engine import Step
-from dds_core.events import DeadlinePassed, HandOver, PolicyChanged, Started, VictimMarked, encode
+from dds_core.events import DeadlinePassed, PolicyChanged, Started, encode
 from dds_core.log import Envelope
-from dds_core.policy import Policy
 from dds_core.replay import OPEN_LOOP, Redecided, re_decide
+from dds_core.scaler.events import HandOver, VictimMarked
+from dds_core.scaler.policy import Policy
 from tests.golden.replays import SMALL, log_of, policy_of, replayed
 
 MINUTE = 60_000_000

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from dds_core.component import SCALER, component_named, component_of
 from dds_core.engine import Engine, Step
 from dds_core.errors import InputError, UnknownEvent
-from dds_core.events import Checkpoint, DeadlinePassed, NodeLabelled, PoolPublished
+from dds_core.events import Checkpoint, DeadlinePassed, NodeLabelled
 from dds_core.log import Envelope, MemoryLog, verify_chain
-from dds_core.logged import event_of
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.events import PoolPublished
+from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import VerifyReport, fold_log, re_decide, verify
+from dds_core.replay.logged import event_of
 from dds_core.timeline import moments
 from tests.integration.replay.tampering import changed, resealed, texts_of
 from tests.support.pool_story import A100, START, PoolStory, told_story

@@ -22,10 +22,11 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent
-from dds_core.events import Decision, Promise, Synced, encode
-from dds_core.policy import Policy
+from dds_core.events import Decision, Synced, encode
 from dds_core.replay import verify
-from dds_core.snapshot import dump
+from dds_core.scaler.events import Promise
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import dump
 from tests.golden.replays import CODE, SMALL, policy_of, recorded
 from tests.integration.replay.restarting import Killed, Listing, Run, as_ours, cut, whole
 

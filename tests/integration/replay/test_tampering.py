@@ -24,7 +24,7 @@ from dds_core.errors import BrokenChain, MalformedEvent, UnknownEvent
 from dds_core.events import Checkpoint, DeadlinePassed, PolicyChanged, encode
 from dds_core.log import Anchor, Envelope, MemoryLog, verify_chain
 from dds_core.replay import VerifyReport, verify
-from dds_core.snapshot import PROJECTION
+from dds_core.scaler.state import PROJECTION
 from tests.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, log_of, replayed
 from tests.integration.replay.tampering import changed, resealed, texts_of, write_anchor, write_file
 from tests.integration.replay.writer import Job, groups

@@ -17,15 +17,15 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dds_adapters.lab.shipped import find
-from dds_adapters.live import logs
-from dds_adapters.live.endpoints import Endpoints
-from dds_adapters.live.operation import ScalerOperation
-from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import ScalerPart
-from dds_adapters.live.settings import Listen, LiveSettings
+from dds_adapters.runtime import logs
+from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.operation import ScalerOperation
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.settings import Listen, LiveSettings
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group, MemoryLog
+from dds_lab.shipped import find
 from tests.integration.web.asking import Said, ask
 from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
 

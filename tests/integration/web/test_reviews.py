@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Cluster
-from dds_adapters.lab.api.requests import User
 from dds_adapters.web import Reviews, Server, guarded, plain
 from dds_adapters.web.reviews import ALLOWED, AWAY, FORBIDDEN, REMEMBERED, UNKNOWN
+from dds_lab.api.requests import User
 from tests.integration.web.asking import ask, running
 from tests.support.served import client_of, new_server, served
 

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from dds_adapters.live.health import Health, Verdict
+from dds_adapters.runtime.health import Health, Verdict
 from dds_adapters.web import Request, Response, Route, Server, exposition, plain, probes
 from dds_core.errors import InputError
 from tests.integration.web.asking import ask, raw, running

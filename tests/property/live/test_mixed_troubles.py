@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.reading import parse
 from dds_core.errors import LogUnavailable
-from dds_core.policy import Policy, SchedulerPolicy
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.reading import parse
 from tests.support.exits import Watched
 from tests.support.judge import Measure
 from tests.support.ours import Running, new_log, running

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from dds_core import events as e
 from dds_core.engine import EngineOf
 from dds_core.model import Claim
-from dds_core.publishing.agenda import deadlines
-from dds_core.publishing.model import Machine, PoolConfig, PoolSlice
-from dds_core.publishing.snapshot import dump, load
+from dds_core.publisher import events as e
+from dds_core.publisher.deadlines import deadlines
+from dds_core.publisher.model import Machine, PoolConfig, PoolSlice
+from dds_core.publisher.state import dump, load
 from tests.support.board import A100, H100, PUBLISHER, Board
 
 NODES = {"n1": "0", "n2": "0", "n3": "00"}

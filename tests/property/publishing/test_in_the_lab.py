@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.lab import settings as lab_settings
-from dds_adapters.lab.manager import Fault
-from dds_adapters.lab.our_publisher import USER
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.work import Run
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_lab import settings as lab_settings
+from dds_lab.driver import PUBLISHER_USER
+from dds_lab.manager import Fault
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.work import Run
 from tests.property.streams import QUICK, SOAK
 from tests.support.publishing import PublishRun, Surroundings, change_models, publishing, written
 from tests.support.troubles import TroubledApi
@@ -123,7 +123,7 @@ class World:
         """For a while some of its requests fail, are lost, or are answered and the answer is not seen."""
         kinds = (("silent", "503"), ("unseen",), ("409", "500"), ("429",))[how]
         now = (self.run.lab.time.now() - self.run.lab.scenario.start) / 1e6
-        self.run.ours.requests = TroubledApi(self.run.lab, kinds, 0.7, now, now + 3 * which, user=USER)  # type: ignore[arg-type]
+        self.run.ours.requests = TroubledApi(self.run.lab, kinds, 0.7, now, now + 3 * which, user=PUBLISHER_USER)  # type: ignore[arg-type]
         self.run.troubled.add("api")
         self.run.after(3 * which + 12.0, lambda: self.run.troubled.discard("api"))
 

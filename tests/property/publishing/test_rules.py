@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core import events as e
 from dds_core.model import Claim, FabricResource
-from dds_core.publishing.model import FreeDevice, Host, Machine, PoolConfig, PoolSlice
-from dds_core.publishing.rules import decide
+from dds_core.publisher import events as e
+from dds_core.publisher.model import FreeDevice, Host, Machine, PoolConfig, PoolSlice
+from dds_core.publisher.rules import decide
 from tests.property.streams import QUICK, SOAK
 from tests.support.board import A100, A100_0, H100, Board, labelled, withdrawn
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.sql import Database
-from dds_core import events as e
 from dds_core.engine import Step
 from dds_core.events import Checkpoint
 from dds_core.log.envelope import Group
-from dds_core.publishing.component import PUBLISHER
+from dds_core.publisher import events as e
+from dds_core.publisher.component import PUBLISHER
 from tests.support.commands import FIRST_ATTACH, dds, fine, log_of, refused
 from tests.support.pool_story import POOL, START, PoolStory, told_story
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dds_commands.serve_policy import policy_source
+from dds_commands.live import policy_source
 from dds_core.errors import PolicyError
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
 
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:

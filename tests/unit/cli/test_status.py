@@ -13,31 +13,20 @@ import pytest
 from msgspec.structs import replace
 
 from dds_adapters.sql import Database, upgrade
+from dds_commands.replaying import sealed, with_checkpoint
 from dds_commands.sources import Log, Recording, folded
-from dds_commands.status import LogView
-from dds_commands.status_data import readable, status_data
-from dds_commands.status_text import show_status
-from dds_commands.waiting import WaitingRow, waiting_rows
-from dds_commands.writing import sealed, with_checkpoint
+from dds_commands.status import LogView, show_status
+from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
 from dds_core.engine import Step
-from dds_core.events import (
-    Alerted,
-    ConfigGone,
-    CoolDown,
-    NodeGone,
-    NodeObserved,
-    Rejected,
-    Stale,
-    VictimMarked,
-    WriteRefused,
-)
+from dds_core.events import Alerted, ConfigGone, NodeGone, NodeObserved, Rejected, Stale, WriteRefused
 from dds_core.events.objects import NodeChanges
-from dds_core.fold import apply
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Taint
-from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.scaler.events import CoolDown, VictimMarked
+from dds_core.scaler.fold import apply
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused

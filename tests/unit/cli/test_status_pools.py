@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dds_commands.status_pools import pools_status
+from dds_commands.status import pools_status
 from dds_core.log import MemoryLog
-from dds_core.publishing.model import PoolSlice
+from dds_core.publisher.model import PoolSlice
 from tests.support.board import Board, usual
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from dds_adapters.kubernetes import config, rbac
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.rbac import Has, Rule, Where
 from tests.unit.deploy.chart import Values, objects, rendered
 from tests.unit.docs.markdown import table

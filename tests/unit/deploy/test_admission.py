@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.watched import DRA, OPERATOR
+from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
 from tests.unit.deploy.admission import Asked, Object, compiled, denials, policies
 

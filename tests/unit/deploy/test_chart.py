@@ -15,9 +15,9 @@ import yaml
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import POWERS, Names, Powers, Where
 from dds_commands.doctor import doctor
+from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import serve
-from dds_commands.serve_log import COMPONENT
 from dds_commands.settings import Setting
 from dds_core import read_policy
 from tests.unit.deploy.chart import CHART, Values, manifests, of_kind, rendered

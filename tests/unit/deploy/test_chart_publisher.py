@@ -12,13 +12,12 @@ import yaml
 from dds_adapters.fabric import FabricSettings
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import PUBLISHER_POWERS, Names, PublisherPowers, Where
-from dds_commands.doctor import doctor
-from dds_commands.doctor_fabric import FabricManager
+from dds_commands.doctor import FabricManager, doctor
 from dds_commands.fabric_settings import fabric_of
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.publish import publish
 from dds_commands.settings import Setting
-from dds_core.publishing.policy import read_publish_policy
+from dds_core.publisher.policy import read_publish_policy
 from tests.unit.deploy.chart import Values, manifests, of_kind
 from tests.unit.deploy.test_chart import CLUSTER, FM, PUBLISHES, TENANT, _alone, _container, _deployment, _named, _plain
 

@@ -8,7 +8,7 @@ import pytest
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import POWERS, RULES, Names, Powers
-from dds_adapters.kubernetes.watched import VERSIONS
+from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_core import Policy, read_policy
 
 NOTHING = Powers(**dict.fromkeys(POWERS, False))

@@ -13,9 +13,10 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, structs
 
-from dds_core import events as e
 from dds_core import model
-from dds_core.publishing import model as publishing
+from dds_core.publisher import events as p
+from dds_core.publisher import model as publishing
+from dds_core.scaler import events as e
 from tests.unit.docs.markdown import table
 
 _WORDS = {str: "text", int: "integer", bool: "yes or no", float: "number", type(None): "null", Any: "anything"}
@@ -75,7 +76,7 @@ def parts() -> str:
 
 
 _OF_OBJECTS = {one for pair in e.OBSERVED.values() for one in pair} | {e.Rejected}
-_OF_FABRIC = {e.MachineObserved, e.MachineGone, e.StockObserved, e.FabricFailed, e.FabricAnswered}
+_OF_FABRIC = {p.MachineObserved, p.MachineGone, p.StockObserved, p.FabricFailed, p.FabricAnswered}
 
 
 def _kinds(base: type[e.Event]) -> list[type[e.Event]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_adapters.live.metrics import CATALOGUE, POOL_CATALOGUE, Named
+from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Named
 from tests.unit.docs.markdown import table
 
 

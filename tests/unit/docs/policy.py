@@ -1,4 +1,4 @@
-"""The policy page's tables, made from the pydantic models of `dds_core.policy`: unit, default, bounds, description."""
+"""The policy page's tables, made from the pydantic models of `dds_core.scaler.policy`: unit, default, bounds, description."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dds_core.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
 from tests.unit.docs.markdown import table
 
 _COUNTED = {

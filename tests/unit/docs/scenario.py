@@ -8,14 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dds_adapters.lab import shipped
-from dds_adapters.lab.conform.differences import table as differences
-from dds_adapters.lab.record.allowed import LABELS, METADATA
-from dds_adapters.lab.scenario import Scenario
-from dds_adapters.lab.scenario.cluster import Cluster
-from dds_adapters.lab.scenario.parts import Parts
-from dds_adapters.lab.scenario.trouble import Faults
-from dds_adapters.lab.scenario.work import Mix, Step
+from dds_lab import shipped
+from dds_lab.conform.questions import table as differences
+from dds_lab.record.allowed import LABELS, METADATA
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.cluster import Cluster
+from dds_lab.scenario.parts import Parts
+from dds_lab.scenario.trouble import Faults
+from dds_lab.scenario.work import Mix, Step
 from tests.integration.lab.test_scheduler_against_recordings import DIFFERENCES as SCHEDULER
 from tests.unit.docs.markdown import table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dds_adapters.live.metrics import CATALOGUE, POOL_CATALOGUE, Named
+from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Named
 from tests.unit.docs.pages import ROOT
 
 _OURS = r"(?:dds|rest_client|leader_election)_[a-z_]+"

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from dds_adapters.fabric import Api, FabricSettings, Outside, Provider, open_provider
-from dds_core.publishing.model import Machine, PoolModel
+from dds_core.publisher.model import Machine, PoolModel
 
 TENANT = "3f1a9d52-6f0b-4b52-9a7e-0d6c1b8f2a10"
 CLUSTER = "9b0e4c7a-52d1-4f38-8c26-7e5d3a1f6b24"

@@ -14,10 +14,10 @@ import pytest
 
 from dds_adapters.fabric import FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.fabric.answers import Part, read
-from dds_adapters.fabric.fsas.forms import CmGroupMembers, CmGroups, FmMachines
-from dds_adapters.fabric.nec.forms import NecNodes, NecResources
+from dds_adapters.fabric.fsas.managers import CmGroupMembers, CmGroups, FmMachines
+from dds_adapters.fabric.nec.cdim import NecNodes, NecResources
 from dds_adapters.fabric.provider import FabricPartly
-from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
 from tests.unit.fabric.rig import A100, H100, M1, Desk, said
 
 

@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 
 from dds_adapters.fabric import FabricOdd
 from dds_adapters.fabric.answers import Part, read
-from dds_adapters.fabric.fsas.forms import (
+from dds_adapters.fabric.fsas.managers import (
     CmGroupMembers,
     CmGroups,
     CmMachineDetail,
-    ErrorBody,
     FmAvailable,
     FmMachines,
-    Login,
 )
-from dds_adapters.fabric.fsas.token import claims_of, instant_of
-from dds_adapters.fabric.nec.forms import NecError, NecNodes, NecResources
+from dds_adapters.fabric.fsas.token import ErrorBody, Login, claims_of, instant_of
+from dds_adapters.fabric.nec.cdim import NecError, NecNodes, NecResources
 from tests.unit.fabric.rig import jwt
 
 WHERE = "call (request 1)"

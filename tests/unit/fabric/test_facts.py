@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dds_adapters.fabric import FabricOdd
-from dds_adapters.fabric.facts import facts_of
 from dds_adapters.fabric.provider import InventoryFault
-from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
-from dds_core.events.publishing import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
-from dds_core.publishing.model import FreeDevice, Limit, Machine, Stock
+from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of
+from dds_core.publisher.events import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
+from dds_core.publisher.model import FreeDevice, Limit, Machine, Stock
 
 ONE, TWO = Machine("m-1", "one", "0"), Machine("m-2", "two", "1", {"A": Limit(4)})
 

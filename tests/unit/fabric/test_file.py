@@ -9,7 +9,7 @@ import pytest
 
 from dds_adapters.fabric import FabricError, FabricOdd, FabricSettings, Provider, open_provider
 from dds_adapters.fabric.file import FileProvider
-from dds_core.publishing.model import FreeDevice, Limit, Machine, Stock
+from dds_core.publisher.model import FreeDevice, Limit, Machine, Stock
 from tests.unit.fabric.rig import A100, H100
 
 GOOD = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dds_adapters.fabric import APIS, FabricSettings, open_provider
 from dds_adapters.fabric.file import DeviceEntry, DevicesEntry, LimitEntry, MachineEntry
-from dds_core.publishing.model import Limit
+from dds_core.publisher.model import Limit
 from tests.unit.fabric.rig import A100, H100
 
 PAGE = Path(__file__).parents[3] / "docs" / "fabric.md"

@@ -77,7 +77,7 @@ def test_settings_that_cannot(changes: dict[str, Any], words: str) -> None:
 def test_an_inventory_needs_no_http_library(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text("machines: []")
     script = (
-        "import sys; from pathlib import Path; from dds_adapters.fabric import *; from dds_adapters.fabric import survey, facts;"
+        "import sys; from pathlib import Path; from dds_adapters.fabric import *; from dds_adapters.fabric import survey;"
         f"open_provider(FabricSettings('file', inventory=Path({str(tmp_path / 'inventory.yaml')!r}))).machines();"
         "print([name for name in ('httpx', 'httpcore', 'ssl') if name in sys.modules])"
     )

@@ -11,7 +11,7 @@ import pytest
 from dds_adapters.fabric import FabricAway, FabricDenied, FabricError, FabricOdd, FabricUnreachable, Provider
 from dds_adapters.fabric.provider import FabricBusy, FabricLate, FabricPartly
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, Question, StockAnswer, survey
-from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from tests.unit.fabric.rig import A100, H100
 
 MACHINES = tuple(Machine(f"m-{number}", fabric=str(number // 3)) for number in range(6))

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from msgspec import structs
 
-from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, decode, read_recording
-from dds_adapters.kubernetes.translate import Resource
+from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, read_recording
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.decode.translate import Resource
 from dds_core.events import KIND_OF, Event, Rejected, SliceObserved, merged
 from dds_core.events.objects import Seen
 from dds_core.model import Slice
@@ -20,14 +21,14 @@ RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.
 BY_NAME = {path.name.removesuffix(".jsonl.gz"): path for path in RECORDINGS}
 
 DECODE: dict[str, Callable[[bytes], Any]] = {
-    "resourceclaims": decode.claim,
-    "resourceslices": decode.resource_slice,
-    "deviceclasses": decode.device_class,
-    "devicetaintrules": decode.taint_rule,
-    "nodes": decode.node,
-    "pods": decode.pod,
-    "composabilityrequests": decode.attach_request,
-    "composableresources": decode.fabric_resource,
+    "resourceclaims": decoding.claim,
+    "resourceslices": decoding.resource_slice,
+    "deviceclasses": decoding.device_class,
+    "devicetaintrules": decoding.taint_rule,
+    "nodes": decoding.node,
+    "pods": decoding.pod,
+    "composabilityrequests": decoding.attach_request,
+    "composableresources": decoding.fabric_resource,
 }
 
 

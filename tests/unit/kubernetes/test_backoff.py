@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.backoff import FIRST, LONGEST, LONGEST_ASKED, REQUESTS, WINDOW, Backoff, Pace
+from dds_adapters.kubernetes.limiter import FIRST, LONGEST, LONGEST_ASKED, REQUESTS, WINDOW, Backoff, Pace
 
 
 class Highest(Random):

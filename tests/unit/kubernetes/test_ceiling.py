@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from dds_adapters.kubernetes.backoff import WINDOW
-from dds_adapters.kubernetes.ceiling import MOST, RECOVERED, Ceiling
 from dds_adapters.kubernetes.cluster import path_of, resource_of
+from dds_adapters.kubernetes.limiter import MOST, RECOVERED, WINDOW, Ceiling
 
 
 def sent(ceiling: Ceiling, now: float, code: int, times: int = 1) -> int:

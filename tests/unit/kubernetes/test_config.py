@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.config import read_config
+from dds_adapters.kubernetes.decode.config import read_config
 from dds_core.model import Config, Model
 from tests.unit.kubernetes.samples import raw_of, sample
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dds_adapters.kubernetes import decode
+from dds_adapters.kubernetes.decode import decoding
 from dds_core.model import (
     Allocation,
     AttachRequest,
@@ -161,7 +161,7 @@ def test_items_of_a_list_carry_no_kind(resource: str) -> None:
 
 
 def test_a_recorded_claim_through_its_life() -> None:
-    claims = [decode.claim(event.raw) for event in recorded("first_attach", "resourceclaims")]
+    claims = [decoding.claim(event.raw) for event in recorded("first_attach", "resourceclaims")]
     first = claims[0]
     assert (first.namespace, first.name, first.requests) == (
         "default",
@@ -193,7 +193,7 @@ def test_a_recorded_claim_through_its_life() -> None:
 
 
 def test_recorded_pool_and_node_slices() -> None:
-    slices = [decode.resource_slice(event.raw) for event in recorded("first_attach", "resourceslices")]
+    slices = [decoding.resource_slice(event.raw) for event in recorded("first_attach", "resourceslices")]
     pool = next(one for one in slices if not one.node)
     assert (pool.pool, pool.generation, pool.slices) == ("nvidia-a100-40-fabric1", 1, 1)
     assert pool.selector == (
@@ -209,42 +209,42 @@ def test_recorded_pool_and_node_slices() -> None:
 
 
 def test_recorded_shares_of_a_device() -> None:
-    claims = [decode.claim(event.raw) for event in recorded("shares", "resourceclaims")]
+    claims = [decoding.claim(event.raw) for event in recorded("shares", "resourceclaims")]
     results = [one.allocation.results[0] for one in claims if one.allocation is not None]
     assert {one.consumed.get("bandwidth") for one in results} >= {"4Gi", "3Gi", "1Gi", "6Gi"}
     assert all(one.share for one in results)
-    slices = [decode.resource_slice(event.raw) for event in recorded("shares", "resourceslices")]
+    slices = [decoding.resource_slice(event.raw) for event in recorded("shares", "resourceslices")]
     nics = [device for one in slices for device in one.devices.values() if device.shared]
     assert nics and all(device.attributes == {"speed": 10} for device in nics)
 
 
 def test_a_recorded_extended_resource() -> None:
-    claims = [decode.claim(event.raw) for event in recorded("extended_resource", "resourceclaims")]
-    pods = [decode.pod(event.raw) for event in recorded("extended_resource", "pods")]
+    claims = [decoding.claim(event.raw) for event in recorded("extended_resource", "resourceclaims")]
+    pods = [decoding.pod(event.raw) for event in recorded("extended_resource", "pods")]
     assert all(one.extended for one in claims)
     assert {one.owner for one in claims} == {pods[0].uid}
-    assert not decode.refers_to_claims(pods[0])
+    assert not decoding.refers_to_claims(pods[0])
     named = next(one for one in pods if one.extended_claim)
-    assert decode.refers_to_claims(named) and named.extended_claim in {one.name for one in claims}
+    assert decoding.refers_to_claims(named) and named.extended_claim in {one.name for one in claims}
     assert "SchedulerError" in {one.waiting for one in pods}
-    classes = [decode.device_class(event.raw) for event in recorded("extended_resource", "deviceclasses")]
+    classes = [decoding.device_class(event.raw) for event in recorded("extended_resource", "deviceclasses")]
     assert [one.extended_resource for one in classes] == ["", "example.com/gpu"]
 
 
 def test_a_recorded_first_available() -> None:
-    claims = [decode.claim(event.raw) for event in recorded("first_available", "resourceclaims")]
+    claims = [decoding.claim(event.raw) for event in recorded("first_available", "resourceclaims")]
     assert len(claims[0].requests[0].classes) == 2
     assert {one.allocation.results[0].request for one in claims if one.allocation is not None} == {"gpu/small"}
 
 
 def test_a_recorded_cordon_and_node() -> None:
-    nodes = [decode.node(event.raw) for event in recorded("cordoned", "nodes")]
+    nodes = [decoding.node(event.raw) for event in recorded("cordoned", "nodes")]
     assert any(one.unschedulable for one in nodes) and not nodes[0].unschedulable
     assert nodes[0].labels["cohdi.io/fabric"] == "1"
 
 
 def test_a_recorded_request_and_its_resource() -> None:
-    requests = [decode.attach_request(event.raw) for event in recorded("first_attach", "composabilityrequests")]
+    requests = [decoding.attach_request(event.raw) for event in recorded("first_attach", "composabilityrequests")]
     first, then = requests[0], requests[1]
     assert (first.generate_name, first.type, first.model, first.size, first.node, first.policy) == (
         "composability-",
@@ -255,14 +255,14 @@ def test_a_recorded_request_and_its_resource() -> None:
         "samenode",
     )
     assert first.acted_size is None and (then.state, then.acted_size) == ("Updating", 1)
-    resources = [decode.fabric_resource(event.raw) for event in recorded("first_attach", "composableresources")]
+    resources = [decoding.fabric_resource(event.raw) for event in recorded("first_attach", "composableresources")]
     assert resources[0].request == first.name and resources[0].state == "" and resources[0].uuid == ""
     online = next(one for one in resources if one.state == "Online")
     assert online.uuid == f"GPU-{online.fabric_id}" and not online.marked and not online.detach_only
 
 
 def test_a_recorded_failure_keeps_the_fabrics_words() -> None:
-    resources = [decode.fabric_resource(event.raw) for event in recorded("attach_failure", "composableresources")]
+    resources = [decoding.fabric_resource(event.raw) for event in recorded("attach_failure", "composableresources")]
     assert "CDI manager: machine update failed, E02XXXX" in {one.error for one in resources}
 
 
@@ -274,12 +274,12 @@ def test_v1beta1_has_its_requests_inline_and_its_devices_wrapped() -> None:
     claim["apiVersion"] = "resource.k8s.io/v1beta1"
     request = claim["spec"]["devices"]["requests"][0]
     claim["spec"]["devices"]["requests"] = [{"name": "r0", **request["exactly"]}]
-    assert decode.claim(raw_of(claim)) == WHOLE["resourceclaims"]
+    assert decoding.claim(raw_of(claim)) == WHOLE["resourceclaims"]
     slice_ = sample("resourceslices")
     slice_["apiVersion"] = "resource.k8s.io/v1beta1"
     device = slice_["spec"]["devices"][0]
     slice_["spec"]["devices"] = [{"name": device.pop("name"), "basic": device}]
-    assert decode.resource_slice(raw_of(slice_)) == WHOLE["resourceslices"]
+    assert decoding.resource_slice(raw_of(slice_)) == WHOLE["resourceslices"]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_a_request_with_alternatives_counts_as_the_largest() -> None:
             ],
         }
     ]
-    assert decode.claim(raw_of(claim)).requests == (ClaimRequest("r0", ("big", "small"), count=4, all=True),)
+    assert decoding.claim(raw_of(claim)).requests == (ClaimRequest("r0", ("big", "small"), count=4, all=True),)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_request_with_alternatives_counts_as_the_largest() -> None:
 )
 def test_the_node_of_an_allocation(selector: Any, node: str) -> None:
     claim = put(sample("resourceclaims"), "status/allocation/nodeSelector", selector)
-    allocation = decode.claim(raw_of(claim)).allocation
+    allocation = decoding.claim(raw_of(claim)).allocation
     assert allocation is not None and allocation.node == node
     assert (json.loads(allocation.selector) if allocation.selector else selector) == selector
     assert bool(allocation.selector) is not bool(node)
@@ -349,7 +349,7 @@ def test_the_selector_is_canonical() -> None:
         claim["status"]["allocation"]["nodeSelector"] = {
             "nodeSelectorTerms": [{"matchExpressions": [json.loads(text)]}]
         }
-        allocation = decode.claim(raw_of(claim)).allocation
+        allocation = decoding.claim(raw_of(claim)).allocation
         assert allocation is not None
         found.add(allocation.selector)
     assert found == {'{"nodeSelectorTerms":[{"matchExpressions":[{"key":"a","operator":"In","values":["b"]}]}]}'}
@@ -358,23 +358,23 @@ def test_the_selector_is_canonical() -> None:
 def test_an_allocation_without_selector_or_timestamp() -> None:
     claim = sample("resourceclaims")
     del claim["status"]["allocation"]["nodeSelector"], claim["status"]["allocation"]["allocationTimestamp"]
-    allocation = decode.claim(raw_of(claim)).allocation
+    allocation = decoding.claim(raw_of(claim)).allocation
     assert allocation is not None and (allocation.node, allocation.selector, allocation.timestamp) == ("", "", None)
 
 
 def test_the_owner_is_a_pod_and_nothing_else() -> None:
     claim = sample("resourceclaims")
     claim["metadata"]["ownerReferences"].insert(0, {"kind": "Workload", "name": "w", "uid": "w-1"})
-    assert decode.claim(raw_of(claim)).owner == "p-1"
+    assert decoding.claim(raw_of(claim)).owner == "p-1"
     claim["metadata"]["ownerReferences"].pop()
-    assert decode.claim(raw_of(claim)).owner == ""
+    assert decoding.claim(raw_of(claim)).owner == ""
 
 
 def test_lists_that_go_writes_as_null() -> None:
     claim = sample("resourceclaims")
     claim["spec"] = {"devices": {"requests": None}}
     claim["status"] = {"allocation": {"devices": {"results": None}}, "reservedFor": None, "devices": None}
-    found = decode.claim(raw_of(claim))
+    found = decoding.claim(raw_of(claim))
     assert (found.requests, found.consumers, found.conditions, found.allocation) == ((), (), (), Allocation())
 
 
@@ -392,7 +392,7 @@ def test_a_slice_of_one_node_by_name_or_by_selector() -> None:
     for spec in ({"nodeName": "n1", "nodeSelector": None}, {"nodeSelector": ONE_NODE}):
         obj = sample("resourceslices")
         obj["spec"].update(spec)
-        found = decode.resource_slice(raw_of(obj))
+        found = decoding.resource_slice(raw_of(obj))
         assert (found.node, found.selector) == ("n1", ())
 
 
@@ -407,17 +407,17 @@ def test_a_slice_of_one_node_by_name_or_by_selector() -> None:
     ],
 )
 def test_the_slices_of_our_publisher_and_nobody_elses(labels: Any, owner: str) -> None:
-    found = decode.resource_slice(raw_of(put(sample("resourceslices"), "metadata/labels", labels)))
+    found = decoding.resource_slice(raw_of(put(sample("resourceslices"), "metadata/labels", labels)))
     assert found.owner == owner
 
 
 def test_a_slice_of_all_nodes_and_one_whose_devices_have_their_own() -> None:
     obj = sample("resourceslices")
     obj["spec"].update(nodeSelector=None, allNodes=True)
-    assert decode.resource_slice(raw_of(obj)).all_nodes
+    assert decoding.resource_slice(raw_of(obj)).all_nodes
     obj["spec"].update(allNodes=None, perDeviceNodeSelection=True)
     obj["spec"]["devices"] = [{"name": "a", "nodeName": "n1"}, {"name": "b", "nodeSelector": ONE_NODE}, {"name": "c"}]
-    found = decode.resource_slice(raw_of(obj))
+    found = decoding.resource_slice(raw_of(obj))
     assert not found.all_nodes and {name: one.node for name, one in found.devices.items()} == {
         "a": "n1",
         "b": "n1",
@@ -429,23 +429,23 @@ def test_a_slice_of_counters_only() -> None:
     obj = sample("resourceslices")
     obj["spec"]["devices"] = None
     obj["spec"]["sharedCounters"] = [{"name": "s", "counters": {"m": {"value": "1"}}}]
-    assert decode.resource_slice(raw_of(obj)).devices == {}
+    assert decoding.resource_slice(raw_of(obj)).devices == {}
 
 
 def test_a_pod_whose_claims_are_not_made_yet() -> None:
     obj = sample("pods")
     obj["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True", "reason": "x"}]}
-    found = decode.pod(raw_of(obj))
+    found = decoding.pod(raw_of(obj))
     assert (found.claims, found.extended_claim, found.waiting) == (("c1", ""), "", "")
 
 
 def test_a_toleration_without_operator_means_equal() -> None:
     obj = put(sample("pods"), "spec/tolerations", [{"key": "a", "value": "b"}])
-    assert decode.pod(raw_of(obj)).tolerations == (Toleration("a", "Equal", "b"),)
+    assert decoding.pod(raw_of(obj)).tolerations == (Toleration("a", "Equal", "b"),)
 
 
 def test_a_taint_rule_with_an_empty_selector_matches_any() -> None:
-    rule = decode.taint_rule(raw_of(put(sample("devicetaintrules"), "spec/deviceSelector", {})))
+    rule = decoding.taint_rule(raw_of(put(sample("devicetaintrules"), "spec/deviceSelector", {})))
     assert (rule.driver, rule.pool, rule.device) == ("", "", "")
 
 
@@ -453,12 +453,12 @@ def test_a_taint_rule_with_an_empty_selector_matches_any() -> None:
 def test_only_true_marks_a_resource(value: str) -> None:
     obj = sample("composableresources")
     obj["metadata"]["annotations"] = {"cohdi.io/delete-device": value}
-    assert not decode.fabric_resource(raw_of(obj)).marked
+    assert not decoding.fabric_resource(raw_of(obj)).marked
 
 
 def test_a_foreign_reason_is_scrubbed() -> None:
     obj = put(sample("resourceclaims"), "status/devices/0/conditions/0/reason", "password=hunter2")
-    assert decode.claim(raw_of(obj)).conditions[0].reason == "password=[removed]"
+    assert decoding.claim(raw_of(obj)).conditions[0].reason == "password=[removed]"
 
 
 @pytest.mark.parametrize(
@@ -474,7 +474,7 @@ def test_a_foreign_reason_is_scrubbed() -> None:
 )
 def test_instants_are_exact_microseconds(text: str, expected: int) -> None:
     obj = put(sample("resourceclaims"), "metadata/creationTimestamp", text)
-    assert decode.claim(raw_of(obj)).created == expected
+    assert decoding.claim(raw_of(obj)).created == expected
 
 
 def test_no_struct_can_hold_what_must_stay_out() -> None:

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from dds_adapters.kubernetes.identity import Identity, failure, identity
-from dds_adapters.kubernetes.known import Known, seeds
+from dds_adapters.kubernetes.watch.identity import Identity, failure, identity
+from dds_adapters.kubernetes.watch.known import Known, seeds
 from tests.support.world import A100, World
 
 Told = list[tuple[str, str]]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes import lease_record as records
-from dds_adapters.kubernetes.lease_record import UnexpectedLease, Written
+from dds_adapters.kubernetes.lease import record as records
+from dds_adapters.kubernetes.lease.record import UnexpectedLease, Written
 
 WHERE = "lease default/dds"
 WRITTEN = Written("me", 15, "2026-11-21T02:00:00.000000Z", "2026-11-21T02:00:04.000000Z", 3)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.lease_state import Ask, LeaseSettings, LeaseState, Phase
+from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import InputError
 from tests.support.elections import SAFE, START, Contender, Election, Trip, decoded
 

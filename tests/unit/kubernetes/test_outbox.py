@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from dds_adapters.kubernetes.backoff import REQUESTS, WINDOW
 from dds_adapters.kubernetes.cluster import Answer, Asking
-from dds_adapters.kubernetes.writer import outbox as module
-from dds_adapters.kubernetes.writer.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
+from dds_adapters.kubernetes.limiter import REQUESTS, WINDOW
+from dds_adapters.kubernetes.write import outbox as module
+from dds_adapters.kubernetes.write.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
-from dds_core.policy import Mode
+from dds_core.scaler.policy import Mode
 
 
 @dataclass(frozen=True)

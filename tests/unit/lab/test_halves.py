@@ -6,18 +6,18 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import dds_adapters.lab
+import dds_lab
 
-LAB = Path(dds_adapters.lab.__file__).parent
-ROOT = "dds_adapters.lab"
+LAB = Path(dds_lab.__file__).parent
+ROOT = "dds_lab"
 
 # What an actor may know besides its fellows.
-FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency", f"{ROOT}.told_faults"}
+FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency", f"{ROOT}.faults.told"}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.
 FOR_THE_MANAGER = {
-    f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time", "told_faults")
+    f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time", "faults.told")
 }
 OVER_SOCKETS = "manager.face"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dds_adapters.fabric import FabricAway
 from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, NoAnswer, StockAnswer
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.rounds import Pace, Rounds
-from dds_adapters.lab.time import VirtualTime
-from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
+from dds_lab.driver import Pace, Rounds
+from dds_lab.latency import Fixed
+from dds_lab.time import VirtualTime
 
 A, B = (PoolModel(place, name, name.lower(), "gpu.example.com") for place, name in enumerate("AB"))
 MACHINES = (Machine("m-1", fabric="1"), Machine("m-2", fabric="2"))

@@ -1,6 +1,6 @@
 """Virtual time: it goes from timer to timer, and nowhere else."""
 
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.time import VirtualTime
 
 
 def test_a_cancelled_timer_lets_nothing_come_early() -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from dds_core import events as e
 from dds_core.errors import IllegalTransition
-from dds_core.fold import apply
+from dds_core.kit.table import Table
 from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, NEW, claim_edge_exists, claim_target
 from dds_core.model import AttachRequest, Claim, Node, Pod, Result
-from dds_core.picture import Picture
-from dds_core.table import Table
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import apply
+from dds_core.scaler.state import Picture
 from tests.support.world import A100, FAILED, READY, RESCHEDULE, World
 from tests.unit.lifecycle.lives import (
     PREPARED,

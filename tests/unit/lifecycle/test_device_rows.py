@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dds_core import events as e
 from dds_core.errors import IllegalTransition
-from dds_core.fold import apply
 from dds_core.lifecycle import DEVICE_STATES, DEVICE_TABLE, device_target
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import apply
 from tests.support.world import World
 from tests.unit.lifecycle.lives import a_device_on_the_node, attached_locally, let_go, new
 

@@ -14,15 +14,11 @@ import pytest
 from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.live import prober as probing
-from dds_adapters.live.answers import Answers
-from dds_adapters.live.asker import Asker
-from dds_adapters.live.prober import Prober
-from dds_adapters.live.publisher import Answered, Probed, RoundEnded
-from dds_adapters.live.publishing import PublisherPart
-from dds_adapters.live.surveyor import Surveyor
+from dds_adapters.runtime import publishing as probing
+from dds_adapters.runtime.publisher import Answered, Answers, Probed, RoundEnded
+from dds_adapters.runtime.publishing import Asker, Prober, PublisherPart, Surveyor
 from dds_core.errors import DdsError
-from dds_core.publishing.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from tests.support.live_lab import eventually
 
 A100, H100 = (PoolModel(n, name, name.lower(), "gpu.nvidia.com") for n, name in enumerate(("A100", "H100")))

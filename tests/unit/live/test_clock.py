@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.live.clock import SECOND, LiveClock
+from dds_adapters.runtime.process import SECOND, LiveClock
 
 NOON = 1_800_000_000 * SECOND
 

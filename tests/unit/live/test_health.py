@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_adapters.live.health import OK, STANDBY, Health, Verdict, alive, log_there, turning, unless_standby, views
+from dds_adapters.runtime.health import OK, STANDBY, Health, Verdict, alive, log_there, turning, unless_standby, views
 
 
 def failing() -> Verdict:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.shipped import find
-from dds_adapters.live.lacks import lacks
-from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_adapters.runtime.lacks import lacks
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
+from dds_lab.shipped import find
 from tests.support.ours import running, told_to_us
 
 

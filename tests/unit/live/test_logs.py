@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.replay import replay_recording
-from dds_adapters.live import logs, narrator
+from dds_adapters.kubernetes.recording import replay_recording
+from dds_adapters.runtime import logs
 from dds_core.engine import Engine
 from dds_core.errors import InputError
 from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
 from dds_core.lifecycle import DETACHING
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
 from tests.support.commits import commits
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
@@ -65,15 +65,15 @@ def test_each_transition_and_decision_is_one_line() -> None:
 
 
 def test_very_many_steps_of_one_fact_are_counted_and_told_one_by_one_at_debug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrator, "MANY", 1)
+    monkeypatch.setattr(logs, "MANY", 1)
     lines = told("burst")
     counted = [line for line in lines if line["msg"].endswith("each is in the log, and told at DEBUG")]
     assert counted and "type" not in counted[0]
-    monkeypatch.setattr(narrator, "MANY", 10_000)
+    monkeypatch.setattr(logs, "MANY", 10_000)
     steps = sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("burst"))
     alone = sum(line.get("type") in ("ClaimMoved", "DeviceMoved") for line in lines)
     assert sum(int(line["msg"].split()[0]) for line in counted) == steps - alone
-    monkeypatch.setattr(narrator, "MANY", 1)
+    monkeypatch.setattr(logs, "MANY", 1)
     assert sum(line["type"] in ("ClaimMoved", "DeviceMoved") for line in told("burst", level="debug")) == steps
 
 
@@ -165,7 +165,7 @@ def test_an_event_that_cannot_be_told_costs_its_line_only(monkeypatch: pytest.Mo
     def broken(*_: object) -> str:
         raise KeyError("x")
 
-    monkeypatch.setattr(narrator, "decision_words", broken)
+    monkeypatch.setattr(logs, "decision_words", broken)
     lines = told("first_attach")
     assert "AttachOrdered cannot be told (KeyError); it is in the log" in [line["msg"] for line in lines]
 

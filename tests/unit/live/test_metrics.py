@@ -10,24 +10,15 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from dds_adapters.kubernetes.replay import replay_recording
-from dds_adapters.live.metrics import CATALOGUE, Metrics, Program, Sources
-from dds_adapters.live.metrics.stages import Stages
+from dds_adapters.kubernetes.recording import replay_recording
+from dds_adapters.runtime.metrics import CATALOGUE, Metrics, Program, Sources
+from dds_adapters.runtime.metrics.fleet import Stages
 from dds_core.engine import Engine
-from dds_core.events import (
-    ClaimMoved,
-    DeviceMoved,
-    HandOver,
-    NodeGone,
-    Rejected,
-    Started,
-    Superseded,
-    WriteDone,
-    WriteRefused,
-)
-from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.events import NodeGone, Rejected, Started, Superseded, WriteDone, WriteRefused
 from dds_core.replay import fold_log
+from dds_core.scaler.events import ClaimMoved, DeviceMoved, HandOver
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
 from tests.support.commits import Committed, commits
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from dds_adapters.live.endpoints import Endpoints
-from dds_adapters.live.operation import ScalerOperation
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.operation import ScalerOperation
+from dds_adapters.runtime.settings import LiveSettings
 from dds_core.events import ConfigObserved, Event, PolicyChanged, Synced
-from dds_core.fold import apply
 from dds_core.model import Config
-from dds_core.picture import Picture
-from dds_core.policy import Policy
+from dds_core.scaler.fold import apply
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
 
 
 def test_a_kill_switch_that_was_pulled_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:

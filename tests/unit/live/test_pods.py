@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dds_adapters.kubernetes.writer.pods import AskPod
-from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live.pods import PodQuestions
+from dds_adapters.kubernetes.write.pods import AskPod
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime.scaler import PodQuestions
 from dds_core import events as e
 from dds_core.engine import Step
 from dds_core.model import Claim, Consumer, Pod

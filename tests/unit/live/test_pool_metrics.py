@@ -8,10 +8,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import NoAnswer
-from dds_adapters.kubernetes.arrivals import ADDED
-from dds_adapters.live.metrics import CATALOGUE, POOL_CATALOGUE, Calls, Metrics, PoolMetrics, Program, Sources
-from dds_adapters.live.pen import Committed
-from dds_adapters.live.publisher import Answered
+from dds_adapters.kubernetes.watch.arrivals import ADDED
+from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Calls, Metrics, PoolMetrics, Program, Sources
+from dds_adapters.runtime.publisher import Answered
 from dds_core.engine import Step
 from dds_core.events import Synced, WriteRefused
 from tests.unit.live.test_metrics import scraped, value

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.arrivals import ADDED, Arrival
-from dds_adapters.kubernetes.lease import LeaseLost
-from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live import process as module
-from dds_adapters.live import scaler
-from dds_adapters.live.process import Process
-from dds_adapters.live.scaler import ScalerPart
-from dds_adapters.live.settings import LiveSettings
+from dds_adapters.kubernetes.lease.elector import LeaseLost
+from dds_adapters.kubernetes.watch.arrivals import ADDED, Arrival
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime import process as module
+from dds_adapters.runtime import scaler
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.settings import LiveSettings
 from dds_core.events import PolicyChanged
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
 from tests.support.live_lab import Troubles
 from tests.unit.live.test_scaler import SECOND, Run, node
 

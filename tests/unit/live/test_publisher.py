@@ -11,18 +11,18 @@ import pytest
 
 from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
-from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.publishing.pools import NOT_KEPT
-from dds_adapters.kubernetes.watched import PUBLISHER as FOLLOWED
-from dds_adapters.kubernetes.writer.tasks import Task
-from dds_adapters.live.lived import Arriving
-from dds_adapters.live.publisher import Answered, Probed, Publisher, RoundEnded
+from dds_adapters.kubernetes.publish.pools import NOT_KEPT
+from dds_adapters.kubernetes.watch.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watched import PUBLISHER as FOLLOWED
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime.loop import Arriving
+from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnded
 from dds_core.errors import DdsError, LogUnreachable
 from dds_core.events import Capabilities, WriteRefused
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.fold import DROPPED
-from dds_core.publishing.model import Limit, Machine, Stock
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.fold import DROPPED
+from dds_core.publisher.model import Limit, Machine, Stock
+from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import verify
 from tests.unit.live.test_scaler import SECOND, START, Shaky
 

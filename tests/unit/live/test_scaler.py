@@ -8,18 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from dds_adapters.kubernetes.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.live import scaler as module
-from dds_adapters.live.scaler import Committed, Scaler
+from dds_adapters.kubernetes.watch.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.runtime import scaler as module
+from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
 from dds_core.log import Envelope, Group, MemoryLog
 from dds_core.log.envelope import LeanEvent
-from dds_core.picture import Picture
-from dds_core.policy import Policy
 from dds_core.replay import verify
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
 
 START = 1_800_000_000_000_000
 SECOND = 1_000_000

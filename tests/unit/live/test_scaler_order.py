@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.arrivals import ADDED, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watched import VERSIONS
-from dds_adapters.live.scaler import Committed, Scaler
+from dds_adapters.kubernetes.watch.arrivals import ADDED, STALE, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
-from dds_core.events import Capabilities, ClaimsListWanted, DeadlinePassed, Synced, WriteDone
-from dds_core.policy import Mode, Policy
+from dds_core.events import Capabilities, DeadlinePassed, Synced, WriteDone
 from dds_core.replay import fold_log, verify
-from dds_core.snapshot import dump
+from dds_core.scaler.events import ClaimsListWanted
+from dds_core.scaler.policy import Mode, Policy
+from dds_core.scaler.state import dump
 from tests.unit.live.test_scaler import SECOND, START, Run, Shaky, node
 
 EVERY_TEN = Policy(mode="attach", scan_interval_seconds=10)

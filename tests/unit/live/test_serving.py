@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.live.serving import archive_into
+from dds_adapters.runtime.serving import archive_into
 from dds_core.errors import FileError
 from tests.support.logs import MemoryPlace, checkpoint, groups, opened
 

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.live import together as module
-from dds_adapters.live.endpoints import Endpoints
-from dds_adapters.live.health import OK, Verdict
-from dds_adapters.live.settings import Listen, LiveSettings
-from dds_adapters.live.together import Together
+from dds_adapters.runtime import serving as module
+from dds_adapters.runtime.health import OK, Endpoints, Verdict
+from dds_adapters.runtime.serving import Together
+from dds_adapters.runtime.settings import Listen, LiveSettings
 from dds_core.errors import DdsError, InputError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Gates, TaintRule
-from dds_core.matching.taints import tolerates
+from dds_core.matching.search import tolerates
 from dds_core.model import Taint, Toleration
 from tests.unit.matching.given import GPU, NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
 

@@ -10,9 +10,9 @@ from collections import Counter
 from msgspec.structs import replace
 
 from dds_adapters.fabric import FabricRefused, FabricUnreachable
-from dds_adapters.lab.manager import Fault, Login, ManagerSettings
-from dds_core import events as e
-from dds_core.publishing.model import Attribute, Capacity, PoolConfig
+from dds_core.publisher import events as e
+from dds_core.publisher.model import Attribute, Capacity, PoolConfig
+from dds_lab.manager import Fault, Login, ManagerSettings
 from tests.e2e.publish_lab.test_attaching import A100 as POOL
 from tests.e2e.publish_lab.test_attaching import names_of, pods, ran, steps, story
 from tests.support.board import A100, A100_0, H100, Board, pool_slice, usual, withdrawn

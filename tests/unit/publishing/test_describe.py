@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core.publishing.describe import (
+from dds_core.publisher.describe import (
     as_exclusive,
     device_of,
     devices_of,
@@ -16,7 +16,7 @@ from dds_core.publishing.describe import (
     number_of,
     stem_of,
 )
-from dds_core.publishing.model import Attribute, Capacity, PoolModel, Range
+from dds_core.publisher.model import Attribute, Capacity, PoolModel, Range
 
 MODEL = PoolModel(
     0,

@@ -3,8 +3,8 @@
 import pytest
 
 from dds_core import events as e
-from dds_core.publishing.describe import selector
-from dds_core.publishing.model import PoolConfig
+from dds_core.publisher.describe import selector
+from dds_core.publisher.model import PoolConfig
 from tests.support.board import DRIVER, pool_slice, usual, withdrawn
 
 ADOPT = {"adopt": "reference"}

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from dds_core.events import Capabilities, Decision
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Allocation, Claim, Condition, Result
-from dds_core.publishing.describe import BINDING, FAILURE, READY, devices_of, let_go
-from dds_core.publishing.model import SLICE_DEVICES
+from dds_core.publisher.describe import BINDING, FAILURE, READY, devices_of, let_go
+from dds_core.publisher.model import SLICE_DEVICES
 from tests.support.board import A100, A100_0, DRIVER, Board, published, usual
 
 POOL = A100_0[1]

@@ -3,12 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import FabricResource
-from dds_core.publishing.agenda import Agenda, deadlines
-from dds_core.publishing.fold import apply
-from dds_core.publishing.model import Host, Machine, PoolConfig, PoolSlice
-from dds_core.publishing.rules import settle
+from dds_core.publisher import events as e
+from dds_core.publisher.deadlines import Agenda, deadlines
+from dds_core.publisher.fold import apply
+from dds_core.publisher.model import Host, Machine, PoolConfig, PoolSlice
+from dds_core.publisher.rules import settle
 from tests.support.board import A100, A100_0, H100, Board, labelled, published, usual
 
 

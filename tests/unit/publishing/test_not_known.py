@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from dds_core import events as e
-from dds_core.publishing.model import PoolConfig
+from dds_core.publisher.model import PoolConfig
 from tests.support.board import A100, Board, alerts, labelled, pool_slice, published, usual, withdrawn
 
 THERE = ("nvidia-a100-0", "nvidia-a100-1")

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Claim, FabricResource
-from dds_core.publishing.model import PoolConfig
+from dds_core.publisher import events as e
+from dds_core.publisher.model import PoolConfig
 from tests.support.board import A100, H100, Board, pool_slice, published, usual, withdrawn
 
 

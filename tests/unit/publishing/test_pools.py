@@ -5,16 +5,8 @@ from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.model import Claim
-from dds_core.publishing.model import FreeDevice
-from tests.support.board import (
-    A100,
-    DRIVER,
-    Board,
-    alerts,
-    model_named,
-    published,
-    usual,
-)
+from dds_core.publisher.model import FreeDevice
+from tests.support.board import A100, DRIVER, Board, alerts, model_named, published, usual
 
 
 def test_what_is_free_is_published_under_numbers_in_one_slice() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dds_core.events import NodeLabelled, PoolPublished
-from dds_core.publishing.model import PoolConfig
+from dds_core.events import NodeLabelled
+from dds_core.publisher.events import PoolPublished
+from dds_core.publisher.model import PoolConfig
 from tests.support.board import A100, A100_0, H100, Board, pool_slice, withdrawn
 
 THERE = ("nvidia-a100-0", "nvidia-a100-1")

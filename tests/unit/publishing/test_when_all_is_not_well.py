@@ -3,22 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Claim
-from dds_core.publishing.model import Capacity, Host, Limit, Machine, PoolConfig, PoolSlice
-from dds_core.publishing.rules import layout
-from tests.support.board import (
-    A100,
-    A100_0,
-    H100,
-    Board,
-    alerts,
-    labelled,
-    pool_slice,
-    published,
-    usual,
-    withdrawn,
-)
+from dds_core.publisher import events as e
+from dds_core.publisher.model import Capacity, Host, Limit, Machine, PoolConfig, PoolSlice
+from dds_core.publisher.rules import layout
+from tests.support.board import A100, A100_0, H100, Board, alerts, labelled, pool_slice, published, usual, withdrawn
 
 
 def _cooling(board: Board, node: str, on: bool) -> list[e.Decision]:

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Allocation, Claim, FabricResource, Result
-from dds_core.publishing.describe import devices_of, digest_of, name_of_id, selector
-from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolSlice
+from dds_core.publisher import events as e
+from dds_core.publisher.describe import devices_of, digest_of, name_of_id, selector
+from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolSlice
 from tests.support.board import A100, A100_0, DRIVER, H100, SECOND, Board, alerts, labelled, published, usual, withdrawn
 
 

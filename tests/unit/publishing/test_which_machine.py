@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
-from dds_core.publishing.model import Host, Limit, Machine, by_name
+from dds_core.publisher import events as e
+from dds_core.publisher.model import Host, Limit, Machine, by_name
 from tests.support.board import A100, A100_0, Board, labelled, usual, withdrawn
 
 

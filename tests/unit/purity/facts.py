@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from dds_adapters.kubernetes.replay import replay_recording
+from dds_adapters.kubernetes.recording import replay_recording
 from dds_core.engine import Step
 from dds_core.events import DeadlinePassed, Event, decode, encode
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
 
 RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
 

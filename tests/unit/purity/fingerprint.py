@@ -1,45 +1,73 @@
-"""The fingerprint of the rules, computed from their sources: `python -m tests.unit.purity.fingerprint` prints it.
+"""The fingerprints of the rules, computed from their syntax: `python -m tests.unit.purity.fingerprint` writes them into
+`dds_core/fingerprint.py`.
 
-It is the SHA-256 over the sources named in `dds_core.fingerprint.RULES`, in that order, each as its name, a zero byte, its
-text with line ends as `\\n`, and a zero byte. So it is the same on every machine and says nothing of where the code lies.
+Each is the SHA-256 over the syntax trees of the sources that deciding and folding load, in the order of their names. Comments,
+docstrings, line breaks and positions are no part of a tree, so that they change nothing. Only what a node holds is written, not
+how a release of Python prints it: 3.11 and later give the same.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import sys
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import dds_core
-from dds_core.fingerprint import PUBLISHER_RULES, RULES
 
 CORE = Path(dds_core.__file__).parent
-COVERED = {"scaler": RULES, "publisher": PUBLISHER_RULES}
-"""By component, the sources that its fingerprint says it covers."""
-DECIDING = {
-    "scaler": ("rules", "agenda", "fold"),
-    "publisher": ("publishing/rules", "publishing/agenda", "publishing/fold"),
-}
-"""Where deciding and folding begin; whatever they import decides too."""
+DECIDING = {"scaler": ("rules", "deadlines", "fold"), "publisher": ("rules", "deadlines", "fold")}
+"""By component, where deciding and folding begin; whatever they import decides too."""
+NAMES = {"scaler": "FINGERPRINT", "publisher": "PUBLISHER_FINGERPRINT"}
 
-NOT_RULES = ("__init__.py", "errors.py", "model.py", "events/")
+NOT_RULES = ("__init__.py", "errors.py", "model.py", "events/", "scaler/events.py", "publisher/events.py")
 """What they import and is no rule: the public names, the errors' words, and the forms, which have versions of their own."""
+_BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def computed(component: str) -> str:
     """The fingerprint that the sources of a component have now."""
     digest = hashlib.sha256()
-    for name in COVERED[component]:
-        digest.update(name.encode() + b"\0")
-        digest.update((CORE / name).read_text(encoding="utf-8").encode() + b"\0")
+    for name in sorted(sources(component)):
+        for part in syntax((CORE / name).read_text(encoding="utf-8")):
+            digest.update(part.encode() + b"\0")
     return digest.hexdigest()
+
+
+def syntax(source: str) -> Iterator[str]:
+    """What a source says to the interpreter, piece by piece."""
+    yield from _written(ast.parse(source))
+
+
+def _written(value: object) -> Iterator[str]:
+    if isinstance(value, ast.AST):
+        yield type(value).__name__
+        for name, held in ast.iter_fields(value):
+            if isinstance(value, _BODIES) and name == "body":
+                held = [one for one in held if not _is_text(one)] or held[:1]
+            if (
+                held or held is False or held == 0
+            ):  # what is left out and what is empty are told apart by no later release
+                yield name
+                yield from _written(held)
+        yield "."
+    elif isinstance(value, list):
+        for one in value:
+            yield from _written(one)
+    else:
+        yield repr(value)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """A text that stands by itself is for readers."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def sources(component: str) -> set[str]:
     """The sources of the core that deciding loads there, found by their imports (also those inside functions)."""
     found: set[str] = set()
-    queue = [_source([module]) for module in DECIDING[component]]
+    queue = [_source([component, module]) for module in DECIDING[component]]
     while queue:
         name = queue.pop()
         if name not in found and not name.startswith(NOT_RULES):
@@ -67,6 +95,14 @@ def _source(parts: list[str]) -> str:
     return ""
 
 
+def main() -> None:
+    """Write those of now."""
+    file = CORE / "fingerprint.py"
+    text = file.read_text(encoding="utf-8")
+    for component, name in NAMES.items():
+        text = re.sub(rf'^{name} = ".*"$', f'{name} = "{computed(component)}"', text, flags=re.MULTILINE)
+    file.write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    for one in COVERED:
-        sys.stdout.write(f"{one} {computed(one)}\n")
+    main()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from freezegun import freeze_time
 
-from dds_core.policy import Policy
-from dds_core.publishing.component import PUBLISHER
+from dds_core.publisher.component import PUBLISHER
+from dds_core.scaler.policy import Policy
 from tests.support.pool_story import A100, told_story
 from tests.unit.purity.facts import facts_of, lines, read
 from tests.unit.purity.isolated import replayed

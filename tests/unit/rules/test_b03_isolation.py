@@ -5,8 +5,8 @@ Here an object that is none of ours is not looked at, one that is wrong affects 
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Claim, Condition, FabricResource, Model, Result
+from dds_core.scaler import events as e
 from tests.support.world import A100, GPU, H100, READY, World
 
 

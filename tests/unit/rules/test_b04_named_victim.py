@@ -5,7 +5,7 @@ Here the victim is named, marked and tainted first, and the size falls by exactl
 
 import pytest
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

@@ -3,7 +3,7 @@
 Here a definite error or a used-up budget fails the claim with reason and the fabric's words, after the cool-down was read back.
 """
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

@@ -3,8 +3,8 @@
 Here each entry is named by driver, pool, device and share; only our own are written, a failure on the first not ready.
 """
 
-from dds_core import events as e
 from dds_core.model import Claim, Condition, Result
+from dds_core.scaler import events as e
 from tests.support.world import A100, FAILED, READY, RESCHEDULE, World
 
 NIC = Result("nic", "nic.example.com", "node0", "eth1", (READY,), ("Broken",))

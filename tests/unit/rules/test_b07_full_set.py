@@ -3,8 +3,8 @@
 Here a signal carries the full set of our own entries and never anybody else's, so that a server-side apply replaces ours only.
 """
 
-from dds_core import events as e
 from dds_core.model import Claim, Condition
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 

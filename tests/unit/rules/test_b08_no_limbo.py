@@ -5,8 +5,8 @@ Here the key is driver, pool and device, and what says nothing is nothing: the c
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Claim, Condition
+from dds_core.scaler import events as e
 from tests.support.world import A100, FAILED, GPU, READY, RESCHEDULE, World
 
 NAME = "nvidia-a100-40-0"

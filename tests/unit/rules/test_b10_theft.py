@@ -3,7 +3,7 @@
 Here the theft is a transfer of demand: the thief's own order is now for the claim that lost its device.
 """
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

@@ -5,8 +5,8 @@ Here what is not published is unknown, not gone: the claim keeps waiting, and it
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

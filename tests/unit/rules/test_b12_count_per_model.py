@@ -3,7 +3,7 @@
 Here counts are per node and model: an idle A100 goes although an H100 beside it is in use.
 """
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 

@@ -5,8 +5,8 @@ Here a fence stands first: mark and taint, time to settle, a consistent LIST, th
 
 from typing import Any
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, Claim, ClaimRequest, DeviceClass, Pod, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, GPU, World
 
 

@@ -3,7 +3,7 @@
 Here it starts at the fact of the release, is written once then, and never before the first sight of the cluster.
 """
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

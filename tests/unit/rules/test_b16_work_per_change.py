@@ -6,8 +6,8 @@ Here the rows that one change reads do not grow with the fleet: they are counted
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from dds_core.kit.table import Table
 from dds_core.model import Claim, Node
-from dds_core.table import Table
 from tests.support.world import A100, World
 
 

@@ -6,8 +6,8 @@ Here two models exclude each other when either names the other, for orders, for 
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Model
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 A_NAMES_H = (replace(A100, conflicts=(2,)), H100)

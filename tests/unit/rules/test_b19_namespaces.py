@@ -5,7 +5,7 @@ Here a claim is its uid, and the namespace is part of every name.
 
 from msgspec.structs import replace
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 

@@ -5,8 +5,8 @@ Here an empty or odd UUID matches nothing, and both spellings of the attribute c
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Device, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, GPU, World
 
 

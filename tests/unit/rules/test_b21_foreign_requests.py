@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import AttachRequest
-from dds_core.rules.orders import request_name
+from dds_core.scaler import events as e
+from dds_core.scaler.rules.orders import request_name
 from tests.support.world import A100, World
 
 OURS = {"labels": {"app.kubernetes.io/managed-by": "dds"}}

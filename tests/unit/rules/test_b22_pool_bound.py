@@ -5,7 +5,7 @@ Here orders stop at the published free count; in mode detach the device of the m
 
 from typing import Any
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
 

@@ -3,7 +3,7 @@
 Here the pool label goes and is read back before the failure is told; while the node is full it stays away.
 """
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 

@@ -3,8 +3,8 @@
 Here the pod's nomination tells the node; without one a person is told, once, and the budget fails the claim in time.
 """
 
-from dds_core import events as e
 from dds_core.model import Allocation, Claim, Consumer, Pod
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
 

@@ -3,8 +3,8 @@
 Here only the newest generation counts, nothing new is taken from a pool that is not whole, and what is held stays held.
 """
 
-from dds_core import events as e
 from dds_core.model import Device, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, GPU, World
 
 

@@ -5,8 +5,8 @@ Here the share is part of every key, the shares of one pool device need one devi
 
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Result
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
 

@@ -6,8 +6,8 @@ Here a shared claim gives way only when all its pods can, and a lost reservation
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Claim, Pod
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

@@ -5,8 +5,8 @@ That is recorded and not acted on: the alternatives and the choice are in the lo
 
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Claim, ClaimRequest
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 from tests.unit.rules.pools import pool_results
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Claim, Pod, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, FAILED, SECOND, World
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, Config
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World
 
 

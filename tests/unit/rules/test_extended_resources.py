@@ -1,7 +1,7 @@
 """The claim of an extended resource is deleted and made again at the hand-over: its reservation belongs to the pod."""
 
-from dds_core import events as e
 from dds_core.model import Claim
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 POD = "pod-default-web"

@@ -2,10 +2,10 @@
 
 from msgspec.structs import replace
 
-from dds_core import events as e
-from dds_core.fold import apply
 from dds_core.model import Claim, Result
-from dds_core.rules import decide
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import apply
+from dds_core.scaler.rules import decide
 from tests.support.world import A100, H100, RESCHEDULE, World
 from tests.unit.rules.pools import pool_results
 

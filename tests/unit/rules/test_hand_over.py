@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Claim, Device, Node, Pod, Slice, Taint, TaintRule
+from dds_core.scaler import events as e
 from tests.support.world import A100, H100, READY, RESCHEDULE, World
 from tests.unit.rules.pools import pool_results
 

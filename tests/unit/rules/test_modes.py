@@ -2,8 +2,8 @@
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import Config
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

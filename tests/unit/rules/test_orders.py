@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, Claim, Model, Node, Taint, Toleration
-from dds_core.rules.orders import request_name
+from dds_core.scaler import events as e
+from dds_core.scaler.rules.orders import request_name
 from tests.support.world import A100, H100, World
 from tests.unit.rules.pools import pool_results
 

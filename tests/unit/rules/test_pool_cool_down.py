@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
-from dds_core.agenda import deadlines
 from dds_core.model import PUBLISHER, Model, Node, Slice, Taint
-from dds_core.policy import read_policy
-from dds_core.publishing.model import MANAGED_BY, PoolModel
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.rules import pools
-from dds_core.snapshot import dump, load
+from dds_core.publisher.model import MANAGED_BY, PoolModel
+from dds_core.publisher.rules import pools
+from dds_core.publisher.state import PoolPicture
+from dds_core.scaler import events as e
+from dds_core.scaler.deadlines import deadlines
+from dds_core.scaler.policy import read_policy
+from dds_core.scaler.state import dump, load
 from tests.support.world import A100, H100, World
 from tests.unit.rules.pools import pool_results
 

@@ -4,8 +4,8 @@ all does no harm here. The publisher's own side is tested with the publisher."""
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.model import Config, Device, Requirement, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, FAILED, GPU, H100, READY, RESCHEDULE, World
 from tests.unit.rules.pools import pool_results
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, Node
-from dds_core.rules import nodes
-from dds_core.rules.work import Work
+from dds_core.scaler import events as e
+from dds_core.scaler.rules import nodes
+from dds_core.scaler.rules.work import Work
 from tests.support.world import A100, World
 
 

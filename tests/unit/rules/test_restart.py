@@ -2,7 +2,7 @@
 
 import pytest
 
-from dds_core import events as e
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 

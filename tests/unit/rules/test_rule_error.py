@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dds_core import MemoryLog, verify
-from dds_core import events as e
-from dds_core.rules import RULE_ERROR, claims, nodes
-from dds_core.rules.work import Work
+from dds_core.scaler import events as e
+from dds_core.scaler.rules import RULE_ERROR, claims, nodes
+from dds_core.scaler.rules.work import Work
 from tests.support.world import A100, World
 
 

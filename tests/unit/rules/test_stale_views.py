@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, FabricResource
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}

@@ -1,7 +1,7 @@
 """What a node has is handed out in one order, whatever order the rows are kept in: a replay has to find the same."""
 
 from dds_core.model import AttachRequest
-from dds_core.rules.coverage import cover
+from dds_core.scaler.rules.assignment import cover
 from tests.support.world import A100, World
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dds_core import events as e
 from dds_core.model import OWNER, OWNER_LABEL, Taint, TaintRule
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 
 IDLE = 600

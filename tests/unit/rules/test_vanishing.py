@@ -2,8 +2,8 @@
 
 import pytest
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod, Slice
+from dds_core.scaler import events as e
 from tests.support.world import A100, World
 from tests.unit.rules.pools import pool_results
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from dds_core import events as e
 from dds_core.model import AttachRequest, FabricResource, Node, Taint
+from dds_core.scaler import events as e
 from dds_core.timeline import Directory, Entry, of_steps, path_diagram, render_text, timeline
 from tests.support.world import A100, World
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dds_core import events as e
-from dds_core.publishing.component import PUBLISHER
-from dds_core.publishing.model import FreeDevice, Machine
-from dds_core.timeline import AmbiguousSubject, Entry, Moment, NoSuchSubject, as_data, moments, of_steps, telling_of
-from dds_core.timeline.publisher.subjects import PublisherDirectory
+from dds_core.publisher import events as e
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.model import FreeDevice, Machine
+from dds_core.publisher.timeline import PublisherDirectory
+from dds_core.timeline import AmbiguousSubject, Entry, Moment, NoSuchSubject, as_data, moments, of_steps
+from dds_core.timeline.telling import telling_of
 from tests.support.pool_story import A100, POOL, PoolStory, told_story
 
 TELLING = telling_of(PUBLISHER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dds_core import events as e
-from dds_core.snapshot import PROJECTION, dump
+from dds_core.scaler.state import PROJECTION, dump
 from dds_core.timeline import AmbiguousSubject, Directory, Moment, NoSuchSubject, of_steps
 from tests.support.world import A100, World
 

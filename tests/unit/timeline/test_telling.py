@@ -6,7 +6,7 @@ import pytest
 
 from dds_core import events as e
 from dds_core.log import MemoryLog
-from dds_core.snapshot import PROJECTION, dump
+from dds_core.scaler.state import PROJECTION, dump
 from dds_core.timeline import Directory, Entry, Moment, Note, as_data, moments, of_steps, render_text, timeline
 from dds_core.timeline.clock import duration, micros, moment_of, rfc3339, time_of_day
 from tests.support.world import A100, World

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core import events as e
 from dds_core.events import TYPES, Decision
 from dds_core.model import (
     Allocation,
@@ -28,11 +27,13 @@ from dds_core.model import (
     Taint,
     TaintRule,
 )
-from dds_core.publishing.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
+from dds_core.publisher import events as p
+from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
+from dds_core.publisher.timeline import PublisherKnown
+from dds_core.scaler import events as e
 from dds_core.timeline.decisions import decision_words
 from dds_core.timeline.facts import fact_words
 from dds_core.timeline.known import Known
-from dds_core.timeline.publisher.known import PublisherKnown
 
 MODEL = Model(1, "A100 40G", "nvidia-a100-40", "gpu.nvidia.com")
 RESULT = Result("r0", "gpu.nvidia.com", "pool-fabric1", "gpu-0")
@@ -197,22 +198,22 @@ def test_what_is_gone_is_told_by_its_name() -> None:
             "the API serves no taint rules; it drops binding conditions, allowMultipleAllocations of slices",
         ),
         (
-            e.MachineObserved(Machine("u-0", "server-0", "1", {"A100": Limit(4, 1), "H100": Limit()})),
+            p.MachineObserved(Machine("u-0", "server-0", "1", {"A100": Limit(4, 1), "H100": Limit()})),
             "machine u-0 (server-0) is in fabric 1, may have at most 4 and at least 1 of A100",
         ),
-        (e.MachineObserved(Machine("u-0")), "machine u-0 is in no fabric"),
-        (e.MachineGone("u-0"), "the fabric does not name machine u-0 any more"),
+        (p.MachineObserved(Machine("u-0")), "machine u-0 is in no fabric"),
+        (p.MachineGone("u-0"), "the fabric does not name machine u-0 any more"),
         (
-            e.StockObserved("1", "A100", 3, (FreeDevice("x"), FreeDevice("y", healthy=False))),
+            p.StockObserved("1", "A100", 3, (FreeDevice("x"), FreeDevice("y", healthy=False))),
             "fabric 1 has free 3 of A100, not healthy: y",
         ),
-        (e.StockObserved("1", "A100", 3, whole=True), "fabric 1 has 3 of A100"),
+        (p.StockObserved("1", "A100", 3, whole=True), "fabric 1 has 3 of A100"),
         (
-            e.FabricFailed("stock/1/A100", "503 from the manager"),
+            p.FabricFailed("stock/1/A100", "503 from the manager"),
             "the fabric gave no good answer about A100 in fabric 1: 503 from the manager",
         ),
-        (e.FabricAnswered("machines"), "the fabric answers about the list of machines"),
-        (e.FabricAnswered("limits/u-0"), "the fabric answers about the limits of machine u-0"),
+        (p.FabricAnswered("machines"), "the fabric answers about the list of machines"),
+        (p.FabricAnswered("limits/u-0"), "the fabric answers about the limits of machine u-0"),
         (e.WriteDone("id", "PoolPublished", "pool/d/p"), "PoolPublished of pool p was carried out"),
         (e.Synced(), "all resources were listed"),
         (e.Stale("pods", 90), "nothing was heard of pods for 90 s; deadlines wait"),
@@ -277,7 +278,7 @@ DECISIONS: list[tuple[Any, str]] = [
     ),
     (e.UsedStamped("r", "detach", "gpu-x", 1), "note on gpu-x when it was last used"),
     (
-        e.PoolPublished(
+        p.PoolPublished(
             driver="d",
             pool="p",
             mode="attach",
@@ -292,7 +293,7 @@ DECISIONS: list[tuple[Any, str]] = [
         "publish pool p with 3 devices in 2 slices at generation 3, tainted cohdi.io/cooling: it cools down",
     ),
     (
-        e.PoolWithdrawn(driver="d", pool="p", mode="attach", why="its fabric is gone"),
+        p.PoolWithdrawn(driver="d", pool="p", mode="attach", why="its fabric is gone"),
         "withdraw pool p: its fabric is gone",
     ),
     (e.Alerted("c", "Odd", "look", "attach"), "call a person: Odd: look"),

@@ -11,14 +11,39 @@ import json
 import math
 import threading
 from dataclasses import dataclass, field
+from typing import Annotated, Any
 from urllib.parse import quote
 
-from dds_adapters.fabric.answers import odd, read
+from pydantic import Field, StringConstraints
+
+from dds_adapters.fabric.answers import Part, odd, read
 from dds_adapters.fabric.fsas.credentials import Credentials, Folder
-from dds_adapters.fabric.fsas.forms import ErrorBody, Login
 from dds_adapters.fabric.http import Call, Http, Reply
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricOdd, FabricRefused
 from dds_adapters.fabric.settings import Outside
+
+AccessToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,16384}$")]
+"""Goes into a header as it is."""
+
+
+class Login(Part):
+    """POST id_manager/realms/{realm}/protocol/openid-connect/token"""
+
+    access_token: AccessToken = Field(repr=False)
+    expires_in: Annotated[float, Field(ge=0, le=1e9)] | None = None
+
+
+class ErrorDetail(Part):
+    code: Any = None
+    message: Any = None
+
+
+class ErrorBody(Part):
+    """{status, detail: {code, message, data}}; the id manager says `error`."""
+
+    detail: ErrorDetail | None = None
+    error: Any = None
+
 
 EARLY = 30.0
 """Seconds before its end at which a token is renewed; at most half of its life."""

@@ -4,8 +4,8 @@ scaler and publisher.
 Read-only: besides GETs it sends reviews and creations with dryRun=All. One check that fails never stops another.
 """
 
+from dds_adapters.kubernetes.doctor.configuration import Journal
 from dds_adapters.kubernetes.doctor.examination import Examined, Publisher, examine
 from dds_adapters.kubernetes.doctor.findings import LEVELS, Finding, Level, sound
-from dds_adapters.kubernetes.doctor.journal import Journal
 
 __all__ = ["LEVELS", "Examined", "Finding", "Journal", "Level", "Publisher", "examine", "sound"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from dds_adapters.kubernetes.doctor.manager import Certificate
+from dds_adapters.kubernetes.doctor.fabric import Certificate
 from dds_core.errors import DdsError
 
 SECONDS = 10.0

@@ -7,30 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.cluster import Asking, Refused
-from dds_adapters.kubernetes.doctor import (
-    api,
-    beside,
-    classes,
-    configured,
-    fabric,
-    fleet,
-    journal,
-    operator,
-    permissions,
-    policy,
-    publishing,
-    server,
-)
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.doctor import configuration, fabric, fleet, permissions, publishing, server
+from dds_adapters.kubernetes.doctor.configuration import Journal
+from dds_adapters.kubernetes.doctor.fabric import Manager
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
-from dds_adapters.kubernetes.doctor.journal import Journal
-from dds_adapters.kubernetes.doctor.manager import Manager
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.errors import DdsError
-from dds_core.picture import Picture
-from dds_core.policy import Policy
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
 
 Check = Callable[[Patient], Iterable[Finding]]
 
@@ -44,24 +31,24 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("release", server.release),
     ("kinds", server.kinds),
     ("clock", server.clock),
-    ("binding conditions", api.binding_conditions),
-    ("scheduler gates", api.scheduler_gates),
-    ("config map", configured.config_map),
-    ("models", configured.models),
-    ("drivers", configured.drivers),
+    ("binding conditions", server.binding_conditions),
+    ("scheduler gates", server.scheduler_gates),
+    ("config map", configuration.config_map),
+    ("models", configuration.models),
+    ("drivers", configuration.drivers),
     ("nodes", fleet.nodes),
     ("pools", fleet.pools),
     ("publishers", fleet.publishers),
-    ("classes", classes.classes),
-    ("claims", classes.claims),
+    ("classes", fleet.classes),
+    ("claims", fleet.claims),
 )
 """What concerns scaler and publisher, in the order in which it is told."""
 
 SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("taint rules", api.taint_rules),
-    ("operator", operator.custom_kinds),
+    ("taint rules", server.taint_rules),
+    ("operator", server.custom_kinds),
     ("permissions", permissions.permissions),
-    ("beside", beside.beside),
+    ("beside", fleet.beside),
 )
 """What concerns the scaler alone."""
 
@@ -147,7 +134,7 @@ def _policy(examined: Examined) -> tuple[Policy, list[Finding]]:
         rules = examined.policy()
     except DdsError as problem:
         return Policy(), [failed("policy", problem, "error", "correct the policy")]
-    return rules, list(policy.in_short(rules))
+    return rules, list(configuration.in_short(rules))
 
 
 def _publishing(examined: Examined) -> tuple[PublishPolicy | None, list[Finding]]:
@@ -158,7 +145,7 @@ def _publishing(examined: Examined) -> tuple[PublishPolicy | None, list[Finding]
         rules = examined.publisher.policy()
     except DdsError as problem:
         return PublishPolicy(), [failed("publish policy", problem, "error", "correct the policy")]
-    return rules, list(policy.of_publisher(rules))
+    return rules, list(configuration.of_publisher(rules))
 
 
 def _first(patient: Patient) -> Generator[Finding, None, bool]:
@@ -200,16 +187,16 @@ def _records(examined: Examined, patient: Patient | None, rules: Policy) -> Iter
         try:
             opened = examined.journal()
             if examined.policy is not None:
-                told = list(journal.log(opened, examined.log, _uid(patient), examined.now()))
+                told = list(configuration.log(opened, examined.log, _uid(patient), examined.now()))
                 yield from told
                 if sound(told) and any(one.log == examined.log for one in opened.heads()):
                     picture = opened.picture(examined.log)
             if examined.publisher is not None:
-                yield from journal.log(opened, examined.publisher.log, _uid(patient), examined.now())
+                yield from configuration.log(opened, examined.publisher.log, _uid(patient), examined.now())
         except DdsError as problem:
             yield failed("log", problem, "error")
     if examined.policy is not None:
-        yield from alone("binding timeout", partial(policy.timeouts, rules, picture))
+        yield from alone("binding timeout", partial(configuration.timeouts, rules, picture))
 
 
 def _uid(patient: Patient | None) -> str | None:

@@ -5,16 +5,237 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.decode import MANAGED_BY
-from dds_adapters.kubernetes.doctor.api import pool_slices
-from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, warning
-from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.kubernetes.doctor.signed import ManagedField, writers
-from dds_core.model import FAILED_CONDITION, RESCHEDULE, Config, Device, Node, Slice
-from dds_core.pools import gather
+from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
+from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
+from dds_adapters.kubernetes.doctor.server import pool_slices
+from dds_core.matching import cel
+from dds_core.matching.claims import Alternative, Claim
+from dds_core.matching.errors import SelectorError
+from dds_core.matching.objects import Device as PublishedDevice
+from dds_core.matching.objects import DeviceClass
+from dds_core.model import FAILED_CONDITION, OWNER, OWNER_LABEL, RESCHEDULE, Config, Device, Node, Slice
+from dds_core.publisher.describe import device_of
+from dds_core.publisher.model import PoolModel
+from dds_core.scaler.pools import gather
+
+# -- signed ------------------------------------------------------------------------------------------------------------
+
+# Who wrote an object's spec, as its managedFields say. Good enough to tell people who is at work; no decision may rest
+# on it.
+
+
+class _Owned(msgspec.Struct):
+    spec: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="f:spec", default=msgspec.UNSET)
+
+
+class ManagedField(msgspec.Struct):
+    """What one manager owns, as far as it matters here."""
+
+    manager: str = ""
+    fields: _Owned = msgspec.field(name="fieldsV1", default_factory=_Owned)
+
+
+def writers(fields: list[ManagedField] | None) -> list[str]:
+    """Managers that own a part of the spec; others (who set a finalizer, a label, a status) are left out."""
+    return [foreign(one.manager) for one in fields or () if one.manager and one.fields.spec is not msgspec.UNSET]
+
+
+# -- beside ------------------------------------------------------------------------------------------------------------
+
+# Who else is at work in the cluster: the reference scaler above all. Two that act on the same claims undo each other's
+# work.
+
+
+_BESIDE = "beside"
+REFERENCE_LEASE = "2313b367.co.hdi"
+"""Name of the reference scaler's Lease, when it is started with --leader-elect."""
+DEPLOYMENT = "dds-controller-manager"
+"""Name of the reference scaler's Deployment as its chart makes it."""
+STALE = 300_000_000
+"""Microseconds after which a Lease that nobody renews is one that was left behind."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    labels: dict[str, str] | None = None
+    managed_fields: list[ManagedField] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+_object = msgspec.json.Decoder(_Object)
+
+
+def beside(patient: Patient) -> Iterator[Finding]:
+    """The reference by its Lease and Deployment, anybody by the requests that are not ours."""
+    mode = patient.policy.mode
+    say = note if mode == "observe" else warning
+    mend = "run this one in mode observe beside it, or stop the other first"
+    seen = unclear = False
+    for name, path, works in (
+        (
+            f"Lease {REFERENCE_LEASE}",
+            path_of("leases", "coordination.k8s.io/v1", patient.namespace, REFERENCE_LEASE),
+            _held,
+        ),
+        (f"Deployment {DEPLOYMENT}", path_of("deployments", "apps/v1", patient.namespace, DEPLOYMENT), _wanted),
+    ):
+        try:
+            spec = patient.decoded(path, patient.get(path)).get("spec") or {}
+        except Refused as refused:
+            unclear |= refused.code != 404
+            continue
+        if works(spec, patient.now()):
+            seen = True
+            holder = foreign(str(spec.get("holderIdentity") or ""))
+            held = f", held by {holder}" if holder else ""
+            yield say(_BESIDE, f"the reference scaler seems to run: {name} in {patient.namespace}{held}", mend)
+    others = _requesters(patient)
+    if others:
+        yield note(
+            _BESIDE, f"requests for devices were made by others too: {several(others)}", "see `adoption` in the policy"
+        )
+    if unclear and not seen:
+        yield unknown(_BESIDE, "whether the reference scaler runs could not be seen (not permitted)")
+    elif not seen and not others:
+        yield ok(_BESIDE, f"no other scaler was found in {patient.namespace}")
+
+
+def _held(lease: dict[str, Any], now: int) -> bool:
+    """Whether somebody has renewed it lately, as far as it tells."""
+    renewed = instant_of(lease.get("renewTime"))
+    return bool(lease.get("holderIdentity")) and (renewed is None or now - renewed < STALE)
+
+
+def _wanted(deployment: dict[str, Any], now: int) -> bool:
+    """Whether it is to have any pods."""
+    return deployment.get("replicas") != 0
+
+
+def _requesters(patient: Patient) -> set[str]:
+    """Who wrote the requests that are not ours; nobody where they cannot be listed."""
+    names: set[str] = set()
+    try:
+        requests = patient.everything("composabilityrequests")
+    except Refused:
+        return names
+    for raw in requests:
+        try:
+            meta = _object.decode(raw).metadata
+        except msgspec.DecodeError:
+            continue
+        if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
+            names |= set(writers(meta.managed_fields)[:1]) or {"somebody who left no name"}
+    return names
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+# DeviceClasses and claims against what is published of a pool's devices: a selector that asks for what a device does
+# not say is no mismatch but a run-time error, at which the scheduler gives the whole pod up (structured allocator of
+# Kubernetes 1.36; D13).
+
+
+_CLASSES = "classes"
+_NO_KEY = "no such key"
+
+
+def classes(patient: Patient) -> Iterator[Finding]:
+    """Every class on a device of every model, as device-info has it published."""
+    found = _classes(patient)
+    for model in patient.pools_or_usual().models:
+        yield from _of_model(model, view_of(model), found)
+
+
+def claims(patient: Patient) -> Iterator[Finding]:
+    """What claims ask besides, of a model that their class chooses."""
+    check, models, found = "claims", patient.pools_or_usual().models, _classes(patient)
+    views = {model.model: view_of(model) for model in models}
+    choosing = {name: {one.name for one in found if _surely(one.selectors, view)} for name, view in views.items()}
+    wrong: dict[tuple[str, str], list[str]] = defaultdict(list)
+    number = 0
+    for raw in patient.objects("resourceclaims"):
+        claim = Claim.from_object(msgspec.json.decode(raw))
+        number += 1
+        for one in (choice for request in claim.requests for choice in request.alternatives):
+            for name, view in views.items():
+                if one.device_class in choosing[name] and (reason := _unsaid(one, view)):
+                    wrong[name, reason].append(str(claim))
+    for (name, reason), some in sorted(wrong.items()):
+        asked = f"a device of {name} is asked for what it does not say ({reason[:120]})"
+        what = f"{asked} by {several(some)}: their pods are given up when they come to the pool"
+        yield warning(check, what, "add it to attributes or capacity of the model in device-info, or mend the claims")
+    if not wrong and models:
+        yield ok(check, f"{many(number, 'claim')} looked at: none asks for what pool devices do not say")
+
+
+def _classes(patient: Patient) -> list[DeviceClass]:
+    found = [DeviceClass.from_object(msgspec.json.decode(raw)) for raw in patient.everything("deviceclasses")]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _surely(selectors: tuple[str, ...], device: cel.DeviceView) -> bool:
+    with suppress(SelectorError):
+        return _selects(selectors, device)
+    return False
+
+
+def _unsaid(one: Alternative, device: cel.DeviceView) -> str:
+    """What its selectors ask for that the device does not say, "" for nothing."""
+    try:
+        _selects(one.selectors, device)
+    except SelectorError as problem:
+        return problem.reason if _NO_KEY in problem.reason else ""
+    return ""
+
+
+def _of_model(model: PoolModel, device: cel.DeviceView, found: list[DeviceClass]) -> Iterator[Finding]:
+    chosen = []
+    for one in found:
+        try:
+            if _selects(one.selectors, device):
+                chosen.append(one.name)
+        except SelectorError as problem:
+            yield _failed(model, one, problem)
+    if chosen:
+        yield ok(_CLASSES, f"{model.model}: its devices are chosen by {several(chosen)}")
+    else:
+        what = f"{model.model}: no DeviceClass chooses its devices, so no claim can ask for them"
+        yield note(_CLASSES, what, "make a DeviceClass whose selectors fit what device-info says of the model")
+
+
+def _selects(selectors: tuple[str, ...], device: cel.DeviceView) -> bool:
+    """One selector after the other up to the first that does not fit, as the scheduler goes. Raises SelectorError."""
+    return all(cel.compile(text).matches(device) for text in selectors)
+
+
+def _failed(model: PoolModel, one: DeviceClass, problem: SelectorError) -> Finding:
+    if _NO_KEY not in problem.reason:
+        return unknown(_CLASSES, f"DeviceClass {one.name} on {model.model}: {problem.reason[:160]}", problem.fix)
+    say = error if model.driver in problem.expression else warning  # a class for others may never be asked of us
+    what = (
+        f"DeviceClass {one.name} asks a device of {model.model} for what it does not say ({problem.reason[:120]}): "
+        "the scheduler gives up every pod of the class that comes to look at the pool"
+    )
+    return say(_CLASSES, what, "add it to attributes or capacity of the model in device-info, typed as the class asks")
+
+
+def view_of(model: PoolModel) -> cel.DeviceView:
+    """A device of the model as a selector sees it."""
+    device = PublishedDevice.from_object(device_of(model, "example"))
+    amounts = {name: one.value for name, one in device.capacity.items()}
+    return cel.DeviceView(model.driver, device.attributes, amounts, device.shared)
+
+
+# -- fleet -------------------------------------------------------------------------------------------------------------
 
 _LIMIT = re.compile(r"(.+)-size-(max|min)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -119,11 +340,6 @@ def _unusable(name: str, devices: list[Device]) -> list[Finding]:
 
 
 # -- publishers --------------------------------------------------------------------------------------------------------
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    labels: dict[str, str] | None = None
-    managed_fields: list[ManagedField] | None = None
 
 
 class _Spec(msgspec.Struct, rename="camel"):

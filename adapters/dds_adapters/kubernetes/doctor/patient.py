@@ -12,18 +12,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dds_adapters.kubernetes import config, decode
 from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Asking, Page, Refused, Scope, Unreachable, path_of
-from dds_adapters.kubernetes.publishing.decode import host, pool_slice
-from dds_adapters.kubernetes.publishing.device_info import read_pool_config
-from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
-from dds_adapters.kubernetes.reading import Fault
-from dds_adapters.kubernetes.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
+from dds_adapters.kubernetes.decode import config, decoding
+from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_slice
+from dds_adapters.kubernetes.publish.device_info import read_pool_config
+from dds_adapters.kubernetes.watch.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
 from dds_core.errors import DdsError
 from dds_core.model import Claim, Config, Node, Slice
-from dds_core.policy import Policy
-from dds_core.publishing.model import Host, PoolConfig, PoolSlice
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.model import Host, PoolConfig, PoolSlice
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
 from dds_core.timeline.clock import micros
 
 PAGE = 500
@@ -248,11 +247,11 @@ class Patient:
 
     def slices(self) -> list[Slice]:
         """Every ResourceSlice that can be read. Raises Refused and Unreachable."""
-        return self.once("slices", lambda: list(_read(decode.resource_slice, self.everything("resourceslices"))))
+        return self.once("slices", lambda: list(_read(decoding.resource_slice, self.everything("resourceslices"))))
 
     def nodes(self) -> list[Node]:
         """Every node. Raises Refused and Unreachable."""
-        return self.once("nodes", lambda: list(_read(decode.node, self.everything("nodes"))))
+        return self.once("nodes", lambda: list(_read(decoding.node, self.everything("nodes"))))
 
     def hosts(self) -> list[Host]:
         """The same as a publisher sees them. Raises Refused and Unreachable."""
@@ -273,7 +272,7 @@ class Patient:
 
     def claims(self) -> Iterator[Claim]:
         """The claims, page by page, asked anew each time. Raises Refused and Unreachable."""
-        return _read(decode.claim, self.objects("resourceclaims"))
+        return _read(decoding.claim, self.objects("resourceclaims"))
 
     def config_or_usual(self) -> Config:
         """The configuration, or an empty one where there is none that can be read."""

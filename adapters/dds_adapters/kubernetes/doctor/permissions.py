@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.cluster import Refused
-from dds_adapters.kubernetes.doctor.api import taint_rule_version
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.kubernetes.doctor.server import GATED
+from dds_adapters.kubernetes.doctor.server import GATED, taint_rule_version
 from dds_adapters.kubernetes.rbac import Has, Names, Powers, PublisherPowers, Rule
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.policy import PublishPolicy
 
 _CHECK = "permissions"
 _PUBLISHER = "publisher rights"

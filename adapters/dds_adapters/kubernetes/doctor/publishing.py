@@ -9,14 +9,14 @@ import difflib
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dds_adapters.kubernetes import config
 from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.kubernetes.publishing.device_info import KEYS
-from dds_adapters.kubernetes.publishing.probe import probe
-from dds_adapters.kubernetes.reading import Fault
-from dds_core.publishing.model import MANAGED_BY, PoolConfig, PoolSlice
+from dds_adapters.kubernetes.publish.device_info import KEYS
+from dds_adapters.kubernetes.publish.probe import probe
+from dds_core.publisher.model import MANAGED_BY, PoolConfig, PoolSlice
 
 REFERENCE = "composable-dra-driver"
 """Name of the reference publisher's Deployment as its chart makes it."""

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+from msgspec import inspect
+
 from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
-from dds_adapters.kubernetes.watched import DRA, VERSIONS
+from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
+from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
+from dds_core.publisher.model import MANAGED_BY as PUBLISHER
+from dds_core.scaler.policy import Policy, lower
+from dds_core.scaler.pools import model_of_pool
 from dds_core.timeline.clock import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
@@ -128,3 +137,226 @@ def _stamp(patient: Patient) -> int | None:
     return next(
         (at for one in fields if isinstance(one, dict) and (at := instant_of(one.get("time"))) is not None), None
     )
+
+
+# -- api ---------------------------------------------------------------------------------------------------------------
+
+# What the API server keeps of the fields that the hand-over lives on, and what the scheduler makes of them.
+
+
+READY = "FabricDeviceReady"
+FIELDS = ("bindingConditions", "bindingFailureConditions")
+_SWITCH = (
+    "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36), then publish anew"
+)
+_SLICES = path_of("resourceslices", f"{DRA}/v1")
+
+
+def binding_conditions(patient: Patient) -> Iterator[Finding]:
+    """By a slice that is created without being kept; where that is not allowed, by the slices that are published."""
+    check = "binding conditions"
+    if "resourceslices" not in patient.served(f"{DRA}/v1"):
+        yield from _read_back(check, patient, f"{DRA}/v1 is not served, so nothing could be tried")
+        return
+    try:
+        made = patient.decoded(_SLICES, patient.dry_create(_SLICES, example()))
+    except Refused as refused:
+        yield from _read_back(check, patient, f"a slice on trial was refused ({refused.code})")
+        return
+    devices: list[dict[str, Any]] = (made.get("spec") or {}).get("devices") or [{}]
+    lost = [name for name in FIELDS if not devices[0].get(name)]
+    if lost:
+        yield error(check, f"the API server drops {' and '.join(lost)} of a slice without a word", _SWITCH)
+    else:
+        yield ok(check, "the API server keeps binding conditions of a slice (tried by dry-run)")
+
+
+def _read_back(check: str, patient: Patient, why: str) -> Iterator[Finding]:
+    pools = pool_slices(patient)
+    kept = [one for one in pools if any(device.binding for device in one.devices.values())]
+    if kept:
+        yield ok(check, f"published slice {kept[0].name} has binding conditions ({why})")
+    elif any(one.devices for one in pools):
+        yield error(check, f"published slice {pools[0].name} has no binding conditions ({why})", _SWITCH)
+    else:
+        yield unknown(
+            check, f"{why}, and no pool slice is published yet", "look again once the publisher has published one"
+        )
+
+
+def pool_slices(patient: Patient) -> list[Slice]:
+    """Slices of the pools of our models, by name."""
+    config = patient.config_or_usual()
+    found = [one for one in patient.slices() if model_of_pool(config, one.driver, one.pool) is not None]
+    return sorted(found, key=lambda one: one.name)
+
+
+def example() -> dict[str, Any]:
+    """A slice that no driver would ever publish, with one device as a publisher makes them."""
+    term = {"matchExpressions": [{"key": "dds.cohdi.io/doctor", "operator": "In", "values": ["never"]}]}
+    device = {
+        "name": "example",
+        "bindingConditions": [READY],
+        "bindingFailureConditions": [RESCHEDULE, FAILED_CONDITION],
+    }
+    return {
+        "apiVersion": f"{DRA}/v1",
+        "kind": "ResourceSlice",
+        # The mark without which the publisher's admission policy lets nothing of its account pass.
+        "metadata": {"name": "dds-doctor", "labels": {MANAGED_BY: PUBLISHER}},
+        "spec": {
+            "driver": "doctor.dds.cohdi.io",
+            "pool": {"name": "dds-doctor", "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {"nodeSelectorTerms": [term]},
+            "devices": [device],
+        },
+    }
+
+
+def scheduler_gates(patient: Patient) -> Iterator[Finding]:
+    """No API tells a scheduler's gates; the first allocation of a pool device does, since it copies the conditions."""
+    check, without = "scheduler gates", ""
+    config = patient.config_or_usual()
+    for claim in patient.claims():
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            if result.binding:
+                yield ok(check, f"claim {claim.namespace}/{claim.name} was allocated with binding conditions")
+                return
+            if model_of_pool(config, result.driver, result.pool) is not None:
+                without = f"{claim.namespace}/{claim.name}"
+    if without:
+        mend = "switch DRADeviceBindingConditions on in the scheduler; the pod would start without its device"
+        yield error(check, f"claim {without} has a pool device without binding conditions", mend)
+    else:
+        yield unknown(check, "unknown until the first allocation of a pool device shows them")
+
+
+def taint_rules(patient: Patient) -> Iterator[Finding]:
+    """The fence around a victim. A rule that is served may still be obeyed by nobody."""
+    check = "taint rules"
+    served = taint_rule_version(patient)
+    if served:
+        what = f"DeviceTaintRule is served as {served}; whether the scheduler obeys it was not verified"
+        yield note(check, what, "see that DRADeviceTaintRules is on in the scheduler too")
+        return
+    what = f"DeviceTaintRule is not served: {_without_fence(patient.policy)}"
+    mend = f"serve {DRA}/v1beta2 (1.36) or v1alpha3 with runtime-config and switch DRADeviceTaintRules on"
+    detaches = lower(patient.policy.mode, patient.config_or_usual().mode) == "detach"
+    yield warning(check, what, mend) if detaches else note(check, what, mend)
+
+
+def taint_rule_version(patient: Patient) -> str:
+    """The version in which DeviceTaintRules are served, "" for none."""
+    try:
+        return patient.version_of("devicetaintrules")
+    except Refused as refused:
+        if refused.code != 404:
+            raise
+        return ""
+
+
+def _without_fence(policy: Policy) -> str:
+    if policy.detach_without_fence == "never":
+        return "no device is detached, as the policy says (detach_without_fence: never)"
+    return "a victim is fenced by watching alone, so that the scheduler may take it in the last moment"
+
+
+# -- operator ----------------------------------------------------------------------------------------------------------
+
+# The operator's two kinds: whether they are served, and with the fields that the scaler reads and writes.
+#
+# The decoder's own types say which fields those are, so that the two cannot drift apart.
+
+
+TYPES: dict[str, tuple[str, type[msgspec.Struct]]] = {
+    "composabilityrequests": ("ComposabilityRequest", objects.RawComposabilityRequest),
+    "composableresources": ("ComposableResource", objects.RawComposableResource),
+}
+_CHECK = "operator"
+_INSTALL = "install the composable resource operator and its CustomResourceDefinitions"
+_PRESERVED = "x-kubernetes-preserve-unknown-fields"
+
+
+def custom_kinds(patient: Patient) -> Iterator[Finding]:
+    """Each of the two, with its fields by OpenAPI, else by its definition, else as far as discovery tells."""
+    for resource, (kind, form) in TYPES.items():
+        version = VERSIONS[resource][0]
+        if resource not in patient.served(version):
+            yield error(_CHECK, f"{resource}.{OPERATOR} are not served as {version}", _INSTALL)
+            continue
+        schema = _published(patient, version, kind) or _defined(patient, resource, version)
+        if schema is None:
+            yield unknown(_CHECK, f"{resource} are served as {version}, their fields could not be read")
+            continue
+        missing = [path for path in fields_of(form) if not has(schema, path)]
+        if missing:
+            what = (
+                f"{resource} lack the field{'s' if len(missing) > 1 else ''} {', '.join('.'.join(p) for p in missing)}"
+            )
+            yield error(_CHECK, what, "bring the operator and its definitions to the release that the scaler needs")
+        else:
+            yield ok(_CHECK, f"{resource} are served as {version} with all fields that are read and written")
+
+
+def fields_of(form: type[msgspec.Struct]) -> list[tuple[str, ...]]:
+    """Paths of all fields below spec and status that the decoder reads."""
+    found = inspect.type_info(form)
+    assert isinstance(found, inspect.StructType)
+    parts = [one for one in found.fields if one.encode_name in ("spec", "status")]
+    return [path for part in parts for path in _leaves((part.encode_name,), part.type)]
+
+
+def _leaves(path: tuple[str, ...], form: inspect.Type) -> Iterator[tuple[str, ...]]:
+    if isinstance(form, inspect.UnionType):
+        form = next(one for one in form.types if not isinstance(one, inspect.NoneType))
+    if isinstance(form, inspect.StructType):
+        for one in form.fields:
+            yield from _leaves((*path, one.encode_name), one.type)
+    else:
+        yield path
+
+
+def has(schema: Any, path: tuple[str, ...]) -> bool:
+    """Whether a schema has the field, or takes any."""
+    if not isinstance(schema, dict):
+        return False
+    if not path or schema.get(_PRESERVED):
+        return True
+    return has((schema.get("properties") or {}).get(path[0]), path[1:])
+
+
+def _published(patient: Patient, version: str, kind: str) -> Any:
+    """The kind's schema in the server's own words, None where those cannot be had."""
+    path = f"/openapi/v3/apis/{version}"
+    try:
+        document = patient.once(path, lambda: patient.decoded(path, patient.get(path)))
+    except Refused:
+        return None
+    schemas: dict[str, Any] = (document.get("components") or {}).get("schemas") or {}
+    found = next((one for name, one in schemas.items() if name.endswith(f".{kind}")), None)
+    return _resolved(found, schemas, ()) if found is not None else None
+
+
+def _resolved(schema: Any, schemas: dict[str, Any], inside: tuple[str, ...]) -> Any:
+    """The schema with what it refers to in its place; one that holds itself is cut there."""
+    if not isinstance(schema, dict):
+        return schema
+    for one in (schema, *(schema.get("allOf") or ())):
+        name = str(one.get("$ref", "")).rpartition("/")[2]
+        if name:
+            return _resolved(schemas.get(name), schemas, (*inside, name)) if name not in inside else {}
+    inner = schema.get("properties") or {}
+    return schema | {"properties": {name: _resolved(one, schemas, inside) for name, one in inner.items()}}
+
+
+def _defined(patient: Patient, resource: str, version: str) -> Any:
+    """The schema in the CustomResourceDefinition, None where that cannot be read."""
+    path = path_of("customresourcedefinitions", "apiextensions.k8s.io/v1", name=f"{resource}.{OPERATOR}")
+    try:
+        found = patient.decoded(path, patient.get(path))
+    except Refused:
+        return None
+    for one in (found.get("spec") or {}).get("versions") or ():
+        if f"{OPERATOR}/{one.get('name')}" == version:
+            return (one.get("schema") or {}).get("openAPIV3Schema")
+    return None

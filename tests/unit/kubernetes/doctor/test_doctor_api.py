@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes import objects
-from dds_adapters.kubernetes.doctor import api, operator
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
-from dds_adapters.lab.scenario.cluster import Gates
-from dds_core.policy import Policy
+from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.doctor import server
+from dds_core.scaler.policy import Policy
+from dds_lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
+from dds_lab.scenario.cluster import Gates
 from tests.support.clinic import Clinic, levels, worst
 
 
@@ -25,14 +25,14 @@ def clinic() -> Clinic:
 
 def test_a_server_that_keeps_binding_conditions(clinic: Clinic) -> None:
     before = len(clinic.admin.list("resourceslices"))
-    (found,) = clinic.look(api.binding_conditions)
+    (found,) = clinic.look(server.binding_conditions)
     assert (found.level, found.what) == ("ok", "the API server keeps binding conditions of a slice (tried by dry-run)")
     assert len(clinic.admin.list("resourceslices")) == before
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35"])
 def test_a_server_that_drops_them_is_found_out(version: str) -> None:
-    (found,) = Clinic(seconds=0, version=version).look(api.binding_conditions)
+    (found,) = Clinic(seconds=0, version=version).look(server.binding_conditions)
     assert found.level == "error"
     assert "drops bindingConditions and bindingFailureConditions" in found.what
     assert "DRADeviceBindingConditions" in found.mend
@@ -40,26 +40,26 @@ def test_a_server_that_drops_them_is_found_out(version: str) -> None:
 
 def test_with_the_gate_on_an_older_server_keeps_them() -> None:
     gates = Gates(api={"DRADeviceBindingConditions": True})
-    assert levels(Clinic(seconds=0, version="1.35", gates=gates).look(api.binding_conditions)) == ["ok"]
+    assert levels(Clinic(seconds=0, version="1.35", gates=gates).look(server.binding_conditions)) == ["ok"]
 
 
 def test_who_may_not_try_reads_what_was_published() -> None:
     clinic = Clinic()
-    (found,) = clinic.look(api.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "ok"
     assert "published slice" in found.what and "403" in found.what
 
 
 def test_what_was_published_without_them_is_an_error() -> None:
     clinic = Clinic(version="1.35")
-    (found,) = clinic.look(api.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "error"
     assert "has no binding conditions" in found.what
 
 
 def test_nothing_published_and_nothing_tried_is_unknown() -> None:
     clinic = Clinic(parts={"publisher": None})
-    (found,) = clinic.look(api.binding_conditions, **clinic.with_role())
+    (found,) = clinic.look(server.binding_conditions, **clinic.with_role())
     assert found.level == "unknown"
 
 
@@ -90,7 +90,7 @@ def claim(clinic: Clinic, *, conditions: bool) -> None:
 
 
 def test_gates_of_the_scheduler_are_unknown_at_first(clinic: Clinic) -> None:
-    (found,) = clinic.look(api.scheduler_gates)
+    (found,) = clinic.look(server.scheduler_gates)
     assert (found.level, found.what) == ("unknown", "unknown until the first allocation of a pool device shows them")
 
 
@@ -98,7 +98,7 @@ def test_gates_of_the_scheduler_are_unknown_at_first(clinic: Clinic) -> None:
 def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
     clinic = Clinic()
     claim(clinic, conditions=conditions)
-    (found,) = clinic.look(api.scheduler_gates)
+    (found,) = clinic.look(server.scheduler_gates)
     assert found.level == level
     assert "default/mine" in found.what
 
@@ -109,7 +109,7 @@ def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
 @pytest.mark.parametrize(("version", "rules"), [("1.36", "v1beta2"), ("1.34", "v1alpha3")])
 def test_taint_rules_that_are_served_may_still_not_be_obeyed(version: str, rules: str) -> None:
     name = f"resource.k8s.io/{rules}"
-    (found,) = Clinic(seconds=0, version=version, taint_rules=name).look(api.taint_rules)
+    (found,) = Clinic(seconds=0, version=version, taint_rules=name).look(server.taint_rules)
     assert found.level == "note"
     assert f"served as {name}" in found.what and "was not verified" in found.what
 
@@ -123,7 +123,7 @@ def test_taint_rules_that_are_served_may_still_not_be_obeyed(version: str, rules
     ],
 )
 def test_what_it_means_that_they_are_not(clinic: Clinic, policy: Policy, level: str, words: str) -> None:
-    (found,) = clinic.look(api.taint_rules, policy=policy)
+    (found,) = clinic.look(server.taint_rules, policy=policy)
     assert found.level == level
     assert words in found.what and "runtime-config" in found.mend
 
@@ -132,14 +132,14 @@ def test_what_it_means_that_they_are_not(clinic: Clinic, policy: Policy, level: 
 
 
 def test_the_operators_kinds_have_all_fields(clinic: Clinic) -> None:
-    assert levels(clinic.look(operator.custom_kinds)) == ["ok", "ok"]
+    assert levels(clinic.look(server.custom_kinds)) == ["ok", "ok"]
 
 
 def test_a_definition_that_is_missing() -> None:
     clinic = Clinic(seconds=0)
     clinic.admin.delete("customresourcedefinitions", "composableresources.cro.hpsys.ibm.ie.com")
     clinic.lab.run(5)
-    found = clinic.look(operator.custom_kinds)
+    found = clinic.look(server.custom_kinds)
     assert levels(found) == ["ok", "error"]
     assert "composableresources.cro.hpsys.ibm.ie.com are not served" in found[1].what
     assert found[1].mend.startswith("install the composable resource operator")
@@ -159,13 +159,13 @@ def test_fields_that_a_definition_lacks_are_named() -> None:
     clinic = Clinic(seconds=0)
     there = clinic.admin.get("customresourcedefinitions", "composabilityrequests.cro.hpsys.ibm.ie.com")
     clinic.admin.update("customresourcedefinitions", {**there, "spec": older()["spec"]})
-    found = clinic.look(operator.custom_kinds)
+    found = clinic.look(server.custom_kinds)
     assert levels(found) == ["error", "ok"]
     assert "spec.resource.target_node" in found[0].what and "status.error" in found[0].what
 
 
 def test_the_fields_are_those_that_the_decoder_reads() -> None:
-    paths = {".".join(path) for path in operator.fields_of(objects.RawComposabilityRequest)}
+    paths = {".".join(path) for path in server.fields_of(objects.RawComposabilityRequest)}
     assert {"spec.resource.size", "spec.resource.force_detach", "status.scalarResource.size", "status.error"} <= paths
     assert not any(path.startswith("metadata") for path in paths)
 
@@ -173,15 +173,15 @@ def test_the_fields_are_those_that_the_decoder_reads() -> None:
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: str(one["spec"]["names"]["plural"]))
 def test_by_the_definition_alone_the_answer_is_the_same(definition: dict[str, Any]) -> None:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    form = operator.TYPES[definition["spec"]["names"]["plural"]][1]
-    assert all(operator.has(schema, path) for path in operator.fields_of(form))
+    form = server.TYPES[definition["spec"]["names"]["plural"]][1]
+    assert all(server.has(schema, path) for path in server.fields_of(form))
 
 
 def test_a_schema_that_keeps_unknown_fields_has_them_all() -> None:
     loose = {"properties": {"spec": {"x-kubernetes-preserve-unknown-fields": True}}}
-    assert operator.has(loose, ("spec", "resource", "size"))
-    assert not operator.has(loose, ("status", "state"))
+    assert server.has(loose, ("spec", "resource", "size"))
+    assert not server.has(loose, ("status", "state"))
 
 
 def test_nothing_is_unknown_in_a_sound_cluster(clinic: Clinic) -> None:
-    assert worst(clinic.look(operator.custom_kinds), "unknown") == []
+    assert worst(clinic.look(server.custom_kinds), "unknown") == []

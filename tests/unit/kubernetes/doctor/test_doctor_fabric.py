@@ -11,19 +11,18 @@ from typing import Any
 import pytest
 
 from dds_adapters.fabric import FabricDenied, FabricSettings, Outside
-from dds_adapters.fabric.trust import trusting
+from dds_adapters.fabric.connections import trusting
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.certificate import Untrusted, certificate_of
-from dds_adapters.kubernetes.doctor.fabric import fabric
-from dds_adapters.kubernetes.doctor.manager import Certificate, Login
-from dds_adapters.lab.manager import Fault, Manager, ManagerSettings
-from dds_adapters.lab.manager import Limit as ManagerLimit
-from dds_adapters.lab.manager.face import serving_manager, write_credentials
-from dds_adapters.lab.manager.transport import ManagerTransport
-from dds_adapters.lab.time import VirtualTime
-from dds_commands.doctor_fabric import FabricManager, is_named
+from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, fabric
+from dds_commands.doctor import FabricManager, is_named
 from dds_core.errors import DdsError
-from dds_core.publishing.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
+from dds_lab.manager import Fault, Manager, ManagerSettings
+from dds_lab.manager import Limit as ManagerLimit
+from dds_lab.manager.face import serving_manager, write_credentials
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import VirtualTime
 from tests.support.clinic import Clinic, levels, worst
 
 DAY = 86_400 * 1_000_000

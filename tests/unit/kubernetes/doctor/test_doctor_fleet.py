@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.doctor import beside, configured, fleet
+from dds_adapters.kubernetes.doctor import configuration, fleet
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.lab.direct import Direct
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
+from dds_lab.driver import Direct
 from tests.support.clinic import WHERE, Clinic, levels, worst
 
 CONFIG = "composable-dra-dds"
@@ -51,23 +51,23 @@ def entries(change: Callable[[list[dict[str, Any]]], None]) -> Change:
 
 
 def test_a_config_map_that_is_right(sound: Clinic) -> None:
-    (found,) = sound.look(configured.config_map)
+    (found,) = sound.look(configuration.config_map)
     assert (found.level, "A100 40G, H100 80G" in found.what) == ("ok", True)
 
 
 def test_no_config_map() -> None:
-    (found,) = Clinic(seconds=0, config=False).look(configured.config_map)
+    (found,) = Clinic(seconds=0, config=False).look(configuration.config_map)
     assert found.level == "error"
     assert f"there is no ConfigMap {SPACE}/{CONFIG}" in found.what and "--namespace" in found.mend
 
 
 def test_a_config_map_elsewhere(sound: Clinic) -> None:
-    assert levels(sound.look(configured.config_map, namespace="default")) == ["error"]
+    assert levels(sound.look(configuration.config_map, namespace="default")) == ["error"]
 
 
 def test_a_bad_entry_is_named_and_the_others_stand() -> None:
     clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))
-    bad, good = clinic.look(configured.config_map)
+    bad, good = clinic.look(configuration.config_map)
     assert bad.level == "warning"
     assert "data.device-info[A100 40G].driver-name" in bad.what and "Not A Driver" not in bad.what
     assert (good.level, "models H100 80G;" in good.what) == ("ok", True)
@@ -85,7 +85,7 @@ def test_a_bad_entry_is_named_and_the_others_stand() -> None:
 )
 def test_a_part_that_cannot_be_read(part: str, text: str, expected: list[str]) -> None:
     clinic = rewritten(lambda data: data.update({part: text}))
-    found = clinic.look(configured.config_map)
+    found = clinic.look(configuration.config_map)
     assert levels(found) == expected
     if expected[0] != "ok":
         assert f"data.{part}" in found[0].what and found[0].mend.startswith(f"correct data.{part}")
@@ -95,14 +95,14 @@ def test_a_part_that_cannot_be_read(part: str, text: str, expected: list[str]) -
 
 
 def test_models_and_pools_that_fit(sound: Clinic) -> None:
-    assert levels(sound.look(configured.models)) == ["ok", "ok"]
-    assert levels(sound.look(configured.drivers)) == ["ok"]
+    assert levels(sound.look(configuration.models)) == ["ok", "ok"]
+    assert levels(sound.look(configuration.drivers)) == ["ok"]
     assert levels(sound.look(fleet.pools)) == ["ok", "ok"]
 
 
 def test_a_pool_without_a_model_and_a_model_without_a_pool() -> None:
     clinic = rewritten(entries(lambda models: models[0].update({"k8s-device-name": "nvidia-a100-80"})))
-    warned = worst(clinic.look(configured.models), "warning")
+    warned = worst(clinic.look(configuration.models), "warning")
     assert len(warned) == 2
     assert "no pool nvidia-a100-80-fabric<id>" in warned[0]
     assert warned[1].startswith(f"pool {POOL} belongs to no model")
@@ -111,15 +111,15 @@ def test_a_pool_without_a_model_and_a_model_without_a_pool() -> None:
 def test_a_pool_whose_model_may_be_in_force_still_is_not_to_be_withdrawn() -> None:
     """The scaler attaches its devices as before, until the entry can be read again."""
     clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))
-    (warned,) = [one for one in clinic.look(configured.models) if one.level == "warning"]
+    (warned,) = [one for one in clinic.look(configuration.models) if one.level == "warning"]
     assert POOL in warned.what and "nobody attaches" not in warned.what
     assert "correct data.device-info" in warned.mend and "withdraw" not in warned.mend
 
 
 def test_a_pool_of_another_driver_is_no_pool_of_the_model() -> None:
     clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "other.example.com"})))
-    assert len(worst(clinic.look(configured.models), "warning")) == 2
-    (missing,) = worst(clinic.look(configured.drivers), "warning")
+    assert len(worst(clinic.look(configuration.models), "warning")) == 2
+    (missing,) = worst(clinic.look(configuration.drivers), "warning")
     assert missing.startswith("other.example.com publishes slices of no node")
 
 
@@ -232,14 +232,14 @@ def test_no_node_is_on_a_fabric() -> None:
 
 
 def test_nobody_else(sound: Clinic) -> None:
-    assert levels(sound.look(beside.beside)) == ["ok"]
+    assert levels(sound.look(fleet.beside)) == ["ok"]
 
 
 def reference(clinic: Clinic, renewed: str | None = None) -> None:
     lease = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": beside.REFERENCE_LEASE, "namespace": SPACE},
+        "metadata": {"name": fleet.REFERENCE_LEASE, "namespace": SPACE},
         "spec": {"holderIdentity": "pod-1_abc", "leaseDurationSeconds": 15, "renewTime": renewed},
     }
     clinic.admin.create("leases", lease, SPACE)
@@ -249,7 +249,7 @@ def reference(clinic: Clinic, renewed: str | None = None) -> None:
 def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
     clinic = Clinic(seconds=0)
     reference(clinic)
-    (found,) = clinic.look(beside.beside, policy=Policy.model_validate({"mode": mode}))
+    (found,) = clinic.look(fleet.beside, policy=Policy.model_validate({"mode": mode}))
     assert found.level == level
     assert "held by pod-1_abc" in found.what and "observe" in found.mend
 
@@ -257,7 +257,7 @@ def test_the_reference_scaler_beside_us(mode: str, level: str) -> None:
 def test_a_lease_that_was_left_behind_is_nobody() -> None:
     clinic = Clinic(seconds=0)
     reference(clinic, renewed="2026-11-20T08:00:00.000000Z")
-    assert levels(clinic.look(beside.beside)) == ["ok"]
+    assert levels(clinic.look(fleet.beside)) == ["ok"]
 
 
 class WithDeployment(Direct):
@@ -266,7 +266,7 @@ class WithDeployment(Direct):
     replicas = 1
 
     def ask(self, method: str, path: str, **more: Any) -> Answer:
-        if path.endswith(f"/namespaces/{SPACE}/deployments/{beside.DEPLOYMENT}"):
+        if path.endswith(f"/namespaces/{SPACE}/deployments/{fleet.DEPLOYMENT}"):
             return Answer(200, json.dumps({"spec": {"replicas": self.replicas}}).encode())
         return super().ask(method, path, **more)
 
@@ -276,12 +276,12 @@ def test_the_deployment_of_the_reference(replicas: int, level: str) -> None:
     clinic = Clinic(seconds=0)
     api = WithDeployment(clinic.lab.server, "admin")
     api.replicas = replicas
-    assert levels(beside.beside(Patient(api, WHERE, clinic.lab.time.now))) == [level]
+    assert levels(fleet.beside(Patient(api, WHERE, clinic.lab.time.now))) == [level]
 
 
 def test_who_may_not_look_says_so() -> None:
     clinic = Clinic(seconds=0)
-    assert levels(clinic.look(beside.beside, **clinic.with_role())) == ["unknown"]
+    assert levels(clinic.look(fleet.beside, **clinic.with_role())) == ["unknown"]
 
 
 def test_requests_of_others_are_named() -> None:
@@ -297,5 +297,5 @@ def test_requests_of_others_are_named() -> None:
                 "spec": {"resource": resource},
             },
         )
-    (found,) = clinic.look(beside.beside)
+    (found,) = clinic.look(fleet.beside)
     assert (found.level, found.what) == ("note", "requests for devices were made by others too: dds-controller")

@@ -6,7 +6,7 @@ import pytest
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import permissions
-from dds_core.policy import Policy
+from dds_core.scaler.policy import Policy
 from tests.support.clinic import Clinic, levels, worst
 
 LIVE = Policy(mode="detach")

@@ -11,9 +11,9 @@ import yaml
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.doctor import classes, fleet, permissions, policy, publishing
-from dds_core.publishing.model import MANAGED_BY
-from dds_core.publishing.policy import PublishPolicy
+from dds_adapters.kubernetes.doctor import configuration, fleet, permissions, publishing
+from dds_core.publisher.model import MANAGED_BY
+from dds_core.publisher.policy import PublishPolicy
 from tests.support.clinic import Clinic, levels, worst
 
 CONFIG, SPACE = "composable-dra-dds", "composable-dra"
@@ -146,7 +146,7 @@ def _class(clinic: Clinic, name: str, expression: str) -> None:
 
 
 def test_classes_that_fit(sound: Clinic) -> None:
-    found = sound.look(classes.classes)
+    found = sound.look(fleet.classes)
     assert levels(found) == ["ok", "ok"]
     assert found[0].what == f"A100 40G: its devices are chosen by {A100}"
 
@@ -159,7 +159,7 @@ MEMORY = (
 def test_d13_a_class_that_asks_for_what_no_pool_device_says() -> None:
     clinic = Clinic()
     _class(clinic, "big", MEMORY)
-    wrong = [one for one in clinic.look(classes.classes) if one.level == "error"]
+    wrong = [one for one in clinic.look(fleet.classes) if one.level == "error"]
     assert len(wrong) == 2
     assert "DeviceClass big asks a device of A100 40G for what it does not say (no such key: memory)" in wrong[0].what
     assert "capacity" in wrong[0].mend
@@ -168,7 +168,7 @@ def test_d13_a_class_that_asks_for_what_no_pool_device_says() -> None:
 def test_d13_a_model_that_says_it_is_chosen() -> None:
     clinic = described(lambda entry: entry.update(capacity={"memory": "40Gi"}))
     _class(clinic, "big", MEMORY)
-    found = clinic.look(classes.classes)
+    found = clinic.look(fleet.classes)
     assert found[0].what == f"A100 40G: its devices are chosen by big, {A100}"
     assert len(worst(found, "error")) == 1
 
@@ -176,13 +176,13 @@ def test_d13_a_model_that_says_it_is_chosen() -> None:
 def test_a_class_without_its_driver_that_fails_on_others_devices() -> None:
     clinic = Clinic()
     _class(clinic, "nic", "device.attributes['nic.example.com'].speed > 10")
-    assert len(worst(clinic.look(classes.classes), "warning")) == 2
+    assert len(worst(clinic.look(fleet.classes), "warning")) == 2
 
 
 def test_a_model_that_no_class_chooses() -> None:
     clinic = Clinic()
     clinic.admin.delete("deviceclasses", A100)
-    assert "no DeviceClass chooses its devices" in worst(clinic.look(classes.classes), "note")[0]
+    assert "no DeviceClass chooses its devices" in worst(clinic.look(fleet.classes), "note")[0]
 
 
 # -- claims ------------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_d13_claims_that_ask_for_what_no_pool_device_says() -> None:
     _claim(clinic, "big", A100, MEMORY)
     _claim(clinic, "bigger", A100, MEMORY)
     _claim(clinic, "others", "nvidia-h100-80", "device.attributes['gpu.nvidia.com'].productName == 'x'")
-    (found,) = clinic.look(classes.claims)
+    (found,) = clinic.look(fleet.claims)
     assert found.level == "warning"
     assert (
         "A100 40G is asked for what it does not say (no such key: memory) by default/big, default/bigger" in found.what
@@ -209,7 +209,7 @@ def test_d13_claims_that_ask_for_what_no_pool_device_says() -> None:
 def test_claims_that_ask_for_what_is_said() -> None:
     clinic = described(lambda entry: entry.update(capacity={"memory": "40Gi"}))
     _claim(clinic, "big", A100, MEMORY)
-    assert [(one.level, one.what.partition(":")[0]) for one in clinic.look(classes.claims)] == [
+    assert [(one.level, one.what.partition(":")[0]) for one in clinic.look(fleet.claims)] == [
         ("ok", "1 claim looked at")
     ]
 
@@ -292,6 +292,6 @@ def test_labels_that_the_publisher_will_write_are_no_error() -> None:
 
 
 def test_the_policy_in_short() -> None:
-    assert [one.level for one in policy.of_publisher(PublishPolicy())] == ["ok", "note"]
-    (found,) = policy.of_publisher(LIVE)
+    assert [one.level for one in configuration.of_publisher(PublishPolicy())] == ["ok", "note"]
+    (found,) = configuration.of_publisher(LIVE)
     assert found.what == "valid: mode publish, adopts none, labels nodes"

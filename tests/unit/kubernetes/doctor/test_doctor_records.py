@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Unreachable
-from dds_adapters.kubernetes.doctor import Examined, Finding, Journal, examination, examine, journal, policy, sound
+from dds_adapters.kubernetes.doctor import Examined, Finding, Journal, configuration, examination, examine, sound
 from dds_adapters.kubernetes.doctor.findings import Level, failed, foreign, ok, several
 from dds_adapters.kubernetes.doctor.patient import PATIENCE, Patient
-from dds_adapters.lab.direct import Direct
 from dds_adapters.sql import Database, upgrade
 from dds_commands.sources import Recording
 from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
 from dds_core.log import Head
-from dds_core.picture import Picture
-from dds_core.policy import Policy, SchedulerPolicy
-from dds_core.rows import Rate, Timeout
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.rows import Rate, Timeout
+from dds_core.scaler.state import Picture
+from dds_lab.driver import Direct
 from tests.support.clinic import WHERE, Clinic, levels, worst
 from tests.support.commands import RECORDINGS
 
@@ -41,27 +41,27 @@ def learned(**seconds: tuple[float, float]) -> Picture:
 
 
 def test_a_policy_in_short() -> None:
-    assert levels(policy.in_short(Policy())) == ["ok", "note"]
-    (live,) = policy.in_short(Policy(mode="detach"))
+    assert levels(configuration.in_short(Policy())) == ["ok", "note"]
+    (live,) = configuration.in_short(Policy(mode="detach"))
     assert "idle devices go back after 600 s" in live.what
 
 
 def test_the_budget_of_a_policy() -> None:
-    (found,) = policy.timeouts(Policy(), None)
+    (found,) = configuration.timeouts(Policy(), None)
     assert found.level == "ok"
     assert "540 s for an attach of 600 s" in found.what
 
 
 def test_a_margin_that_does_not_fit() -> None:
     tight = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=60))
-    found = list(policy.timeouts(tight, None))
+    found = list(configuration.timeouts(tight, None))
     assert levels(found) == ["note", "ok"]
     assert "is cut to 15 s" in found[0].what
 
 
 def test_a_scheduler_that_gives_up_earlier_than_the_policy_says() -> None:
     named = Policy(schedulers={"batch": SchedulerPolicy(binding_timeout_seconds=300)})
-    found = list(policy.timeouts(named, learned(batch=(120, 120), default=(600, 600))))
+    found = list(configuration.timeouts(named, learned(batch=(120, 120), default=(600, 600))))
     (wrong,) = [one for one in found if one.level == "warning"]
     assert wrong.what.startswith("scheduler batch gave up after 120 s twice, the policy says 300 s: 90 s are left")
     assert "binding_timeout_seconds of it to 120" in wrong.mend
@@ -70,14 +70,14 @@ def test_a_scheduler_that_gives_up_earlier_than_the_policy_says() -> None:
 
 def test_what_a_recorded_cluster_taught() -> None:
     picture = Recording(str(RECORDINGS / "binding_timeout.jsonl.gz")).picture(None, None)
-    (wrong,) = worst(policy.timeouts(Policy(), picture), "warning")
+    (wrong,) = worst(configuration.timeouts(Policy(), picture), "warning")
     assert wrong.startswith("scheduler default-scheduler gave up after 30 s twice, the policy says 600 s")
     fitting = Policy(scheduler=SchedulerPolicy(binding_timeout_seconds=30), hand_over_margin_seconds=7)
-    assert worst(policy.timeouts(fitting, picture), "warning") == []
+    assert worst(configuration.timeouts(fitting, picture), "warning") == []
 
 
 def test_one_wait_that_ended_early_is_only_noted() -> None:
-    found = list(policy.timeouts(Policy(), learned(default=(45, 0))))
+    found = list(configuration.timeouts(Policy(), learned(default=(45, 0))))
     assert levels(found) == ["ok", "note"]
     assert "gave up once after 45 s" in found[1].what
 
@@ -86,7 +86,7 @@ def test_one_wait_that_ended_early_is_only_noted() -> None:
 def test_the_pace_of_the_fabric(service: float, count: int, expected: Level | None) -> None:
     picture = Picture()
     picture.rates.put("", Rate(service, count))
-    rest = levels(policy.timeouts(Policy(), picture))[1:]
+    rest = levels(configuration.timeouts(Policy(), picture))[1:]
     assert rest == ([expected] if expected else [])
 
 
@@ -117,7 +117,7 @@ def database(tmp_path: Path) -> Iterator[InDatabase]:
 
 
 def looked(kept: Journal, *, cluster: str | None = UID, now: int = NOON, name: str = NAME) -> list[Finding]:
-    return list(journal.log(kept, name, cluster, now))
+    return list(configuration.log(kept, name, cluster, now))
 
 
 def test_a_log_that_is_not_there_yet(database: InDatabase) -> None:
@@ -153,7 +153,7 @@ def test_a_log_from_the_future(database: InDatabase) -> None:
 
 def test_a_log_without_checkpoints_grows(database: InDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     database.database.open_log(NAME, cluster=UID, recorded_at=NOON)
-    monkeypatch.setattr(journal, "MANY_EVENTS", 0)
+    monkeypatch.setattr(configuration, "MANY_EVENTS", 0)
     assert worst(looked(database), "warning") == ["1 events and no checkpoint: a start has to fold them all"]
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.kubernetes.publishing.pools import SLICES, PublishPool
-from dds_core.publishing.describe import name_of, slice_name
-from dds_core.publishing.model import Attribute, Capacity, PoolModel, SliceLayout
+from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool
+from dds_core.publisher.describe import name_of, slice_name
+from dds_core.publisher.model import Attribute, Capacity, PoolModel, SliceLayout
 from tests.support.stage import GPU, POOL, Object, Stage
 
 OWNER = "app.kubernetes.io/managed-by"

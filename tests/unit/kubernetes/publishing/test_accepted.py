@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dds_adapters.kubernetes.publishing.device_info import read_pool_config
-from dds_adapters.kubernetes.writer.tasks import Done
-from dds_core.publishing.describe import pool_name
-from dds_core.publishing.model import PoolModel
+from dds_adapters.kubernetes.publish.device_info import read_pool_config
+from dds_adapters.kubernetes.write.tasks import Done
+from dds_core.publisher.describe import pool_name
+from dds_core.publisher.model import PoolModel
 from tests.unit.kubernetes.publishing.booth import Booth, layouts, pool
 from tests.unit.kubernetes.samples import raw_of, sample
 from tests.unit.kubernetes.test_config import entry

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dds_adapters.kubernetes.config import read_config
-from dds_adapters.kubernetes.publishing.device_info import read_pool_config
-from dds_core.publishing.model import Attribute, Capacity, PoolConfig, PoolModel, Range
+from dds_adapters.kubernetes.decode.config import read_config
+from dds_adapters.kubernetes.publish.device_info import read_pool_config
+from dds_core.publisher.model import Attribute, Capacity, PoolConfig, PoolModel, Range
 from tests.unit.kubernetes.samples import raw_of, sample
 from tests.unit.kubernetes.test_config import entry
 

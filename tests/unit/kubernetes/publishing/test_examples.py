@@ -11,13 +11,13 @@ import msgspec
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.config import read_config
-from dds_adapters.kubernetes.publishing.device_info import read_pool_config
-from dds_adapters.kubernetes.writer.tasks import Done
+from dds_adapters.kubernetes.decode.config import read_config
+from dds_adapters.kubernetes.publish.device_info import read_pool_config
+from dds_adapters.kubernetes.write.tasks import Done
 from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Node, Slice
 from dds_core.matching.results import Allocation
-from dds_core.publishing.describe import device_of, pool_name
-from dds_core.publishing.model import PoolModel
+from dds_core.publisher.describe import device_of, pool_name
+from dds_core.publisher.model import PoolModel
 from tests.unit.kubernetes.publishing.booth import Booth, layouts, pool
 from tests.unit.kubernetes.samples import raw_of
 

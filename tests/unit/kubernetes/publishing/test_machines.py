@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes import UnknownResource
-from dds_adapters.kubernetes.publishing.machines import BareMetalHosts
-from dds_adapters.kubernetes.publishing.translate import PublisherTranslator
-from dds_adapters.kubernetes.watched import watched_by_publisher
+from dds_adapters.kubernetes.publish.decode import BareMetalHosts, PublisherTranslator
+from dds_adapters.kubernetes.watch.watched import watched_by_publisher
 from dds_core.events import Event, HostObserved, Rejected, encode
-from dds_core.publishing.model import Host
+from dds_core.publisher.model import Host
 from tests.unit.kubernetes.samples import DictView, raw_of, sample
 
 ANNOTATION = "cluster-manager.cdi.io/machine"

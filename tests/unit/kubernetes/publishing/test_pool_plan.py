@@ -8,32 +8,21 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.publishing.announce import PoolNews
-from dds_adapters.kubernetes.publishing.plan import plan
-from dds_adapters.kubernetes.publishing.pools import SLICES, PublishPool, WithdrawPool
-from dds_adapters.kubernetes.publishing.probe import probe
-from dds_adapters.kubernetes.writer.events import TellPeople
-from dds_adapters.kubernetes.writer.labels import LabelNode
-from dds_adapters.kubernetes.writer.plan import Overtaken
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Task
-from dds_core.events import (
-    Alerted,
-    Event,
-    MachineObserved,
-    NodeLabelled,
-    PolicyChanged,
-    PoolPublished,
-    PoolWithdrawn,
-    Rejected,
-    Started,
-    difference,
-)
+from dds_adapters.kubernetes.publish.plan import PoolNews, plan
+from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
+from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.kubernetes.write.events import TellPeople
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.plan import Overtaken
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Task
+from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Started, difference
 from dds_core.events.objects import Seen
 from dds_core.model import Taint
-from dds_core.publishing.fold import apply
-from dds_core.publishing.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
-from dds_core.publishing.picture import PoolPicture
-from dds_core.publishing.policy import PublishPolicy
+from dds_core.publisher.events import MachineObserved, PoolPublished, PoolWithdrawn
+from dds_core.publisher.fold import apply
+from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.state import PoolPicture
 from tests.support.stage import GPU, POOL
 from tests.support.told import START
 from tests.unit.kubernetes.publishing.booth import A100, NAME, Booth, layouts, pool

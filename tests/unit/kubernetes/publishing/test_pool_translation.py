@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes import NamedView, read_recording
-from dds_adapters.kubernetes.publishing.decode import machine_of
-from dds_adapters.kubernetes.publishing.translate import PUBLISHED, PublisherTranslator
-from dds_adapters.kubernetes.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
+from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, machine_of
+from dds_adapters.kubernetes.watch.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
 from dds_core.events import Event, HostObserved, PoolSliceObserved, Rejected, decode, encode
 from dds_core.model import Requirement, Taint
-from dds_core.publishing.describe import digest_of
-from dds_core.publishing.model import Host, PoolSlice
-from dds_core.publishing.picture import PoolPicture
+from dds_core.publisher.describe import digest_of
+from dds_core.publisher.model import Host, PoolSlice
+from dds_core.publisher.state import PoolPicture
 from tests.unit.kubernetes.samples import ONE_NODE, RECORDINGS, NamingView, Watched, raw_of, sample
 from tests.unit.kubernetes.test_canaries import CANARY, SECRETS, at, matches, places, planted, said
 from tests.unit.kubernetes.test_garbage import json_values, yaml_texts

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.publishing.decode import pool_slice
-from dds_adapters.kubernetes.publishing.pools import SLICES, PublishPool, WithdrawPool
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete
-from dds_core.publishing.describe import devices_of, digest_of, selector
-from dds_core.publishing.model import Attribute, Capacity
+from dds_adapters.kubernetes.publish.decode import pool_slice
+from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete
+from dds_core.publisher.describe import devices_of, digest_of, selector
+from dds_core.publisher.model import Attribute, Capacity
 from tests.support.stage import GPU, POOL, uid_of
 from tests.unit.kubernetes.publishing.booth import A100, NAME, OWNER, SHARED, Booth, layouts, pool
 

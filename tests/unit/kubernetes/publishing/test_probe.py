@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.publishing.probe import ProbeFailed, probe
+from dds_adapters.kubernetes.publish.probe import ProbeFailed, probe
 from dds_core.events import Capabilities
 from tests.support.stage import GPU
 from tests.unit.kubernetes.publishing.booth import Booth

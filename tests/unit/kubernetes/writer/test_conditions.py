@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dds_adapters.kubernetes import decode
-from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
-from dds_adapters.kubernetes.writer.live_object import Ref
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Obsolete
-from dds_adapters.lab.api.requests import MASTERS
-from dds_core.events import Entry
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.write.conditions import CLAIMS, TellClaims, Telling
+from dds_adapters.kubernetes.write.live_object import Ref
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
+from dds_core.scaler.events import Entry
+from dds_lab.api.requests import MASTERS
 from tests.support.stage import FAILED, GPU, POOL, RESCHEDULE, Object, Stage, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
@@ -23,7 +23,7 @@ def telling(stage: Stage, made: Object, *entries: Entry) -> Telling:
     answer = stage.writer.ask("GET", f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}")
     stage.writer.requests.clear()
     return Telling(
-        Ref(CLAIMS, name, "default", uid_of(made)), decode.claim(answer.body).allocation, entries or (entry(),)
+        Ref(CLAIMS, name, "default", uid_of(made)), decoding.claim(answer.body).allocation, entries or (entry(),)
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.writer.tasks import Done, Later, Result, Work
+from dds_adapters.kubernetes.write.tasks import Done, Later, Result, Work
 from tests.support.stage import Stage
 from tests.support.written_life import live_through, snapshot
 

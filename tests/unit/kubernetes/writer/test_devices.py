@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.kubernetes.writer.labels import LabelNode
-from dds_adapters.kubernetes.writer.stamps import StampUse, rfc3339
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete
-from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim, rule_name
+from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rfc3339, rule_name
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete
 from tests.support.stage import GPU, RESOURCE, Stage, uid_of
 
 KEY = (GPU, "node0", "gpu-0")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.writer import live_object
-from dds_adapters.kubernetes.writer.events import Regarding, TellPeople
-from dds_adapters.kubernetes.writer.labels import LabelNode
-from dds_adapters.kubernetes.writer.live_object import Ref, Server, settle
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, Obsolete, Result
+from dds_adapters.kubernetes.write import live_object
+from dds_adapters.kubernetes.write.events import Regarding, TellPeople
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.live_object import Ref, Server, settle
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from tests.support.stage import RESOURCE, Stage
 
 NODE = json.dumps({"metadata": {"name": "n", "uid": "u", "resourceVersion": "1", "labels": {}}}).encode()

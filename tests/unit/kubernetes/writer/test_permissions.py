@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.writer.tasks import Declined
-from dds_adapters.kubernetes.writer.victims import MarkVictim
+from dds_adapters.kubernetes.write.devices import MarkVictim
+from dds_adapters.kubernetes.write.tasks import Declined
 from tests.support.stage import GPU, Stage, uid_of
 from tests.support.written_life import live_through
 

@@ -6,18 +6,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_adapters.kubernetes.writer.announce import announce
-from dds_adapters.kubernetes.writer.conditions import TellClaims
-from dds_adapters.kubernetes.writer.events import TellPeople
-from dds_adapters.kubernetes.writer.labels import LabelNode
-from dds_adapters.kubernetes.writer.plan import Overtaken, plan, stamps
-from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.writer.stamps import StampUse
-from dds_adapters.kubernetes.writer.steering import SteerPod
-from dds_adapters.kubernetes.writer.tasks import Obsolete, Task
-from dds_adapters.kubernetes.writer.victims import LiftTaint, MarkVictim, UnmarkVictim
-from dds_core import events as e
+from dds_adapters.kubernetes.write.conditions import SteerPod, TellClaims
+from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim
+from dds_adapters.kubernetes.write.events import TellPeople, announce
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
+from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.tasks import Obsolete, Task
 from dds_core.model import AttachRequest, Pod, Taint, TaintRule
+from dds_core.scaler import events as e
 from tests.support.stage import Stage
 from tests.support.world import A100, RESCHEDULE, World
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Unreachable
-from dds_adapters.kubernetes.writer.requests import LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.writer.tasks import Declined, Done, Later, NotLeading, Obsolete
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.api.status import ApiError, Cause
+from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, NotLeading, Obsolete
+from dds_lab.api.requests import Call
+from dds_lab.api.status import ApiError, Cause
 from tests.support.stage import REQUEST, RESOURCE, Stage, uid_of
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from dds_adapters.kubernetes import decode
-from dds_adapters.kubernetes.writer.conditions import CLAIMS, TellClaims, Telling
-from dds_adapters.kubernetes.writer.live_object import Ref
-from dds_adapters.kubernetes.writer.steering import Signalled, SteerPod
-from dds_adapters.kubernetes.writer.tasks import Done, Obsolete
-from dds_core.events import Entry
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
+from dds_adapters.kubernetes.write.live_object import Ref
+from dds_adapters.kubernetes.write.tasks import Done, Obsolete
+from dds_core.scaler.events import Entry
 from tests.support.stage import GPU, POOL, RESCHEDULE, Stage, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
@@ -29,7 +28,7 @@ class Failed:
     def _signalled(self, name: str, *devices: str) -> Signalled:
         made = self.stage.allocated(name, *devices)
         path = f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{name}"
-        allocation = decode.claim(self.stage.writer.ask("GET", path).body).allocation
+        allocation = decoding.claim(self.stage.writer.ask("GET", path).body).allocation
         assert allocation is not None
         ref = Ref(CLAIMS, name, "default", uid_of(made))
         entries = tuple(Entry(GPU, POOL, device, RESCHEDULE, "DeviceAttached", "") for device in devices)

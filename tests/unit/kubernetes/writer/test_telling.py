@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from dds_adapters.kubernetes.arrivals import DELETED, MODIFIED, Arrivals
-from dds_adapters.kubernetes.writer.events import Regarding, TellPeople
-from dds_adapters.kubernetes.writer.pods import ask_pod
-from dds_adapters.kubernetes.writer.tasks import Declined, Done
+from dds_adapters.kubernetes.watch.arrivals import DELETED, MODIFIED, Arrivals
+from dds_adapters.kubernetes.write.events import Regarding, TellPeople
+from dds_adapters.kubernetes.write.pods import ask_pod
+from dds_adapters.kubernetes.write.tasks import Declined, Done
 from tests.support.stage import Stage, uid_of
 from tests.support.told import START
 

@@ -11,19 +11,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
-from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_adapters.lab.actors.kubelet import Kubelet, KubeletSettings
-from dds_adapters.lab.actors.models import DeviceInfo, Model, config_map
-from dds_adapters.lab.actors.nodes import NodeLifecycle, NodesSettings
-from dds_adapters.lab.actors.operator import Operator, OperatorSettings
-from dds_adapters.lab.actors.publisher import Publisher, PublisherSettings
-from dds_adapters.lab.actors.scaler import Scaler, ScalerSettings
-from dds_adapters.lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
-from dds_adapters.lab.actors.vendor import VendorDriver, VendorSettings
-from dds_adapters.lab.actors.workloads import Run, Workloads
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed, Uniform
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.kubelet import Kubelet, KubeletSettings
+from dds_lab.actors.models import DeviceInfo, Model, config_map
+from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.actors.operator import Operator, OperatorSettings
+from dds_lab.actors.publisher import Publisher, PublisherSettings
+from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
+from dds_lab.actors.vendor import VendorDriver, VendorSettings
+from dds_lab.actors.workloads import Run, Workloads
+from dds_lab.client import Object
+from dds_lab.latency import Fixed, Uniform
 from tests.unit.lab.actors.rooms import A100, GPU, PRODUCTS, Room
 
 RECORDINGS = Path(__file__).parents[3] / "data" / "recordings"

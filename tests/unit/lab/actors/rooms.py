@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeVar
 
-from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_adapters.lab.actors.models import DeviceInfo, Model, config_map
-from dds_adapters.lab.actors.operator import Operator, OperatorSettings
-from dds_adapters.lab.actors.vendor import DeviceModel, VendorDriver, VendorSettings
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client, Object
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.actors.models import DeviceInfo, Model, config_map
+from dds_lab.actors.operator import Operator, OperatorSettings
+from dds_lab.actors.vendor import DeviceModel, VendorDriver, VendorSettings
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client, Object
+from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_lab.latency import Fixed
+from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
 SECOND = 1_000_000

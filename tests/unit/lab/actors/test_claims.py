@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.claims import FINALIZER, Claims, ClaimsSettings
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.api.status import internal
-from dds_adapters.lab.client import Object
+from dds_lab.actors.claims import FINALIZER, Claims, ClaimsSettings
+from dds_lab.api.requests import Call
+from dds_lab.api.status import internal
+from dds_lab.client import Object
 from tests.unit.lab.actors.rooms import Room
 
 LOCAL = ("node0", "gpu-0")

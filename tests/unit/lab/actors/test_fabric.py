@@ -2,10 +2,9 @@
 
 import pytest
 
-from dds_adapters.lab.actors.fabric import LOST, Answer, Fabric, FabricSettings, Pool
-from dds_adapters.lab.actors.fabric_faults import REFUSED, Fault
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors.fabric import LOST, REFUSED, Answer, Fabric, FabricSettings, Fault, Pool
+from dds_lab.latency import Fixed
+from dds_lab.time import VirtualTime
 
 A100, H100 = "A100 40G", "H100 80G"
 SECOND = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dds_adapters.lab.api import status
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.client import ApiError, Client
+from dds_lab.api import status
+from dds_lab.api.requests import Call
+from dds_lab.client import ApiError, Client
 from tests.unit.lab.actors.plant import Plant
 
 REASONS: tuple[Callable[[], ApiError], ...] = (

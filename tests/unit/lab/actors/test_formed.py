@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dds_adapters.lab.actors.formed import Formed, has_resource
-from dds_adapters.lab.client import Object
+from dds_lab.actors.formed import Formed, has_resource
+from dds_lab.client import Object
 from tests.unit.lab.actors.rooms import Hall, Room
 
 BARE = {

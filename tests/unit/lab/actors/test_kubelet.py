@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.kubelet import RUN_FOR, Kubelet, KubeletSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.kubelet import RUN_FOR, Kubelet, KubeletSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import GPU, QUICK, Hall
 
 OWN = [{"name": "d0", "resourceClaimName": "train"}]

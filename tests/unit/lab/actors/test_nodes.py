@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dds_adapters.lab.actors.nodes import NodeLifecycle, NodesSettings
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import Room
 
 SETTINGS = NodesSettings(reaction=Fixed(0.01), grace=40.0, orphaned=Fixed(50.0))

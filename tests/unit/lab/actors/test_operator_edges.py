@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.operator import OperatorSettings
-from dds_adapters.lab.actors.operator.planning import NoNode, plan
-from dds_adapters.lab.actors.vendor import VendorSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.operator import OperatorSettings
+from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.vendor import VendorSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import A100, PRODUCTS, Hall
 
 SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.publisher import Limits, Publisher, PublisherSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.publisher import Limits, Publisher, PublisherSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import A100, GPU, Hall
 
 SLICE = "nvidia-a100-40-fabric1-gpu-nvidia-com-0"

@@ -7,7 +7,7 @@ tests say so.
 
 from __future__ import annotations
 
-from dds_adapters.lab.actors.fabric_faults import Fault
+from dds_lab.actors.fabric import Fault
 from tests.unit.lab.actors.plant import Plant, Told, attach_times, followed, recorded
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.models import Model
-from dds_adapters.lab.actors.publisher import Publisher, PublisherSettings
-from dds_adapters.lab.actors.scaler import Scaler, ScalerSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.models import Model
+from dds_lab.actors.publisher import Publisher, PublisherSettings
+from dds_lab.actors.scaler import Scaler, ScalerSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import A100, GPU, H100, MODELS, QUICK, Hall
 
 POOL = "nvidia-a100-40-fabric1"

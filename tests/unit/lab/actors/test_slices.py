@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.slices import SlicePool, SliceWriter
-from dds_adapters.lab.client import Object
+from dds_lab.actors.slices import SlicePool, SliceWriter
+from dds_lab.client import Object
 from tests.unit.lab.actors.rooms import GPU, Room
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.taints import TaintEviction, TaintsSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.taints import TaintEviction, TaintsSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import GPU, Room
 
 OWN = [{"name": "d0", "resourceClaimName": "train"}]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dds_adapters.lab.actors.fabric import Answer
-from dds_adapters.lab.actors.vendor import NodeDevices, NodeDevicesSettings, NotPrepared, VendorDriver, VendorSettings
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.fabric import Answer
+from dds_lab.actors.vendor import NodeDevices, NodeDevicesSettings, NotPrepared, VendorDriver, VendorSettings
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import A100, GPU, H100, PRODUCTS, Hall
 
 SLICE = "node0-gpu-nvidia-com"

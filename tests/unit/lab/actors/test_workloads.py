@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.kubelet import Kubelet, KubeletSettings
-from dds_adapters.lab.actors.mix import Ask, Mix, MixSettings
-from dds_adapters.lab.actors.workloads import Run, Workloads
-from dds_adapters.lab.client import ApiError
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.kubelet import Kubelet, KubeletSettings
+from dds_lab.actors.workloads import Ask, Mix, MixSettings, Run, Workloads
+from dds_lab.client import ApiError
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import GPU, QUICK, Hall
 
 RUNNING = KubeletSettings(start=Fixed(0.1), stop=Fixed(0.1))

@@ -2,9 +2,9 @@
 
 from random import Random
 
-from dds_adapters.lab.actors.workqueue import Finish, WorkQueue
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors.workqueue import Finish, WorkQueue
+from dds_lab.latency import Fixed
+from dds_lab.time import VirtualTime
 
 
 class Desk:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.conform.asking import Report
-from dds_adapters.lab.conform.comparing import Difference, Side, differences, timing, wording
-from dds_adapters.lab.conform.differences import KNOWN, known, table
-from dds_adapters.lab.conform.questions import questions, questions_after_restart
-from dds_adapters.lab.conform.transport import Answer
+from dds_lab.conform.asking import Report
+from dds_lab.conform.comparing import Difference, Side, differences, timing, wording
+from dds_lab.conform.questions import KNOWN, known, questions, questions_after_restart, table
+from dds_lab.conform.transport import Answer
 
 UID = "691c6ce6-8af3-4f60-8441-fa0878159098"
 OTHER = "7dc1af19-efcd-4c6e-8bf5-51fad5a06e9a"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dds_adapters.lab.face import Served
+from dds_lab.face import Served
 from tests.support.served import client_of, new_server, served
 from tests.unit.lab.face.wire import CLAIMS, Wire
 

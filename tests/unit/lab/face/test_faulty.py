@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.face import Served
-from dds_adapters.lab.faults.wire import Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
-from dds_adapters.lab.latency import Fixed
+from dds_lab.face import Served
+from dds_lab.faults.wire import Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
+from dds_lab.latency import Fixed
 from tests.support.served import client_of, served
 from tests.unit.lab.face.wire import Wire
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dds_adapters.lab.face import Credentials, Exposed, Face, write_kubeconfig
-from dds_adapters.lab.face.tls import identity
-from dds_adapters.lab.time import VirtualTime
 from dds_core.errors import InputError
+from dds_lab.face import Credentials, Exposed, Face, write_kubeconfig
+from dds_lab.face.credentials import identity
+from dds_lab.time import VirtualTime
 from tests.support.served import new_server, users
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.protobuf import KINDS, MAGIC, UnknownKind, Unreadable, decode
-from dds_adapters.lab.api.requests import Request, Response
+from dds_lab.api.bodies import KINDS, MAGIC, UnknownKind, Unreadable, decode_protobuf
+from dds_lab.api.requests import Request, Response
 from tests.support.served import new_server, users
 
 
@@ -39,7 +39,7 @@ META = field(1, "n") + field(2, "") + field(3, "ns") + field(7, 0) + field(8, b"
 def test_an_object_is_read_as_json_would_say_it() -> None:
     labels = field(11, field(1, "a") + field(2, "b"))
     raw = field(1, META + labels) + field(2, field(1, "k") + field(2, "v")) + field(2, field(1, "l") + field(2, ""))
-    assert decode(envelope("v1", "ConfigMap", raw)) == {
+    assert decode_protobuf(envelope("v1", "ConfigMap", raw)) == {
         "kind": "ConfigMap",
         "apiVersion": "v1",
         "metadata": {"name": "n", "namespace": "ns", "labels": {"a": "b"}},
@@ -49,22 +49,22 @@ def test_an_object_is_read_as_json_would_say_it() -> None:
 
 def test_lists_keep_empty_texts_and_bytes_become_base64() -> None:
     rule = field(1, "get") + field(2, "") + field(3, "pods")
-    role = decode(envelope("rbac.authorization.k8s.io/v1", "ClusterRole", field(1, META) + field(2, rule)))
+    role = decode_protobuf(envelope("rbac.authorization.k8s.io/v1", "ClusterRole", field(1, META) + field(2, rule)))
     assert role["rules"] == [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]
-    secret = decode(envelope("v1", "Secret", field(1, META) + field(2, field(1, "k") + field(2, b"\xff\x00"))))
+    secret = decode_protobuf(envelope("v1", "Secret", field(1, META) + field(2, field(1, "k") + field(2, b"\xff\x00"))))
     assert secret["data"] == {"k": "/wA="}
 
 
 def test_zero_is_told_from_nothing_where_that_matters() -> None:
-    options = decode(envelope("policy/v1", "Eviction", field(1, META) + field(2, field(1, 0))))
+    options = decode_protobuf(envelope("policy/v1", "Eviction", field(1, META) + field(2, field(1, 0))))
     assert options["deleteOptions"] == {"gracePeriodSeconds": 0}
-    assert decode(envelope("v1", "DeleteOptions", b"")) == {"kind": "DeleteOptions", "apiVersion": "v1"}
-    negative = decode(envelope("v1", "DeleteOptions", field(1, (1 << 64) - 1)))
+    assert decode_protobuf(envelope("v1", "DeleteOptions", b"")) == {"kind": "DeleteOptions", "apiVersion": "v1"}
+    negative = decode_protobuf(envelope("v1", "DeleteOptions", field(1, (1 << 64) - 1)))
     assert negative["gracePeriodSeconds"] == -1
 
 
 def test_times_are_text() -> None:
-    made = decode(envelope("v1", "Namespace", field(1, field(1, "n") + field(8, field(1, 1_800_000_000)))))
+    made = decode_protobuf(envelope("v1", "Namespace", field(1, field(1, "n") + field(8, field(1, 1_800_000_000)))))
     assert made["metadata"]["creationTimestamp"] == "2027-01-15T08:00:00Z"
 
 
@@ -78,12 +78,12 @@ def test_unknown_fields_are_skipped() -> None:
         + varint(96 << 3 | 5)
         + bytes(4)
     )
-    assert decode(envelope("v1", "Namespace", raw))["metadata"]["name"] == "n"
+    assert decode_protobuf(envelope("v1", "Namespace", raw))["metadata"]["name"] == "n"
 
 
 def test_other_kinds_are_named() -> None:
     with pytest.raises(UnknownKind, match="Pod of v1"):
-        decode(envelope("v1", "Pod", b""))
+        decode_protobuf(envelope("v1", "Pod", b""))
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,12 @@ def test_other_kinds_are_named() -> None:
 )
 def test_what_is_no_message_is_unreadable(body: bytes) -> None:
     with pytest.raises(Unreadable):
-        decode(body)
+        decode_protobuf(body)
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_can_be_empty(kind: str) -> None:
-    assert decode(envelope("v1", kind, b""))["kind"] == kind
+    assert decode_protobuf(envelope("v1", kind, b""))["kind"] == kind
 
 
 def test_the_server_reads_them() -> None:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from dds_adapters.lab.faults.streams import FaultyStream
-from dds_adapters.lab.faults.wire import WatchEffects
-from dds_adapters.lab.latency import Fixed
+from dds_lab.faults.streams import FaultyStream
+from dds_lab.faults.wire import WatchEffects
+from dds_lab.latency import Fixed
 
 SECOND = 1_000_000
 

@@ -6,10 +6,11 @@ from random import Random
 
 import pytest
 
-from dds_adapters.lab.api.kinds import BUILT_IN
-from dds_adapters.lab.api.requests import Call, User
-from dds_adapters.lab.api.status import ApiError
-from dds_adapters.lab.faults.wire import (
+from dds_core.errors import InputError
+from dds_lab.api.kinds import BUILT_IN
+from dds_lab.api.requests import Call, User
+from dds_lab.api.status import ApiError
+from dds_lab.faults.wire import (
     NOTHING,
     Asked,
     Cut,
@@ -23,8 +24,7 @@ from dds_adapters.lab.faults.wire import (
     Rule,
     Slow,
 )
-from dds_adapters.lab.latency import Fixed, Uniform
-from dds_core.errors import InputError
+from dds_lab.latency import Fixed, Uniform
 
 SECOND = 1_000_000
 WATCH = Asked("dds", "watch", "resourceclaims")

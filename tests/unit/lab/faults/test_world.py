@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from dds_adapters.lab.faults.world import Stalled
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import parse
-from dds_adapters.lab.scenario import trouble as written
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.faults.world import Stalled
+from dds_lab.lab import Lab
+from dds_lab.scenario import parse
+from dds_lab.scenario import trouble as written
+from dds_lab.time import VirtualTime
 
 CLUSTER = """\
 duration: 3h

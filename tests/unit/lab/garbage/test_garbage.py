@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.actors.garbage import Garbage, GarbageSettings
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import ApiError, Client, Object
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.crds import COMPOSABILITY_REQUESTS
+from dds_lab.latency import Fixed
+from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000
 SECOND = 1_000_000

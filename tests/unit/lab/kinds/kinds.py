@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from dds_adapters.lab import crds
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.registry import Registry, Strategy
+from dds_lab import crds
+from dds_lab.api.gates import Gates
+from dds_lab.api.registry import Registry, Strategy
 
 Object = dict[str, Any]
 SECOND = "2026-01-01T00:00:00Z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.rules import admin
+from dds_lab.api import writing
 from tests.unit.lab.kinds.kinds import (
     REMOVED,
     SECOND,
@@ -384,8 +384,12 @@ def test_taint_rules() -> None:
 
 def test_admin_access_needs_a_labelled_namespace() -> None:
     body = changed(claim(), "spec.devices.requests.0.exactly.adminAccess", True)
-    plain, labelled = ({"metadata": {"labels": labels}} for labels in ({}, {admin.LABEL: "true"}))
-    assert [cause.field for cause in admin.check(body, plain)] == ["spec.devices.requests[0].adminAccess"]
+    plain, labelled = ({"metadata": {"labels": labels}} for labels in ({}, {writing.LABEL: "true"}))
+    assert [cause.field for cause in writing.check_admin_access(body, plain)] == [
+        "spec.devices.requests[0].adminAccess"
+    ]
     template = {"kind": "ResourceClaimTemplate", "spec": {"spec": body["spec"]}}
-    assert [cause.field for cause in admin.check(template, None)] == ["spec.spec.devices.requests[0].adminAccess"]
-    assert admin.check(body, labelled) == [] and admin.check(allocated(), plain) == []
+    assert [cause.field for cause in writing.check_admin_access(template, None)] == [
+        "spec.spec.devices.requests[0].adminAccess"
+    ]
+    assert writing.check_admin_access(body, labelled) == [] and writing.check_admin_access(allocated(), plain) == []

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab import crds
-from dds_adapters.lab.api.custom import Custom
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.registry import Registry
+from dds_lab import crds
+from dds_lab.api.custom import Custom
+from dds_lab.api.gates import Gates
+from dds_lab.api.registry import Registry
 from tests.unit.lab.kinds.kinds import (
     REMOVED,
     SECOND,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api.status import ApiError
 from tests.unit.lab.kinds.kinds import allocated, changed, claim, pod, registry, request, resource_slice, strategy
 
 

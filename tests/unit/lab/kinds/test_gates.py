@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.registry import Registry
 from dds_core.errors import InputError
+from dds_lab.api.gates import Gates
+from dds_lab.api.registry import Registry
 from tests.unit.lab.kinds.kinds import (
     RESULT,
     allocated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.api import names
+from dds_lab.api import names
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.lab.actors.fabric import Fabric, FabricSettings, Pool
-from dds_adapters.lab.face import Exposed
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.manager import Fault, Login, Manager, ManagerSettings
-from dds_adapters.lab.manager.face import Certificate, ManagerFace, ServedManager, serving_manager
-from dds_adapters.lab.time import RealTime, Time
+from dds_lab.actors.fabric import Fabric, FabricSettings, Pool
+from dds_lab.face import Exposed
+from dds_lab.latency import Fixed
+from dds_lab.manager import Fault, Login, Manager, ManagerSettings
+from dds_lab.manager.face import Certificate, ManagerFace, ServedManager, serving_manager
+from dds_lab.time import RealTime, Time
 
 A100 = "A100 40G"
 LOGIN = Login("jürgen", "a&b=c+d %ü", "CDI", "client", "s=e&c")

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.lab.actors.fabric import Pool
-from dds_adapters.lab.manager import Fault, Faults, ManagerSettings
-from dds_adapters.lab.manager.faults import Odd
+from dds_lab.actors.fabric import Pool
+from dds_lab.manager import Fault, Faults, ManagerSettings
+from dds_lab.manager.faults import Odd
 from tests.support.managers import A100, H100, MACHINES, ManagerRoom, logged_in
 
 CM = ManagerSettings(api="cm")

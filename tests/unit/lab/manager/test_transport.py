@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from dds_adapters.lab.latency import Fixed
-from dds_adapters.lab.manager import Call, Fault, ManagerSettings
-from dds_adapters.lab.manager.transport import ManagerTransport
+from dds_lab.latency import Fixed
+from dds_lab.manager import Call, Fault, ManagerSettings
+from dds_lab.manager.transport import ManagerTransport
 from tests.support.managers import ENDPOINT, MACHINES, SECOND, ManagerRoom, logged_in
 
 

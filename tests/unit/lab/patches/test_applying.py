@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api import ownership
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.packed import kind_node
-from dds_adapters.lab.api.rules.structural import node_of
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api import ownership
+from dds_lab.api.kinds import Object
+from dds_lab.api.packed import kind_node
+from dds_lab.api.rules.structural import node_of
+from dds_lab.api.status import ApiError
 
 CLAIM = kind_node("resource.k8s.io", "v1", "ResourceClaim")
 POD = kind_node("", "v1", "Pod")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.ownership.client_side import LAST_APPLIED
-from dds_adapters.lab.client import ApiError, Client, Object
+from dds_lab.api.ownership.managers import LAST_APPLIED
+from dds_lab.client import ApiError, Client, Object
 from tests.unit.lab.server.rooms import Room
 
 

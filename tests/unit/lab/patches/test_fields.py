@@ -2,7 +2,7 @@
 
 import pytest
 
-from dds_adapters.lab.api.ownership.fields import Fields, difference, entry_of, intersection, paths, union, value_of
+from dds_lab.api.ownership.fields import Fields, difference, entry_of, intersection, paths, union, value_of
 
 EMPTY: Fields = {}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.patches import merge_patch
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api.patches import merge_patch
+from dds_lab.api.status import ApiError
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api import ownership, patches
-from dds_adapters.lab.api.kinds import BUILT_IN, Object
-from dds_adapters.lab.api.packed import kind_node
-from dds_adapters.lab.api.rules.structural import node_of
-from dds_adapters.lab.api.schema import Node
-from dds_adapters.lab.api.status import ApiError
-from dds_adapters.lab.conform.questions import Question, questions
-from dds_adapters.lab.crds import DEFINITIONS
+from dds_lab.api import ownership, patches
+from dds_lab.api.kinds import BUILT_IN, Object
+from dds_lab.api.packed import kind_node
+from dds_lab.api.rules.structural import node_of
+from dds_lab.api.schema import Node
+from dds_lab.api.status import ApiError
+from dds_lab.conform.questions import Question, questions
+from dds_lab.crds import DEFINITIONS
 
 CLAIM = kind_node("resource.k8s.io", "v1", "ResourceClaim")
 VERSION = "resource.k8s.io/v1"

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import ApiError, Client, Object
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.crds import COMPOSABILITY_REQUESTS
+from dds_lab.time import VirtualTime
 from tests.property.streams import QUICK
 
 CRO = "cro.hpsys.ibm.ie.com/v1alpha1"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.packed import kind_node
-from dds_adapters.lab.api.patches import strategic_patch
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api.packed import kind_node
+from dds_lab.api.patches import strategic_patch
+from dds_lab.api.status import ApiError
 
 POD = kind_node("", "v1", "Pod")
 NODE = kind_node("", "v1", "Node")

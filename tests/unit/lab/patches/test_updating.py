@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api import ownership
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.ownership.managers import OLD_UPDATES, UPDATES_KEPT
-from dds_adapters.lab.api.packed import kind_node
+from dds_lab.api import ownership
+from dds_lab.api.kinds import Object
+from dds_lab.api.ownership.managers import OLD_UPDATES, UPDATES_KEPT
+from dds_lab.api.packed import kind_node
 
 NODE = kind_node("", "v1", "Node")
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes import RESOURCES, RecordedEvent, read_recording
-from dds_adapters.kubernetes.replay import replay_events
-from dds_adapters.lab.record import RESOURCES as RECORDED
-from dds_adapters.lab.record import Allowed
-from dds_core.policy import Policy
+from dds_adapters.kubernetes.recording import replay_events
+from dds_core.scaler.policy import Policy
+from dds_lab.record import RESOURCES as RECORDED
+from dds_lab.record import Allowed
 from tests.unit.kubernetes.samples import BY_NAME, Watched, sample
 from tests.unit.kubernetes.test_canaries import (
     CANARY,

@@ -10,14 +10,14 @@ from random import Random
 import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import DEFINITIONS
-from dds_adapters.lab.recorded import RecordingFile, timestamp
-from dds_adapters.lab.recorder import Recorder
-from dds_adapters.lab.time import VirtualTime
 from dds_core.errors import FileError
+from dds_lab.api.gates import Gates
+from dds_lab.api.server import ApiServer
+from dds_lab.client import Client
+from dds_lab.crds import DEFINITIONS
+from dds_lab.record.recorded import RecordingFile, timestamp
+from dds_lab.record.recorder import Recorder
+from dds_lab.time import VirtualTime
 
 START = 1_795_227_064_000_000
 

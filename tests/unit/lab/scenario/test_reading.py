@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_adapters.lab.scenario import NotYaml, ScenarioError, parse, read_scenario
+from dds_lab.scenario import NotYaml, ScenarioError, parse, read_scenario
 
 GOOD = """\
 about: one pod

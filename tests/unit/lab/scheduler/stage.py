@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors import instants
-from dds_adapters.lab.actors.claims import Claims, ClaimsSettings
-from dds_adapters.lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors import instants
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.actors.rooms import SECOND, Room
 
 DRIVER = "gpu.example.com"

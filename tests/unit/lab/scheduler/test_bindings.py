@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors import instants
-from dds_adapters.lab.actors.scheduler import Profile
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors import instants
+from dds_lab.actors.scheduler import Profile
+from dds_lab.latency import Fixed
 from tests.unit.lab.scheduler.stage import Stage
 
 

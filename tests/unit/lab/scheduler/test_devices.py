@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.garbage import Garbage, GarbageSettings
-from dds_adapters.lab.actors.scheduler import Profile
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.latency import Fixed
+from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.scheduler import Profile
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
 from tests.unit.lab.scheduler.stage import DRIVER, Stage, device_class
 
 GPU = "example.com/gpu"

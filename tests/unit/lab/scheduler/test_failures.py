@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_adapters.lab.actors.scheduler import Scheduler
+from dds_lab.actors.scheduler import Scheduler
 from tests.unit.lab.scheduler.stage import Stage
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.actors.scheduler import labels
-from dds_adapters.lab.actors.scheduler.feasibility import Affinity, fits, score, static
-from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
-from dds_adapters.lab.actors.scheduler.pods import Pod, read, requests, tolerates, units
+from dds_lab.actors.scheduler import labels
+from dds_lab.actors.scheduler.feasibility import Affinity, fits, score, static
+from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.pods import Pod, read, requests, tolerates, units
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

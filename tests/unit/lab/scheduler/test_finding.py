@@ -9,16 +9,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_adapters.lab.actors.scheduler.alone import Alone
-from dds_adapters.lab.actors.scheduler.devices import Availability, PodDevices
-from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
-from dds_adapters.lab.actors.scheduler.extended import ExtendedResources
-from dds_adapters.lab.actors.scheduler.feasibility import fits, static
-from dds_adapters.lab.actors.scheduler.finding import Nominations, Search
-from dds_adapters.lab.actors.scheduler.inventory import Inventory
-from dds_adapters.lab.actors.scheduler.nodes import Node, Nodes
-from dds_adapters.lab.actors.scheduler.pods import Pod, read
-from dds_adapters.lab.actors.scheduler.settings import GATES, SchedulerSettings
+from dds_lab.actors.scheduler.devices import Availability, PodDevices
+from dds_lab.actors.scheduler.diagnosis import Diagnosis
+from dds_lab.actors.scheduler.extended import ExtendedResources
+from dds_lab.actors.scheduler.feasibility import fits, static
+from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
+from dds_lab.actors.scheduler.inventory import Inventory
+from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.pods import Pod, read
+from dds_lab.actors.scheduler.settings import GATES, SchedulerSettings
 from tests.unit.lab.scheduler.test_feasibility import node_object, pod
 
 

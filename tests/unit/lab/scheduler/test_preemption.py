@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_adapters.lab.actors.scheduler.diagnosis import Diagnosis
-from dds_adapters.lab.actors.scheduler.feasibility import fits, static
-from dds_adapters.lab.actors.scheduler.nodes import Nodes
-from dds_adapters.lab.actors.scheduler.pods import Pod, read
-from dds_adapters.lab.actors.scheduler.preemption import NEVER, TERMINATING, Outcome, preempt
+from dds_lab.actors.scheduler.diagnosis import Diagnosis
+from dds_lab.actors.scheduler.feasibility import fits, static
+from dds_lab.actors.scheduler.nodes import Nodes
+from dds_lab.actors.scheduler.pods import Pod, read
+from dds_lab.actors.scheduler.preemption import NEVER, TERMINATING, Outcome, preempt
 from tests.unit.lab.scheduler.test_feasibility import node_object, pod
 
 

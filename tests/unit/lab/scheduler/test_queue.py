@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dds_adapters.lab.actors.scheduler.pods import Pod, read
-from dds_adapters.lab.actors.scheduler.queue import SchedulingQueue, Waiting
-from dds_adapters.lab.time import MICROSECONDS, VirtualTime
+from dds_lab.actors.scheduler.pods import Pod, read
+from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
+from dds_lab.time import MICROSECONDS, VirtualTime
 
 START = 1_795_219_200_000_000 + 300_000  # three tenths into a second
 FIT = frozenset({"NodeResourcesFit"})

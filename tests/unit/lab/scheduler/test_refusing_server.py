@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.lab.actors.scheduler import Scheduler, SchedulerSettings
-from dds_adapters.lab.api import status
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.client import Object
+from dds_lab.actors.scheduler import Scheduler, SchedulerSettings
+from dds_lab.api import status
+from dds_lab.api.requests import Call
+from dds_lab.client import Object
 from tests.unit.lab.scheduler.stage import QUICK, Stage
 
 

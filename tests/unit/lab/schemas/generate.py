@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import dds_adapters.lab.api
-from dds_adapters.lab.api.kinds import BUILT_IN
+import dds_lab.api
+from dds_lab.api.kinds import BUILT_IN
 
 VERSION = "v1.36.0-local"
-TARGET = Path(next(iter(dds_adapters.lab.api.__path__))) / "data" / "kinds-1.36.json.gz"
+TARGET = Path(next(iter(dds_lab.api.__path__))) / "data" / "kinds-1.36.json.gz"
 BODIES = (("", "v1", "Binding"), ("policy", "v1", "Eviction"), ("", "v1", "DeleteOptions"))
 """What is sent to subresources and with a deletion, and has no plural of its own."""
 

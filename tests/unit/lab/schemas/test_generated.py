@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 
-from dds_adapters.lab.api.kinds import BUILT_IN
-from dds_adapters.lab.api.packed import definition, kind_node
+from dds_lab.api.kinds import BUILT_IN
+from dds_lab.api.packed import definition, kind_node
 from tests.unit.lab.schemas.generate import TARGET, encoded, packed
 
 

@@ -4,14 +4,14 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import MASTERS, Request, Response, User
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.watches import Stream
-from dds_adapters.lab.client import Client
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
-from dds_adapters.lab.time import VirtualTime
+from dds_lab.api.gates import Gates
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import MASTERS, Request, Response, User
+from dds_lab.api.server import ApiServer
+from dds_lab.api.watches import Stream
+from dds_lab.client import Client
+from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
+from dds_lab.time import VirtualTime
 
 START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
 SECOND = 1_000_000

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.access import NODE_NAME
-from dds_adapters.lab.api.kinds import RBAC, Object
-from dds_adapters.lab.api.requests import Call, Reading, User
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api.access import NODE_NAME
+from dds_lab.api.kinds import RBAC, Object
+from dds_lab.api.requests import Call, Reading, User
+from dds_lab.api.status import ApiError
 from tests.unit.lab.server.rooms import ALL_CLAIMS, CLAIMS, Room, claim
 
 ROLES = f"/apis/{RBAC}/v1/clusterroles"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.requests import Call
-from dds_adapters.lab.api.status import ApiError, too_many_requests
-from dds_adapters.lab.client import Client, Mirror
-from dds_adapters.lab.crds import COMPOSABILITY_REQUESTS
-from dds_adapters.lab.latency import Fixed, Uniform
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call
+from dds_lab.api.status import ApiError, too_many_requests
+from dds_lab.client import Client, Mirror
+from dds_lab.crds import COMPOSABILITY_REQUESTS
+from dds_lab.latency import Fixed, Uniform
 from tests.unit.lab.server.rooms import SECOND, Room, claim, request
 
 

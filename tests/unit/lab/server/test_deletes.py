@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.status import ApiError
-from dds_adapters.lab.crds import COMPOSABLE_RESOURCES
+from dds_lab.api.status import ApiError
+from dds_lab.crds import COMPOSABLE_RESOURCES
 from tests.unit.lab.server.rooms import CLAIMS, REQUESTS, SECOND, Room, events, names, pod, request
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dds_adapters.lab.api.requests import Response
+from dds_lab.api.requests import Response
 from tests.unit.lab.server.rooms import Room
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from dds_adapters.lab.api.requests import Request, Response
+from dds_lab.api.requests import Request, Response
 from tests.unit.lab.server.rooms import ALL_CLAIMS, CLAIMS, REQUESTS, SECOND, Room, claim, pod, request
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

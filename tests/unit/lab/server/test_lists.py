@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dds_adapters.lab.api.requests import Response
+from dds_lab.api.requests import Response
 from tests.unit.lab.server.rooms import ALL_CLAIMS, CLAIMS, Room, names
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api.status import ApiError
 from tests.unit.lab.server.rooms import Room, pod
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dds_adapters.lab.api import selectors
-from dds_adapters.lab.api.status import ApiError
+from dds_lab.api import selectors
+from dds_lab.api.status import ApiError
 
 LABELS = {"app": "web", "tier": "1", "x.io/on": "", "n": "5"}
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dds_adapters.lab.api.kinds import Object
-from dds_adapters.lab.api.store import ADDED, DELETED, MODIFIED, Change, Store, TooOld
+from dds_lab.api.kinds import Object
+from dds_lab.api.store import ADDED, DELETED, MODIFIED, Change, Store, TooOld
 
 
 def thing(name: str, **more: str) -> Object:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.api.gates import Gates
-from dds_adapters.lab.api.requests import Call, Response
-from dds_adapters.lab.api.server import ApiServer
-from dds_adapters.lab.api.status import ApiError, Cause
-from dds_adapters.lab.client import Client
+from dds_lab.api.gates import Gates
+from dds_lab.api.requests import Call, Response
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError, Cause
+from dds_lab.client import Client
 from tests.unit.lab.server.rooms import CLAIMS, MERGE, REQUESTS, Room, claim, request
 
 APPLY = "application/apply-patch+yaml"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab import settings, shipped
-from dds_adapters.lab.api.status import ApiError
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import Scenario, ScenarioError, parse
-from dds_adapters.lab.setup import BadObject
-from dds_adapters.lab.tally import Tally, moves
+from dds_lab import settings, shipped
+from dds_lab.api.status import ApiError
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario, ScenarioError, parse
+from dds_lab.setup import BadObject
+from dds_lab.tally import Tally, moves
 
 CLUSTER = """\
 cluster:

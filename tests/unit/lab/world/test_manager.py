@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.manager.transport import ManagerTransport
-from dds_adapters.lab.scenario import ScenarioError, parse
+from dds_lab.lab import Lab
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.scenario import ScenarioError, parse
 
 A100 = "A100 40G"
 CLUSTER = """\

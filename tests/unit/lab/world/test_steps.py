@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.lab.client import Object
-from dds_adapters.lab.lab import Lab
-from dds_adapters.lab.scenario import parse
+from dds_lab.client import Object
+from dds_lab.lab import Lab
+from dds_lab.scenario import parse
 
 HEAD = """\
 duration: 1h

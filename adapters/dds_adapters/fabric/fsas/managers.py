@@ -1,0 +1,343 @@
+"""The Fsas fabric manager together with the cluster manager, which knows how many devices a machine may have.
+
+A machine that is in no node group of the cluster has no limits. Which of a machine's resource specifications is of which model,
+the specification's selector says: a condition `model eq <cdi-model-name>`. Of several of one model the strictest counts.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import Field
+
+from dds_adapters.fabric.answers import MAX_MACHINES, FabricId, Free, Items, Part, Text, Uuid, each, odd, partly, read
+from dds_adapters.fabric.connections import Connections
+from dds_adapters.fabric.fsas.credentials import Folder
+from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again, redirected
+from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply
+from dds_adapters.fabric.provider import FabricBusy, FabricError, FabricOdd, FabricRefused, FabricUnreachable
+from dds_adapters.fabric.settings import FabricSettings, Outside
+from dds_adapters.fabric.words import named, said
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
+
+MAX_GROUPS = 1000
+"""Node groups of a cluster: each is a question of its own."""
+
+# -- fabric manager ----------------------------------------------------------------------------------------------------
+
+
+class FmMachine(Part):
+    mach_uuid: Uuid
+    mach_name: Text | None = None
+    fabric_id: FabricId | None = None
+
+
+class FmMachineData(Part):
+    machines: Annotated[list[Any], Field(max_length=MAX_MACHINES)]
+    """Each an `FmMachine`, read by itself: a strange one hides no other."""
+
+
+class FmMachines(Part):
+    """GET fabric_manager/api/v1/machines"""
+
+    data: FmMachineData
+
+
+class FmAvailable(Part):
+    """GET fabric_manager/api/v1/machines/{machine}/available-reserved-resources; some managers leave the fabric out."""
+
+    reserved_res_num_per_fabric: Free
+    fabric_id: FabricId | None = None
+
+
+# -- cluster manager ---------------------------------------------------------------------------------------------------
+
+
+class CmGroup(Part):
+    uuid: Uuid
+
+
+class CmGroups(Part):
+    """GET cluster_manager/cluster_autoscaler/v2/tenants/{tenant}/clusters/{cluster}/nodegroups"""
+
+    nodegroups: Annotated[Items[CmGroup], Field(max_length=MAX_GROUPS)]
+
+
+class CmGroupMembers(Part):
+    """GET …/nodegroups/{group}"""
+
+    mach_ids: Items[Uuid]
+
+
+class CmCondition(Part):
+    column: Any = None
+    operator: Any = None
+    value: Any = None
+
+
+class CmExpression(Part):
+    conditions: Items[CmCondition] | None = None
+
+
+class CmSelector(Part):
+    expression: CmExpression | None = None
+
+
+class CmSpec(Part):
+    selector: CmSelector | None = None
+    min_resspec_count: Free | None = None
+    max_resspec_count: Free | None = None
+
+    def is_of(self, model: str) -> bool:
+        """Whether its selector asks for this model; the cluster manager compares text for text, and so do we."""
+        expression = self.selector.expression if self.selector is not None else None
+        conditions = expression.conditions if expression is not None else None
+        return any(one.column == "model" and one.operator == "eq" and one.value == model for one in conditions or ())
+
+
+class CmMachine(Part):
+    uuid: Uuid
+    resspecs: Items[CmSpec] | None
+    """Has to be there: an answer without it would lift every limit of the machine."""
+
+
+class CmCluster(Part):
+    machine: CmMachine
+
+
+class CmTenant(Part):
+    cluster: CmCluster
+
+
+class CmMachineDetail(Part):
+    """GET cluster_manager/cluster_autoscaler/v3/tenants/{tenant}/clusters/{cluster}/machines/{machine}"""
+
+    data: CmTenant
+
+
+# -- session -----------------------------------------------------------------------------------------------------------
+
+# Questions to the Fsas managers, asked with a token: the one place that puts it on a request.
+#
+# A question that is refused for its token is asked once more with another; every other refusal is told in the manager's
+# own words, without secrets, and short.
+
+
+P = TypeVar("P", bound=Part)
+
+_FIXES = {
+    403: "let this user read the tenant",
+    404: "check tenant and cluster; the machine may be gone",
+    429: "the manager has too much to do; it is asked again later",
+}
+
+
+class Session:
+    """GETs to one endpoint. May be used from several threads."""
+
+    def __init__(self, settings: FabricSettings, folder: Folder, outside: Outside) -> None:
+        self._endpoint = settings.endpoint.rstrip("/")
+        self._connections = Connections(lambda: folder.read().certificate, outside.transport)
+        self._http = Http(self._connections.way, outside, settings.connect_seconds)
+        self.token = Token(self._http, self._endpoint, folder, outside, settings.token_seconds)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def get(
+        self,
+        form: type[P],
+        name: str,
+        path: str,
+        seconds: float,
+        query: Mapping[str, str] | None = None,
+        largest: int = LARGEST_OF_MANY,
+    ) -> tuple[P, str]:
+        """The answer, and what names call and request in a complaint about it. Raises FabricError."""
+        call = Call(name, f"{self._endpoint}{path}", seconds, query or {}, largest=largest)
+        token = self.token.current()
+        reply = self._asked(call, token)
+        if reply.status == 401:
+            token = self.token.instead_of(token, reply.where)
+            reply = self._asked(call, token)
+            if reply.status == 401:
+                raise denied_again(reply.where)
+        if not 200 <= reply.status < 300:
+            raise self._refusal(reply, token)
+        return read(form, reply.body, reply.where), reply.where
+
+    def _asked(self, call: Call, token: str) -> Reply:
+        return self._http.ask(replace(call, headers={"Authorization": f"Bearer {token}"}))
+
+    def _refusal(self, reply: Reply, token: str) -> FabricRefused:
+        """`token` is the one that was sent, which another thread may have replaced meanwhile."""
+        if 300 <= reply.status < 400:
+            return redirected(reply)
+        words = said(_words(reply.body), (*self.token.hidden(), token))
+        kind = FabricBusy if reply.status == 429 else FabricRefused
+        return kind(
+            f"answers with {reply.status}{f': {words}' if words else ''}",
+            code=reply.status,
+            where=reply.where,
+            fix=_FIXES.get(reply.status, "look the request up in the manager's log"),
+        )
+
+
+def _words(body: bytes) -> str:
+    """Code and message of an error's body; nothing of a body that is of another form."""
+    try:
+        detail = read(ErrorBody, body, "").detail
+    except FabricOdd:
+        return ""
+    if detail is None:
+        return ""
+    return " ".join(str(part) for part in (detail.code, detail.message) if isinstance(part, str | int))
+
+
+# -- fm ----------------------------------------------------------------------------------------------------------------
+
+# The Fsas fabric manager: machines with their fabrics, and free devices as a number per fabric and model.
+
+
+PATH = "/fabric_manager/api/v1/machines"
+
+
+class FmProvider:
+    """Speaks to the fabric manager alone; it knows of no limits."""
+
+    def __init__(self, session: Session, settings: FabricSettings) -> None:
+        self._session = session
+        self._settings = settings
+        self._written: dict[str, str] = {}  # a UUID in small letters → as the manager writes it
+
+    @property
+    def logins(self) -> int:
+        """Logins that were sent since the start."""
+        return self._session.token.logins
+
+    def machines(self) -> Sequence[Machine]:
+        query = {"tenant_uuid": self._settings.tenant}
+        found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query, LARGEST)
+        field = "data.machines"
+        good, bad = each(FmMachine, found.data.machines, field, where)
+        machines: dict[str, Machine] = {}
+        twice: set[str] = set()
+        for place, one in good:
+            machine = Machine(one.mach_uuid.lower(), named(one.mach_name), one.fabric_id or "")
+            if machines.setdefault(machine.uuid, machine).fabric != machine.fabric:
+                bad.append(odd(where, f"{field}.{place}.fabric_id", "puts a machine into a second fabric"))
+                twice.add(machine.uuid)
+        self._written = {one.mach_uuid.lower(): one.mach_uuid for _, one in good}
+        return partly((one for one in machines.values() if one.uuid not in twice), bad)
+
+    def stock(self, machine: Machine, model: PoolModel) -> Stock:
+        condition = {"column": "model", "operator": "eq", "value": model.model}
+        query = {
+            "tenant_uuid": self._settings.tenant,
+            "res_type": model.type,
+            "condition": json.dumps(condition, separators=(",", ":"), ensure_ascii=False),
+        }
+        path = f"{PATH}/{self.written(machine)}/available-reserved-resources"
+        found, _ = self._session.get(FmAvailable, "fm.available", path, self._settings.fm_seconds, query)
+        told = "fabric_id" in found.model_fields_set
+        fabric = (found.fabric_id or "") if told else machine.fabric
+        return Stock(fabric, model.model, found.reserved_res_num_per_fabric)
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        return None
+
+    def written(self, machine: Machine) -> str:
+        """The machine as a part of a path."""
+        return quote(self._written.get(machine.uuid, machine.uuid), safe="")
+
+    def close(self) -> None:
+        self._session.close()
+
+
+# -- cm ----------------------------------------------------------------------------------------------------------------
+
+ROOT = "/cluster_manager/cluster_autoscaler"
+
+
+class CmProvider(FmProvider):
+    """Machines and stock as the fabric manager says, limits as the cluster manager says."""
+
+    def __init__(self, session: Session, settings: FabricSettings) -> None:
+        super().__init__(session, settings)
+        self._lock = threading.Lock()
+        self._groups: _Groups | None = None
+        tenant, cluster = (quote(one, safe="") for one in (settings.tenant, settings.cluster))
+        self._cluster = f"tenants/{tenant}/clusters/{cluster}"
+
+    def machines(self) -> Sequence[Machine]:
+        with self._lock:
+            self._groups = None  # a new round begins
+        return super().machines()
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
+        if not self._is_member(machine.uuid):
+            return {}
+        path = f"{ROOT}/v3/{self._cluster}/machines/{self.written(machine)}"
+        found, where = self._session.get(CmMachineDetail, "cm.machine", path, self._settings.cm_seconds)
+        detail = found.data.cluster.machine
+        if detail.uuid.lower() != machine.uuid:
+            raise odd(where, "data.cluster.machine.uuid", "is of another machine than the one asked for")
+        every = {
+            model.model: _strictest([spec for spec in detail.resspecs or () if spec.is_of(model.model)])
+            for model in models
+        }
+        return {model: limit for model, limit in every.items() if limit is not None}
+
+    def _is_member(self, machine: str) -> bool:
+        """Whether some node group has the machine. A group that could not be asked may have any that no other has."""
+        with self._lock:
+            if self._groups is None:
+                self._groups = self._ask_groups()
+            groups = self._groups
+        if machine in groups.members:
+            return True
+        if groups.error is not None:
+            raise groups.error.with_traceback(None)
+        return False
+
+    def _ask_groups(self) -> _Groups:
+        """Once a round, also when it fails: the machines' questions are many."""
+        found = _Groups()
+        path = f"{ROOT}/v2/{self._cluster}/nodegroups"
+        try:
+            groups, _ = self._session.get(CmGroups, "cm.nodegroups", path, self._settings.cm_seconds)
+        except FabricError as error:
+            found.error = error
+            return found
+        for group in groups.nodegroups:
+            where = f"{path}/{quote(group.uuid, safe='')}"
+            try:
+                members, _ = self._session.get(CmGroupMembers, "cm.nodegroup", where, self._settings.cm_seconds)
+                found.members.update(one.lower() for one in members.mach_ids)
+            except FabricError as error:
+                found.error = error
+                if error.general or isinstance(error, FabricUnreachable):
+                    break  # the others would take as long, and all machines wait for them
+        return found
+
+
+class _Groups:
+    """The machines of all node groups that could be asked; `error` is why one could not."""
+
+    def __init__(self) -> None:
+        self.members: set[str] = set()
+        self.error: FabricError | None = None
+
+
+def _strictest(specs: Sequence[CmSpec]) -> Limit | None:
+    """The least of the highest numbers; of the lowest ones the greatest that this allows. None where nothing is said."""
+    most = min((spec.max_resspec_count for spec in specs if spec.max_resspec_count is not None), default=None)
+    least = max((spec.min_resspec_count for spec in specs if spec.min_resspec_count is not None), default=None)
+    if most is None and least is None:
+        return None
+    return Limit(most, least if most is None or least is None else min(least, most))

@@ -1,0 +1,42 @@
+"""From settings to a provider. The libraries of a manager's API are loaded only for the one that is asked for."""
+
+from __future__ import annotations
+
+from dds_adapters.fabric.file import FileProvider
+from dds_adapters.fabric.provider import Provider
+from dds_adapters.fabric.settings import FabricSettings, Outside, check
+from dds_core.errors import InputError
+
+
+def open_provider(settings: FabricSettings, outside: Outside | None = None) -> Provider:
+    """A provider for these settings. Nothing is sent yet; an inventory is read.
+
+    Raises InputError for a setting that cannot be used or a library that is missing, FabricOdd for an inventory with faults.
+    """
+    check(settings)
+    outside = outside or Outside()
+    if settings.api == "file":
+        assert settings.inventory is not None
+        return FileProvider(settings.inventory)
+    try:
+        import httpx
+    except ImportError:
+        raise InputError("the package httpx is not installed", fix="pip install 'dds-core[fabric]'") from None
+    try:
+        httpx.URL(settings.endpoint).host.encode("idna")  # as it is looked up
+    except (httpx.InvalidURL, ValueError):
+        raise InputError("is not a URL", where="fabric endpoint", fix="give SCHEME://HOST[:PORT]") from None
+    if settings.api == "nec":
+        from dds_adapters.fabric.nec.cdim import NecProvider
+
+        return NecProvider(settings, outside)
+    return _fsas(settings, outside)
+
+
+def _fsas(settings: FabricSettings, outside: Outside) -> Provider:
+    from dds_adapters.fabric.fsas.credentials import Folder
+    from dds_adapters.fabric.fsas.managers import CmProvider, FmProvider, Session
+
+    assert settings.credentials is not None
+    session = Session(settings, Folder(settings.credentials), outside)
+    return CmProvider(session, settings) if settings.api == "cm" else FmProvider(session, settings)

@@ -1,0 +1,284 @@
+"""The ConfigMap that tells which device models the fabric has, which labels are ours, and how far the scaler may go.
+
+The rules are those of the pool publisher, the stricter of the two programs that read the same text. Each entry is
+judged by itself: a bad one is named, and its model stays as it was; the others stand. A bad `label-prefix`,
+`fabric-id-range` or `device-info` as a whole leaves what was in force before. A bad `mode` means `observe`, because somebody
+is reaching for the brake. Nothing here may quote a value, apart from the model name that identifies an entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from dds_adapters.kubernetes.decode import objects, yamltext
+from dds_adapters.kubernetes.decode.reading import Fault, read
+from dds_core.model import Config, Model
+
+NAME = "composable-dra-dds"
+NAMESPACE = "composable-dra"
+MODES = ("observe", "attach", "detach")
+
+MAX_INDEX = 10_000
+MAX_MODEL = 1000  # bytes
+MAX_ATTRIBUTES = 32
+MAX_ATTRIBUTE = 64  # bytes
+MAX_DRIVER = 63
+MAX_DEVICE = 50
+MAX_CONFLICTS = 100
+MAX_PREFIX = 100
+MAX_FABRICS = 100
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL = re.compile(_LABEL)
+DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+DEVICE_INFO = "data.device-info"
+
+
+def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
+    """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
+    found = raw_config(raw)
+    data = found.data or objects.ConfigData()
+    before = previous or Config(uid=found.metadata.uid)
+    faults: list[Fault] = []
+    prefix, models, fabrics = before.prefix, before.models, before.fabrics
+    try:
+        prefix = prefix_of(data.label_prefix)
+    except Fault as fault:
+        faults.append(fault)
+    try:
+        fabrics = _fabrics(data.fabric_id_range)
+    except Fault as fault:
+        faults.append(fault)
+    try:
+        good, bad = entries(data.device_info, model)
+        broken = [entry for _, entry in bad]
+        models = (*good, *_kept(broken, good, before.models))
+        faults.extend(fault for fault, _ in bad)
+    except Fault as fault:
+        faults.append(fault)
+    mode, unknown = mode_of(data.mode)
+    return Config(found.metadata.uid, prefix, models, fabrics, mode), (*faults, *unknown)
+
+
+def raw_config(raw: bytes) -> objects.RawConfigMap:
+    """The ConfigMap as it is written. Raises Fault."""
+    return read(objects.config_map, raw, "ConfigMap", ("v1",), namespaced=True)
+
+
+def mode_of(text: str | None) -> tuple[str, Sequence[Fault]]:
+    """The mode that it sets, "" for none, and what is wrong with it."""
+    if not text or text in MODES:
+        return text or "", ()
+    return MODES[0], (Fault("data.mode", f"is not {', '.join(MODES)}: taken as {MODES[0]}"),)
+
+
+def prefix_of(text: str | None) -> str:
+    """The prefix of labels. Raises Fault."""
+    if text is None:
+        return Config(uid="").prefix
+    if len(text) > MAX_PREFIX or not DNS_SUBDOMAIN.fullmatch(text):
+        raise Fault("data.label-prefix", f"is not a DNS subdomain of at most {MAX_PREFIX} characters")
+    return text
+
+
+def _fabrics(text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    field = "data.fabric-id-range"
+    found = yamltext.parse(field, text)
+    if not isinstance(found, list) or len(found) > MAX_FABRICS or not all(whole(one) for one in found):
+        raise Fault(field, f"is not a list of at most {MAX_FABRICS} whole numbers")
+    return tuple(found)
+
+
+class Entry(Protocol):
+    """What an entry is told apart by, whoever reads it."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+
+
+_Entry = TypeVar("_Entry", bound=Entry)
+
+
+def entries(
+    text: str | None, read_one: Callable[[str, Any], _Entry]
+) -> tuple[tuple[_Entry, ...], list[tuple[Fault, Any]]]:
+    """The entries of device-info that are as they should be, and those that are not, as they stand, each with its fault.
+    `read_one` is given the name of the place and the entry. Raises Fault for the whole."""
+    if text is None:
+        raise Fault(DEVICE_INFO, "is missing")
+    found = yamltext.parse(DEVICE_INFO, text)
+    if not isinstance(found, list):
+        raise Fault(DEVICE_INFO, "is not a list")
+    good: list[_Entry] = []
+    bad: list[tuple[Fault, Any]] = []
+    for position, entry in enumerate(found):
+        try:
+            one = read_one(_label(position, entry), entry)
+            _refuse_second(_label(position, entry), one, good)
+        except Fault as fault:
+            bad.append((fault, entry))
+        else:
+            good.append(one)
+    return tuple(good), bad
+
+
+def _kept(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Of the models before, those that the scaler goes on serving, as the publisher leaves their pools."""
+    return _missing(good, before) if strange(broken, before) else standing(broken, good, before)
+
+
+def standing(broken: Sequence[Any], good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Of the models before, those whose entries are broken now; all that are missing, where nobody can tell whose one is. An
+    entry with one right name of two was not taken out."""
+    for one in _missing(good, before):
+        if any(_may_be(entry, one) or _device(entry) == one.device for entry in broken):
+            yield one
+
+
+def strange(broken: Sequence[Any], before: Sequence[Entry]) -> bool:
+    """Whether an entry that cannot be read is about none of these models, so that nobody can tell which of those that are missing
+    was taken out."""
+    return not all(any(_may_be(entry, one) for one in before) for entry in broken)
+
+
+def _missing(good: Sequence[_Entry], before: Sequence[_Entry]) -> Iterator[_Entry]:
+    """The models before that no good entry is about. An index that another entry has now takes no model away: what may not
+    share a node with the one keeps away from the other too, until that is mended."""
+    for one in before:
+        if not any(one.model == new.model or one.device == new.device for new in good):
+            yield one
+
+
+def _device(entry: Any) -> Any:
+    return entry.get("k8s-device-name") if isinstance(entry, dict) else None
+
+
+def _may_be(entry: Any, one: Entry) -> bool:
+    """Whether an entry that cannot be read is about this model: by the first of its names that is readable."""
+    said = entry if isinstance(entry, dict) else {}
+    for key, known in (("cdi-model-name", one.model), ("k8s-device-name", one.device)):
+        if isinstance(said.get(key), str):
+            return bool(said[key] == known)
+    return True
+
+
+def written(text: str | None) -> list[tuple[str, yamltext.Mapping]]:
+    """The entries of device-info that are mappings, each with the name of its place, however wrong they are. Raises Fault."""
+    found = yamltext.parse(DEVICE_INFO, text) if text is not None else None
+    if not isinstance(found, list):
+        return []
+    return [(_label(place, one), one) for place, one in enumerate(found) if isinstance(one, yamltext.Mapping)]
+
+
+def _label(position: int, entry: Any) -> str:
+    """How an entry is named: by its model where that is readable, else by its place in the list."""
+    name = entry.get("cdi-model-name") if isinstance(entry, dict) else None
+    readable = isinstance(name, str) and 0 < len(name) <= 100 and name.isprintable()
+    return f"{DEVICE_INFO}[{name}]" if readable else f"{DEVICE_INFO}[{position}]"
+
+
+KEYS = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with")
+"""The keys of an entry that both programs read; other keys are nobody's business here."""
+
+
+def model(place: str, entry: Any) -> Model:
+    """An entry as the scaler reads it. Raises Fault."""
+    if not isinstance(entry, yamltext.Mapping):
+        raise Fault(place, "is not a mapping")
+    refuse_repeated(place, entry, KEYS)
+    index: Any = entry.get("index")
+    if not whole(index) or not 0 <= index <= MAX_INDEX:
+        raise Fault(f"{place}.index", f"is not a whole number from 0 to {MAX_INDEX}")
+    return Model(
+        index=index,
+        model=_text(place, entry, "cdi-model-name", MAX_MODEL),
+        device=_matching(
+            place, entry, "k8s-device-name", _DNS_LABEL, f"a DNS label of at most {MAX_DEVICE}", MAX_DEVICE
+        ),
+        driver=_matching(
+            place, entry, "driver-name", DNS_SUBDOMAIN, f"a DNS subdomain of at most {MAX_DRIVER}", MAX_DRIVER
+        ),
+        attributes=_attributes(f"{place}.dra-attributes", entry.get("dra-attributes")),
+        conflicts=_conflicts(f"{place}.cannot-coexist-with", entry.get("cannot-coexist-with")),
+    )
+
+
+def refuse_repeated(place: str, mapping: yamltext.Mapping, known: Sequence[str]) -> None:
+    """A known key that stands twice in a mapping is a fault of the whole of it."""
+    for key in known:
+        if key in mapping.repeated:
+            raise Fault(place, f"gives {key} twice")
+
+
+def _refuse_second(place: str, new: Entry, before: Sequence[Entry]) -> None:
+    """Of two entries with the same identity the first stands."""
+    for key, value, others in (
+        ("index", new.index, {one.index for one in before}),
+        ("cdi-model-name", new.model, {one.model for one in before}),
+        ("k8s-device-name", new.device, {one.device for one in before}),
+    ):
+        if value in others:
+            raise Fault(f"{place}.{key}", "is that of an entry before it")
+
+
+def whole(value: Any) -> bool:
+    """Whether it is a number of 64 bits without a fraction."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _text(place: str, entry: yamltext.Mapping, key: str, limit: int) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or not 0 < len(value.encode()) <= limit:
+        raise Fault(f"{place}.{key}", f"is not a text of 1 to {limit} bytes")
+    return value
+
+
+def _matching(place: str, entry: yamltext.Mapping, key: str, pattern: re.Pattern[str], form: str, limit: int) -> str:
+    value = entry.get(key)
+    if not isinstance(value, str) or len(value) > limit or not pattern.fullmatch(value):
+        raise Fault(f"{place}.{key}", f"is not {form} characters")
+    return value
+
+
+def _attributes(place: str, found: Any) -> dict[str, str]:
+    if not isinstance(found, yamltext.Mapping):
+        raise Fault(place, "is not a mapping")
+    if len(found) > MAX_ATTRIBUTES:
+        raise Fault(place, f"has more than {MAX_ATTRIBUTES} entries")
+    if found.repeated:
+        raise Fault(place, "gives an attribute twice")
+    if "productName" not in found:
+        raise Fault(f"{place}.productName", "is missing")
+    for name, value in found.items():
+        if not _qualified(name):
+            raise Fault(place, "has a name that is not a qualified name, [domain/]name")
+        if not isinstance(value, str) or len(value.encode()) > MAX_ATTRIBUTE:
+            raise Fault(f"{place}.{name}", f"is not a text of at most {MAX_ATTRIBUTE} bytes (put numbers in quotes)")
+    return dict(found)
+
+
+def _qualified(name: str) -> bool:
+    prefix, slash, rest = name.rpartition("/")
+    if slash and (len(prefix) > 253 or not DNS_SUBDOMAIN.fullmatch(prefix)):
+        return False
+    return bool(_NAME_PART.fullmatch(rest))
+
+
+def _conflicts(place: str, found: Any) -> tuple[int, ...]:
+    if found is None:
+        raise Fault(place, "is missing (an empty list says: coexists with all)")
+    if not isinstance(found, list) or len(found) > MAX_CONFLICTS:
+        raise Fault(place, f"is not a list of at most {MAX_CONFLICTS} indexes")
+    if not all(whole(one) and 0 <= one <= MAX_INDEX for one in found):
+        raise Fault(place, f"an index is not a whole number from 0 to {MAX_INDEX}")
+    return tuple(found)

@@ -1,0 +1,364 @@
+"""One raw object to one struct of the core, or a `Fault` that names the field and says what is wrong with it.
+
+Decoding knows the forms of the API (resource.k8s.io v1, v1beta2 and v1beta1 side by side) and nothing of what was
+seen before. A fault never quotes what was found, since anything can stand in a field that is not what it should be.
+This module must never raise anything but `Fault` for an object, however broken.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from dds_adapters.kubernetes.decode import objects as raw_
+from dds_adapters.kubernetes.decode.reading import Fault, instant, read
+from dds_core.model import (
+    PUBLISHER,
+    Allocation,
+    AttachRequest,
+    Claim,
+    ClaimRequest,
+    Condition,
+    Consumer,
+    Device,
+    DeviceClass,
+    FabricResource,
+    Node,
+    Pod,
+    Requirement,
+    Result,
+    Slice,
+    Taint,
+    TaintRule,
+    Toleration,
+)
+from dds_core.text import scrub
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+READY_TO_DETACH = "cohdi.io/ready-to-detach-device-id"
+
+CORE = ("v1",)
+DRA = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
+TAINT_RULES = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
+OPERATOR = ("cro.hpsys.ibm.ie.com/v1alpha1",)
+
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9_,:]{0,127}")
+
+
+# -- one function per kind -------------------------------------------------------------------------
+
+
+def claim(raw: bytes) -> Claim:
+    """A ResourceClaim. Raises Fault."""
+    found = read(raw_.claim, raw, "ResourceClaim", DRA, namespaced=True)
+    meta = found.metadata
+    spec = found.spec.devices if found.spec is not None else None
+    status = found.status or _NO_STATUS
+    return Claim(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        created=instant(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+        extended=meta.annotations is not None and meta.annotations.extended_claim == "true",
+        owner=next((owner.uid for owner in meta.owner_references or () if owner.kind == "Pod"), ""),
+        requests=tuple([_request(i, one) for i, one in enumerate((spec and spec.requests) or ())]),
+        allocation=_allocation(status.allocation) if status.allocation is not None else None,
+        consumers=tuple([Consumer(c.uid, c.name, c.resource, c.api_group) for c in status.reserved_for or ()]),
+        conditions=tuple(
+            [
+                Condition(d.driver, d.pool, d.device, c.type, c.status, d.share_id or "", _reason(c.reason))
+                for d in status.devices or ()
+                for c in d.conditions or ()
+            ]
+        ),
+    )
+
+
+def resource_slice(raw: bytes) -> Slice:
+    """A ResourceSlice. Raises Fault."""
+    found = read(raw_.slice_, raw, "ResourceSlice", DRA)
+    spec = found.spec
+    selector = requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
+    node = spec.node_name or single_node(spec.node_selector)
+    devices: dict[str, Device] = {}
+    for i, one in enumerate(spec.devices or ()):
+        if not one.name or one.name in devices:
+            raise Fault(f"spec.devices[{i}].name", "another device of the slice has it" if one.name else "is missing")
+        devices[one.name] = _device(f"spec.devices[{i}]", one.basic or one)
+    return Slice(
+        uid=found.metadata.uid,
+        name=found.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slices=spec.pool.resource_slice_count,
+        node=node,
+        all_nodes=bool(spec.all_nodes),
+        selector=() if node else selector,
+        devices=devices,
+        owner=PUBLISHER if (found.metadata.labels or {}).get(MANAGED_BY) == PUBLISHER else "",
+    )
+
+
+def device_class(raw: bytes) -> DeviceClass:
+    """A DeviceClass. Raises Fault."""
+    found = read(raw_.device_class, raw, "DeviceClass", DRA)
+    spec = found.spec or _NO_CLASS
+    selectors: list[str] = []
+    for i, one in enumerate(spec.selectors or ()):
+        if one.cel is None:
+            raise Fault(f"spec.selectors[{i}]", "is of a kind that is not known (cel is missing)")
+        selectors.append(one.cel.expression)
+    return DeviceClass(found.metadata.uid, found.metadata.name, tuple(selectors), spec.extended_resource_name or "")
+
+
+def taint_rule(raw: bytes) -> TaintRule:
+    """A DeviceTaintRule. Without a selector it matches no device, which a rule of ours never means. Raises Fault."""
+    found = read(raw_.taint_rule, raw, "DeviceTaintRule", TAINT_RULES)
+    meta, selector = found.metadata, found.spec.device_selector
+    if selector is None:
+        raise Fault("spec.deviceSelector", "is missing: the rule matches no device")
+    if selector.device_class_name or selector.selectors:
+        raise Fault("spec.deviceSelector", "selects by class or CEL, which is not understood")
+    return TaintRule(
+        uid=meta.uid,
+        name=meta.name,
+        driver=selector.driver or "",
+        pool=selector.pool or "",
+        device=selector.device or "",
+        taint=_taint(found.spec.taint),
+        labels=meta.labels or {},
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def node(raw: bytes) -> Node:
+    """A Node. Raises Fault."""
+    found = read(raw_.node, raw, "Node", CORE)
+    meta, spec = found.metadata, found.spec or _NO_NODE
+    return Node(
+        uid=meta.uid,
+        name=meta.name,
+        labels=meta.labels or {},
+        taints=taints(spec.taints),
+        unschedulable=spec.unschedulable,
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def pod(raw: bytes) -> Pod:
+    """A Pod; `refers_to_claims` tells whether it can matter. Raises Fault."""
+    found = read(raw_.pod, raw, "Pod", CORE, namespaced=True)
+    meta, spec, status = found.metadata, found.spec or _NO_POD, found.status or _NO_POD_STATUS
+    made = {one.name: one.resource_claim_name or "" for one in status.resource_claim_statuses or ()}
+    extended = status.extended_resource_claim_status
+    return Pod(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        node=spec.node_name,
+        nominated=status.nominated_node_name,
+        phase=status.phase,
+        scheduler=spec.scheduler_name,
+        deleting=meta.deletion_timestamp is not None,
+        claims=tuple(one.resource_claim_name or made.get(one.name, "") for one in spec.resource_claims or ()),
+        extended_claim=extended.resource_claim_name if extended is not None else "",
+        waiting=next(
+            (
+                _reason(condition.reason)
+                for condition in status.conditions or ()
+                if condition.type == "PodScheduled" and condition.status == "False"
+            ),
+            "",
+        ),
+        tolerations=tuple(
+            [Toleration(one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ()]
+        ),
+    )
+
+
+def refers_to_claims(found: Pod) -> bool:
+    """Whether a pod that was never seen before matters at all."""
+    return bool(found.claims or found.extended_claim)
+
+
+def attach_request(raw: bytes) -> AttachRequest:
+    """A ComposabilityRequest. Raises Fault."""
+    found = read(raw_.composability_request, raw, "ComposabilityRequest", OPERATOR)
+    meta, wanted, status = found.metadata, found.spec.resource, found.status or _NO_REQUEST_STATUS
+    return AttachRequest(
+        uid=meta.uid,
+        name=meta.name,
+        generate_name=meta.generate_name,
+        labels=meta.labels or {},
+        created=instant(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+        type=wanted.type,
+        model=wanted.model,
+        size=wanted.size,
+        policy=wanted.allocation_policy,
+        node=wanted.target_node,
+        force=wanted.force_detach,
+        state=status.state,
+        error=scrub(status.error),
+        acted_size=status.scalar_resource.size if status.scalar_resource is not None else None,
+    )
+
+
+def fabric_resource(raw: bytes) -> FabricResource:
+    """A ComposableResource. Raises Fault."""
+    found = read(raw_.composable_resource, raw, "ComposableResource", OPERATOR)
+    meta, spec, status = found.metadata, found.spec, found.status or _NO_RESOURCE_STATUS
+    labels = meta.labels or {}
+    return FabricResource(
+        uid=meta.uid,
+        name=meta.name,
+        request=labels.get(MANAGED_BY, ""),
+        created=instant(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+        type=spec.type,
+        model=spec.model,
+        node=spec.target_node,
+        state=status.state,
+        error=scrub(status.error),
+        uuid=status.device_id,
+        fabric_id=status.cdi_device_id,
+        marked=meta.annotations is not None and meta.annotations.delete_device == "true",
+        detach_only=READY_TO_DETACH in labels,
+    )
+
+
+_NO_STATUS = raw_.ClaimStatus()
+_NO_CLASS = raw_.ClassSpec()
+_NO_NODE = raw_.NodeSpec()
+_NO_POD = raw_.PodSpec()
+_NO_POD_STATUS = raw_.PodStatus()
+_NO_REQUEST_STATUS = raw_.RequestStatus()
+_NO_RESOURCE_STATUS = raw_.ResourceStatus()
+
+# -- parts of a claim ------------------------------------------------------------------------------
+
+
+def _reason(text: str) -> str:
+    """The API wants a CamelCase word here; whatever else was let through is foreign text."""
+    return text if not text or _REASON.fullmatch(text) else scrub(text)
+
+
+def _request(index: int, found: raw_.RawRequest) -> ClaimRequest:
+    place = f"spec.devices.requests[{index}]"
+    if not found.name:
+        raise Fault(f"{place}.name", "is missing")
+    wanted: tuple[raw_.Exactly, ...]
+    if found.exactly is not None:
+        wanted = (found.exactly,)
+    elif found.first_available:
+        wanted = found.first_available
+    elif found.device_class_name:  # v1beta1
+        wanted = (found,)
+    else:
+        raise Fault(place, "is of a kind that is not known (neither exactly nor firstAvailable)")
+    for one in wanted:
+        if not one.device_class_name:
+            raise Fault(f"{place}.deviceClassName", "is missing")
+        if one.allocation_mode not in ("", "ExactCount", "All"):
+            raise Fault(f"{place}.allocationMode", "is not ExactCount or All")
+    return ClaimRequest(
+        name=found.name,
+        classes=tuple([one.device_class_name for one in wanted]),
+        count=max(1, *[one.count for one in wanted]),
+        all=any(one.allocation_mode == "All" for one in wanted),
+    )
+
+
+def _allocation(found: raw_.RawAllocation) -> Allocation:
+    node = single_node(found.node_selector)
+    results = found.devices.results if found.devices is not None else None
+    return Allocation(
+        results=tuple([_result(one) for one in results or ()]),
+        node=node,
+        selector="" if node or found.node_selector is None else _canonical(found.node_selector),
+        timestamp=None if found.allocation_timestamp is None else instant(found.allocation_timestamp),
+    )
+
+
+def _result(found: raw_.RawResult) -> Result:
+    return Result(
+        found.request,
+        found.driver,
+        found.pool,
+        found.device,
+        found.binding_conditions or (),
+        found.binding_failure_conditions or (),
+        found.share_id or "",
+        found.consumed_capacity or {},
+        bool(found.admin_access),
+    )
+
+
+# -- node selectors --------------------------------------------------------------------------------
+
+_canonical_json = msgspec.json.Encoder(order="deterministic")
+
+
+def _canonical(selector: raw_.NodeSelector) -> str:
+    return _canonical_json.encode(selector).decode()
+
+
+def single_node(selector: raw_.NodeSelector | None) -> str:
+    """The node that the selector names by its one `metadata.name In [node]`; "" when it leaves a choice."""
+    if selector is None or selector.node_selector_terms is None or len(selector.node_selector_terms) != 1:
+        return ""
+    fields = selector.node_selector_terms[0].match_fields
+    if fields is None or len(fields) != 1:
+        return ""
+    only = fields[0]
+    if only.key != "metadata.name" or only.operator != "In" or only.values is None or len(only.values) != 1:
+        return ""
+    return only.values[0]
+
+
+def requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, ...]:
+    """The expressions of a selector that has one term. Raises Fault for any other."""
+    terms = selector.node_selector_terms or ()
+    if len(terms) != 1:
+        raise Fault(f"{place}.nodeSelectorTerms", "must be exactly one term")
+    both = (*(terms[0].match_expressions or ()), *(terms[0].match_fields or ()))
+    return tuple([Requirement(one.key, one.operator, one.values or ()) for one in both])
+
+
+# -- devices and taints ----------------------------------------------------------------------------
+
+
+def _device(place: str, found: raw_.DeviceBody) -> Device:
+    return Device(
+        attributes=_attributes(place, found.attributes) if found.attributes else {},
+        capacity={name: one.value for name, one in found.capacity.items()} if found.capacity else {},
+        binding=found.binding_conditions or (),
+        failure=found.binding_failure_conditions or (),
+        shared=bool(found.allow_multiple_allocations),
+        taints=taints(found.taints),
+        node=found.node_name or single_node(found.node_selector),
+    )
+
+
+def _attributes(place: str, found: dict[str, raw_.RawAttribute]) -> dict[str, str | int | bool]:
+    """The scalar attributes; one that has none of the known types (a list, or something newer) is left out."""
+    read_: dict[str, str | int | bool] = {}
+    for name, one in found.items():
+        values = [v for v in (one.string, one.version, one.whole, one.truth) if v is not None]
+        if len(values) > 1:
+            raise Fault(f"{place}.attributes", "one of them has more than one type")
+        if values:
+            read_[name] = values[0]
+    return read_
+
+
+def _taint(found: raw_.RawTaint) -> Taint:
+    return Taint(found.key, found.value, found.effect)
+
+
+def taints(found: tuple[raw_.RawTaint, ...] | None) -> tuple[Taint, ...]:
+    """Taints of a node or a device."""
+    return tuple([_taint(one) for one in found]) if found else ()

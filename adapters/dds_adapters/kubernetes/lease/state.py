@@ -1,0 +1,346 @@
+"""Who leads, as a pure state machine over a Lease. No I/O, no clock, no threads: answers and instants go in, the next request
+and the instant until which leadership is certain come out.
+
+Two never lead at once, provided that clocks *run* alike; what they *show* does not matter, and no instant that somebody else
+wrote is ever compared with a clock. Why it holds, with D the lease's duration, R the renew deadline, R < D:
+
+- A leader counts R from the moment *before* it sent a write that succeeded, a contender D from the moment *after* it first saw
+  the record as it is. Every write is made under the version that was read, so that a contender's write fails if the leader's came
+  first. When it succeeds, the leader's R has been over for D - R at least.
+- A Lease that is not there, or that nobody ever held, may have been deleted under a leader. Whoever creates it or is its first
+  holder therefore leads only from the first renewal that it sends D later; the old leader sees the new record before, or its R is
+  over. A leader whose record was deleted writes it anew and goes on.
+- A Lease without a holder was released, by one who did nothing any more. (To empty that field by hand is to break the lease.)
+- A write without an answer may have succeeded, or may still. The record that is then read tells by its instant which of our
+  writes it is, and R counts from when that one was sent; what arrives later fails on the version.
+- Losing is final. An answer that comes after R was over changes nothing, however good it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Literal
+
+from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.lease import record as records
+from dds_adapters.kubernetes.lease.record import Record, UnexpectedLease, Written
+from dds_core.errors import DdsError, InputError
+
+JITTER = 0.2
+"""A pause between requests is the retry period, up to so much shorter or longer."""
+AT_ONCE = 2
+"""How many requests may follow an answer without a pause: read what a write failed on, and write again."""
+_MOST_TRANSITIONS = 2**31 - 1
+_STANDSTILL = 1_000_000
+"""Microseconds by which a wall clock may go back without having been set."""
+
+
+@dataclass(frozen=True)
+class LeaseSettings:
+    """The three durations of an election, in seconds. Raises InputError where they do not fit each other.
+
+    `duration` is how long others leave a record alone that nobody renews; the object holds whole seconds. A leader that could not
+    renew for `renew_deadline` has lost. `retry_period` lies between two requests, give or take a fifth.
+    """
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.duration < 2**31 and self.duration == int(self.duration)):
+            what = f"the lease duration of {self.duration:g} s cannot be written into a Lease"
+            raise InputError(what, where="lease", fix="give whole seconds, at least 1")
+        if not self.duration > self.renew_deadline:
+            what = f"the renew deadline of {self.renew_deadline:g} s is not under the lease duration of {self.duration:g} s"
+            raise InputError(what, where="lease", fix="others would take over before the leader knows: shorten it")
+        if not self.retry_period > 0:
+            what = f"the retry period of {self.retry_period:g} s is not above 0"
+            raise InputError(what, where="lease", fix="give seconds, such as 2")
+        longest = self.retry_period * (1 + JITTER)
+        if not self.renew_deadline > longest:
+            what = f"the renew deadline of {self.renew_deadline:g} s is not above the longest retry period of {longest:g} s"
+            raise InputError(
+                what, where="lease", fix="the leader would lose without having tried: shorten the retry period"
+            )
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A request to send now. `timeout` in seconds; `sent` is the instant that it counts from."""
+
+    verb: Literal["get", "create", "update"]
+    body: bytes
+    sent: float
+    timeout: float
+
+
+class Phase(Enum):
+    """Where an elector stands. LOST and OVER are for good."""
+
+    STANDBY = "standby"
+    CLAIMING = "claiming"
+    LEADING = "leading"
+    RELEASING = "releasing"
+    LOST = "lost"
+    OVER = "over"
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    sent: float
+    over: str
+    """The uid of the object whose last holder is known; empty where none is."""
+
+
+class LeaseState:
+    """One contender's view of one Lease.
+
+    Instants are seconds of a clock that never goes back; `wall` is in microseconds since 1970-01-01 UTC, for the text in the
+    record alone.
+    The caller alternates `next` and `answered` (or `failed`), one request at a time.
+    """
+
+    def __init__(
+        self, namespace: str, name: str, identity: str, settings: LeaseSettings, random: Callable[[], float]
+    ) -> None:
+        """`random` gives numbers from 0 to 1. `identity` is this process's alone: whoever has the same would lead with it."""
+        if not identity or not name or not namespace:
+            raise InputError("namespace, name and identity of a lease may not be empty", where="lease", fix="give all")
+        self.where = f"lease {namespace}/{name}"
+        self.phase = Phase.STANDBY
+        self.certain_until = float("-inf")
+        self.loss = ""
+        self.trouble: DdsError | None = None
+        """What went wrong last, until something goes right."""
+        self._namespace, self._name, self._identity = namespace, name, identity
+        self._settings = settings
+        self._random = random
+        self._seen: Record | None = None
+        self._seen_at = 0.0
+        self._stale = True
+        self._attempts: dict[str, _Attempt] = {}
+        self._wrote = -_STANDSTILL
+        self._mine: Written | None = None
+        self._uid = ""
+        self._make_from = float("-inf")
+        self._lead_from = float("inf")
+        self._alone = False
+        """Whoever led before us does not any more."""
+        self._pace = float("-inf")
+        self._pause = 0.0
+        self._follow = False
+        self._followed = 0
+
+    # -- what is asked ---------------------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """Nothing will be sent any more."""
+        return self.phase in (Phase.LOST, Phase.OVER)
+
+    @property
+    def holder(self) -> str:
+        """Who holds the Lease as far as was seen; empty for nobody."""
+        return self._seen.holder if self._seen is not None else ""
+
+    def remaining(self, now: float) -> float:
+        """Seconds for which nobody else leads, 0 unless leading."""
+        return max(0.0, self.certain_until - now) if self.phase is Phase.LEADING else 0.0
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    def next(self, now: float, wall: int) -> Ask | float | None:
+        """The request to send now, or the instant at which to ask again; None when all is over."""
+        self.expire(now)
+        if self.ended:
+            return None
+        if self._follow and self._followed < AT_ONCE:
+            self._followed += 1
+            self._pace += self._settings.retry_period * 0.75  # unless it succeeds, this is only borrowed
+        elif now >= self._pace:
+            self._followed = 0
+            self._pause = self._settings.retry_period * (1 - JITTER + 2 * JITTER * self._random())
+            self._pace = now + self._pause
+        else:
+            return self._pace
+        self._follow = False
+        return self._ask(now, wall)
+
+    def answered(self, ask: Ask, answer: Answer, now: float) -> None:
+        """The API server has answered."""
+        self.expire(now)
+        if self.ended:
+            return
+        self._pace = max(self._pace, now + min(answer.wait, self._settings.renew_deadline / 2))
+        if 200 <= answer.code < 300:
+            self._read(ask, answer, now)
+        elif answer.code == 409 and ask.verb != "get":
+            self._look_again()
+        elif answer.code == 404 and ask.verb != "create":
+            self._absent(now)
+        else:
+            self.trouble = _refused(self.where, ask.verb, answer.code)
+
+    def failed(self, ask: Ask, what: str, now: float) -> None:
+        """There was no answer; whether the request was carried out is not known, so a write is looked for before the next."""
+        self.expire(now)
+        if not self.ended:
+            fix = "check network and address of the API server"
+            self.trouble = DdsError(f"no answer ({what})", where=self.where, fix=fix)
+            self._stale = self._stale or ask.verb != "get"
+
+    def expire(self, now: float) -> None:
+        """Time has passed. To be called when `certain_until` has come, whatever else is going on."""
+        if self.phase is Phase.LEADING and now >= self.certain_until:
+            why = f": {self.trouble.what}" if self.trouble is not None else ""
+            self._lose(f"could not be renewed for {self._settings.renew_deadline:g} s{why}")
+
+    def release(self, now: float) -> None:
+        """Give it up; only once everything that relied on it has stopped. What is not held is over at once."""
+        held = self.phase in (Phase.LEADING, Phase.CLAIMING)
+        if held or (self.phase is Phase.STANDBY and self._attempts):
+            self.phase = Phase.RELEASING
+            self._stale = bool(self._attempts)
+            self._pace, self._followed = now, 0
+        elif self.phase is Phase.STANDBY:
+            self.phase = Phase.OVER
+
+    # -- what to send ----------------------------------------------------------------------------------------------
+
+    def _free_at(self, record: Record) -> float:
+        """When the record may be taken, unless it changes: not before our own duration, whatever it says."""
+        return self._seen_at + max(record.seconds, self._settings.duration) if record.holder else self._seen_at
+
+    def _ask(self, now: float, wall: int) -> Ask:
+        seen = self._seen
+        free_at = self._free_at(seen) if seen is not None else self._make_from
+        if self._stale or (self.phase is Phase.STANDBY and now < free_at):
+            return self._request("get", b"", now)
+        instant = self._instant(wall)
+        written = self._written(instant)
+        # What is older than this would not make us lead any more.
+        since = now - self._settings.renew_deadline
+        self._attempts = {at: attempt for at, attempt in self._attempts.items() if attempt.sent > since}
+        known = seen is not None and (seen.holder or seen.renewed)
+        self._attempts[instant] = _Attempt(now, over=seen.uid if seen is not None and known else "")
+        if seen is None:
+            return self._request("create", records.new(written, self._namespace, self._name), now)
+        return self._request("update", records.changed(seen, written), now)
+
+    def _request(self, verb: Literal["get", "create", "update"], body: bytes, now: float) -> Ask:
+        timeout = self._settings.renew_deadline / 2
+        if self.phase is Phase.LEADING:  # a third of what is left is kept, to look what became of an unanswered write
+            timeout = min(timeout, (self.certain_until - now) * 2 / 3)
+        return Ask(verb, body, now, timeout)
+
+    def _written(self, instant: str) -> Written:
+        if self.phase is Phase.RELEASING:
+            count = self._mine.transitions if self._mine is not None else 0
+            # Without an instant it reads as never held: who takes it waits, as we would have had to.
+            return Written("", records.RELEASED_SECONDS, instant, instant if self._alone else "", count)
+        if self._mine is not None:
+            return replace(self._mine, renewed=instant)
+        seconds = int(self._settings.duration)
+        count = self._seen.transitions + 1 if self._seen is not None else 0
+        return Written(self._identity, seconds, instant, instant, min(count, _MOST_TRANSITIONS))
+
+    def _instant(self, wall: int) -> str:
+        """The present as text. A clock that stands still is moved on: a renewal that says what the one before said would be none
+        to those who look. One that was set back is followed."""
+        if self._wrote - _STANDSTILL < wall <= self._wrote:
+            wall = self._wrote + 1
+        self._wrote = wall
+        return records.instant(wall)
+
+    # -- what was found --------------------------------------------------------------------------------------------
+
+    def _read(self, ask: Ask, answer: Answer, now: float) -> None:
+        try:
+            record = records.read(answer.body, self.where)
+        except UnexpectedLease as error:
+            self.trouble = error
+            self._stale = True
+            return
+        self.trouble = None
+        self._stale = False
+        if not record.same_as(self._seen):
+            self._seen_at = now
+        attempt = self._attempts.get(record.renewed) if record.holder == self._identity else None
+        if attempt is not None:
+            self._written_by_us(record, attempt, now)
+            self._pace = self._pace if ask.verb == "get" else ask.sent + self._pause
+        elif record.holder == self._identity and record.uid == self._uid and self._mine is not None:
+            pass  # somebody has edited what we hold: it is ours, and no renewal
+        else:
+            self._held_by_other(record)
+        self._seen = record
+        if self.phase is Phase.STANDBY:
+            free_at = self._free_at(record)
+            self._follow = now >= free_at
+            self._pace = self._pace if self._follow else min(self._pace, free_at)
+        else:  # a read is made only where a write failed, so the write is made again
+            self._follow = ask.verb == "get" and not self._stale
+
+    def _written_by_us(self, record: Record, attempt: _Attempt, now: float) -> None:
+        self._attempts.clear()
+        if self._mine is None:
+            self._alone = record.uid == attempt.over
+            self._lead_from = attempt.sent if self._alone else now + self._settings.duration
+        self._uid = record.uid
+        self._mine = Written(
+            record.holder, int(self._settings.duration), record.acquired, record.renewed, record.transitions
+        )
+        if self.phase is Phase.STANDBY:
+            self.phase = Phase.CLAIMING
+        until = attempt.sent + self._settings.renew_deadline
+        if self.phase is Phase.CLAIMING and attempt.sent >= self._lead_from and until > now:
+            self.phase, self._alone = Phase.LEADING, True
+        if self.phase is Phase.LEADING:
+            self.certain_until = max(self.certain_until, until)
+
+    def _held_by_other(self, record: Record) -> None:
+        if self.phase is Phase.LEADING:
+            self._lose(f"is held by {record.holder}" if record.holder else "was taken from its holder")
+        elif self.phase is Phase.CLAIMING:
+            self._stand_by()
+        elif self.phase is Phase.RELEASING:
+            self.phase = Phase.OVER
+        if self._seen is None or record.version != self._seen.version:
+            self._attempts.clear()  # else they may still arrive: the object has the version that they were written for
+
+    def _absent(self, now: float) -> None:
+        self.trouble = None
+        if self.phase is Phase.CLAIMING:
+            self._stand_by()
+        elif self.phase is Phase.RELEASING:
+            self.phase = Phase.OVER
+        if self.phase is Phase.STANDBY and self.holder:  # who holds it has two tries to make it anew
+            self._make_from = now + 2 * (1 + JITTER) * self._settings.retry_period
+        self._seen, self._stale = None, False
+        self._follow = self.phase is Phase.LEADING or now >= self._make_from
+
+    def _look_again(self) -> None:
+        self._stale = self._follow = True
+
+    def _stand_by(self) -> None:
+        self.phase = Phase.STANDBY
+        self._mine, self._uid, self._lead_from, self._alone = None, "", float("inf"), False
+
+    def _lose(self, why: str) -> None:
+        self.phase = Phase.LOST
+        self.loss = why
+
+
+def _refused(where: str, verb: str, code: int) -> DdsError:
+    what = f"cannot {verb} it: the API server answers {code}"
+    fix = "nothing if it passes, else look at the API server"
+    if code == 401:
+        fix = "renew the credentials"
+    elif code == 403:
+        fix = f"let this user {verb} leases of coordination.k8s.io in that namespace"
+    elif code == 404:
+        what, fix = "its namespace does not exist, or leases are not served", "create the namespace"
+    return DdsError(what, where=where, fix=fix)

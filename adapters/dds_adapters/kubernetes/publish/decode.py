@@ -1,0 +1,254 @@
+"""Nodes and ResourceSlices as the publisher sees them, from one raw object each, or a `Fault` that names the field.
+
+resource.k8s.io v1, v1beta2 and v1beta1 side by side. This module must never raise anything but `Fault` for an object, however
+broken, and quotes nothing that it found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from dds_adapters.kubernetes.decode import config, decoding
+from dds_adapters.kubernetes.decode import objects as raw_
+from dds_adapters.kubernetes.decode.reading import Fault, read, well_formed
+from dds_adapters.kubernetes.decode.translate import Resource, Translator, View, who_is
+from dds_adapters.kubernetes.publish.device_info import read_pool_config
+from dds_core.events import Event, difference
+from dds_core.model import Claim, FabricResource, Taint
+from dds_core.publisher.describe import digest_of
+from dds_core.publisher.model import Host, PoolConfig, PoolSlice
+
+UUID = "uuid"
+"""The attribute, of the driver's own domain, by which a device on a node says which it is."""
+
+
+class _HostSpec(raw_.Part, frozen=True):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class _RawHost(raw_.Object, frozen=True, kw_only=True):
+    spec: _HostSpec | None = None
+
+
+class _Devices(msgspec.Struct):
+    devices: list[dict[str, Any]] | None = None
+
+
+class _Whole(msgspec.Struct):
+    """A slice with all that its devices say."""
+
+    spec: _Devices
+
+
+_host = msgspec.json.Decoder(_RawHost)
+_whole = msgspec.json.Decoder(_Whole)
+
+
+def host(raw: bytes) -> Host:
+    """A Node; see `machine_of`. Raises Fault."""
+    found = read(_host, raw, "Node", decoding.CORE)
+    meta = found.metadata
+    provider = found.spec.provider_id if found.spec is not None else ""
+    return Host(meta.uid, meta.name, machine_of(provider), meta.labels or {})
+
+
+def machine_of(provider: str) -> str:
+    """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
+    machines have them; "" without one."""
+    return last_segment(provider).lower()
+
+
+def last_segment(provider: str) -> str:
+    """Of a provider ID what names the machine, or what stands for it."""
+    return provider.rstrip("/").rpartition("/")[2]
+
+
+def pool_slice(raw: bytes) -> PoolSlice:
+    """A ResourceSlice. Raises Fault."""
+    found = read(raw_.slice_, raw, "ResourceSlice", decoding.DRA)
+    spec = found.spec
+    node = spec.node_name or decoding.single_node(spec.node_selector)
+    selector = decoding.requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
+    devices = dict(_bodies(spec.devices or ()))
+    return PoolSlice(
+        uid=found.metadata.uid,
+        name=found.metadata.name,
+        driver=spec.driver,
+        pool=spec.pool.name,
+        generation=spec.pool.generation,
+        slices=spec.pool.resource_slice_count,
+        node=node,
+        owner=(found.metadata.labels or {}).get(decoding.MANAGED_BY, ""),
+        selector=() if node else selector,
+        devices=tuple(devices),
+        ordinary=tuple(name for name, one in devices.items() if not one.binding_conditions),
+        taints=_all_taints(devices.values()),
+        digest="" if node else digest_of(flat_devices(well_formed(_whole, raw).spec.devices)),
+        uuids=_uuids(spec.driver, devices) if node else {},
+    )
+
+
+def flat_devices(devices: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
+    """Devices in the form of v1: in v1beta1 all but the name is wrapped in `basic`."""
+    for one in devices or ():
+        basic = one.get("basic")
+        yield {"name": one.get("name"), **basic} if isinstance(basic, dict) else one
+
+
+def _bodies(devices: tuple[raw_.RawDevice, ...]) -> Iterator[tuple[str, raw_.DeviceBody]]:
+    seen: set[str] = set()
+    for position, one in enumerate(devices):
+        if not one.name or one.name in seen:
+            what = "another device of the slice has it" if one.name else "is missing"
+            raise Fault(f"spec.devices[{position}].name", what)
+        seen.add(one.name)
+        yield one.name, one.basic or one
+
+
+def _all_taints(devices: Any) -> tuple[Taint, ...]:
+    """Every taint that any of them has, once."""
+    return tuple(dict.fromkeys(taint for one in devices for taint in decoding.taints(one.taints)))
+
+
+def _uuids(driver: str, devices: dict[str, raw_.DeviceBody]) -> dict[str, str]:
+    """By name the UUIDs of the devices that say theirs."""
+    found: dict[str, str] = {}
+    for name, one in devices.items():
+        attributes = one.attributes or {}
+        said = attributes.get(UUID) or attributes.get(f"{driver}/{UUID}")
+        if said is not None and said.string:
+            found[name] = said.string
+    return found
+
+
+# -- machines -----------------------------------------------------------------------------------------------------------
+
+# Which machine a node is, where not the node but its BareMetalHost says so (metal3.io, OpenShift on bare metal). There the
+# provider ID of a node ends in the uid of its BareMetalHost, and an annotation of that names the machine in the fabric. What was
+# seen of both is kept here, so that whichever comes last makes the whole. It outlives the translator that uses it. Of a
+# BareMetalHost nothing but uid and that annotation is read: it also says how to reach the server's management controller.
+
+
+BARE_METAL_HOSTS = "baremetalhosts"
+KIND = "BareMetalHost"
+
+
+class _Annotations(msgspec.Struct):
+    machine: str = msgspec.field(name="cluster-manager.cdi.io/machine", default="")
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+    annotations: _Annotations | None = None
+
+
+class _BareMetalHost(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _NodeSpec(raw_.Part, frozen=True):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class _Node(msgspec.Struct):
+    spec: _NodeSpec | None = None
+
+
+_bare_metal_host = msgspec.json.Decoder(_BareMetalHost)
+_node = msgspec.json.Decoder(_Node)
+
+
+class BareMetalHosts:
+    """What was seen of nodes and BareMetalHosts."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, str] = {}  # by the BareMetalHost's uid; "" for one that is gone, or says none
+        self._hosts: dict[str, str] = {}  # by the node's uid that of its BareMetalHost
+
+    def is_there(self, raw: bytes) -> Iterator[tuple[str, str]]:
+        """A BareMetalHost is there and is so: nodes by uid, with their machines. Raises Fault."""
+        meta = well_formed(_bare_metal_host, raw).metadata
+        return self._says(meta.uid, meta.annotations.machine if meta.annotations is not None else "")
+
+    def is_gone(self, uid: str) -> Iterator[tuple[str, str]]:
+        """The BareMetalHost of this uid is gone: the same."""
+        return self._says(uid, "")
+
+    def host(self, raw: bytes) -> Host:
+        """A Node, with the machine that its BareMetalHost says, "" while none does. Raises Fault."""
+        found = host(raw)
+        spec = well_formed(_node, raw).spec
+        of = last_segment(spec.provider_id if spec is not None else "")
+        self._hosts[found.uid] = of
+        return msgspec.structs.replace(found, machine=self._machines.get(of, ""))
+
+    def knows(self, node: str) -> bool:
+        """Whether the BareMetalHost of a node (by uid) was ever seen."""
+        return self._hosts.get(node, "") in self._machines
+
+    def _says(self, uid: str, machine: str) -> Iterator[tuple[str, str]]:
+        if not uid:
+            raise Fault("metadata.uid", "is missing")
+        machine = machine.lower()  # as a fabric's machines have it
+        self._machines[uid] = machine
+        return ((node, machine) for node, of in self._hosts.items() if of == uid)
+
+
+# -- translate ---------------------------------------------------------------------------------------------------------
+
+# What a cluster's objects become for the publisher.
+
+
+PUBLISHED: dict[str, Resource] = {
+    "configmaps": Resource("ConfigMap", PoolConfig, configured=read_pool_config),
+    "nodes": Resource("Node", Host, host),
+    "resourceslices": Resource("ResourceSlice", PoolSlice, pool_slice),
+    "composableresources": Resource("ComposableResource", FabricResource, decoding.fabric_resource),
+    "resourceclaims": Resource("ResourceClaim", Claim, decoding.claim),
+}
+"""Every resource that is translated for the publisher, by its plural name."""
+
+
+class PublisherTranslator(Translator):
+    """Translates for the publisher's view. With `hosts` BareMetalHosts are translated too: the machine of a node is what its own
+    says, and until one was seen what the view has."""
+
+    def __init__(
+        self, view: View, config_namespace: str = config.NAMESPACE, hosts: BareMetalHosts | None = None
+    ) -> None:
+        self._hosts = hosts if hosts is not None else BareMetalHosts()
+        more = {"nodes": Resource("Node", Host, self._host), BARE_METAL_HOSTS: Resource(KIND, Host)}
+        super().__init__(view, config_namespace, {**PUBLISHED, **(more if hosts is not None else {})})
+
+    def _host(self, raw: bytes) -> Host:
+        new = self._hosts.host(raw)
+        old = None if self._hosts.knows(new.uid) else self._view.object(Host, new.uid)
+        return new if old is None else structs.replace(new, machine=old.machine)
+
+    def _seen(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
+        if resource.name != KIND:
+            return super()._seen(resource, raw)
+        try:
+            return tuple(self._moved(self._hosts.is_there(raw)))
+        except Fault as fault:
+            return self._rejected(resource, who_is(raw), (fault,))
+
+    def _gone(self, resource: Resource, raw: bytes) -> tuple[Event, ...]:
+        if resource.name != KIND:
+            return super()._gone(resource, raw)
+        try:
+            return tuple(self._moved(self._hosts.is_gone(who_is(raw).uid)))
+        except Fault as fault:
+            return self._rejected(resource, who_is(raw), (fault,))
+
+    def _moved(self, machines: Iterable[tuple[str, str]]) -> Iterator[Event]:
+        """Nodes, by uid, are these machines now."""
+        for uid, machine in machines:
+            old = self._view.object(Host, uid)
+            fact = difference(old, structs.replace(old, machine=machine)) if old is not None else None
+            if fact is not None:
+                yield fact

@@ -1,0 +1,102 @@
+"""What the API server keeps of a slice: asked by the creation of one that is never kept (dryRun=All).
+
+A server whose gate is off drops the field without a word, so that only the answer to a write tells. Nothing here may ever make an
+object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
+from dds_adapters.kubernetes.decode.decoding import MANAGED_BY as LABEL
+from dds_adapters.kubernetes.publish.pools import FIRST_VERSION, SLICES
+from dds_adapters.kubernetes.write.live_object import MANAGER
+from dds_core.errors import DdsError
+from dds_core.events import Capabilities
+from dds_core.publisher.describe import device_of
+from dds_core.publisher.model import MANAGED_BY, Capacity, PoolModel
+
+PROBE = "dds-publisher-probe"
+"""Name of the slice and of its pool, which never come to be."""
+_MODEL = PoolModel(0, PROBE, "probe", "", capacity={"memory": Capacity("1Gi", "1Mi")}, shared=True)
+_FIX = "see that the publisher may create resourceslices, and that no admission webhook refuses a dry run"
+
+
+class ProbeFailed(DdsError):
+    """The API server does not say what it keeps: nothing is known, and it has to be asked again."""
+
+
+def probe(api: Asking, version: str, driver: str, taint_rules: str = "") -> Capabilities:
+    """What a server that serves ResourceSlices in this API version keeps of them. `taint_rules` is passed on.
+
+    Raises ProbeFailed, and Unreachable when it does not answer.
+    """
+    if version == FIRST_VERSION:  # all that releases serve from before there was any of it
+        return Capabilities(taint_rules, binding_conditions=False, device_taints=False, shared_devices=False)
+    answer = api.ask(
+        "POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(on_trial(version, driver))
+    )
+    device = _kept(answer)
+    return Capabilities(
+        taint_rules,
+        binding_conditions=bool(device.binding_conditions and device.binds_to_node),
+        device_taints=bool(device.taints),
+        shared_devices=device.allow_multiple_allocations
+        and all(one.request_policy for one in device.capacity.values()),
+    )
+
+
+class _Capacity(msgspec.Struct, rename="camel"):
+    request_policy: dict[str, str] | None = None
+
+
+class _Device(msgspec.Struct, rename="camel"):
+    """What is probed of a device."""
+
+    binds_to_node: bool = False
+    binding_conditions: list[str] = []
+    taints: list[dict[str, str]] = []
+    allow_multiple_allocations: bool = False
+    capacity: dict[str, _Capacity] = {}
+
+
+class _Spec(msgspec.Struct):
+    devices: list[_Device]
+
+
+class _Slice(msgspec.Struct):
+    spec: _Spec
+
+
+_answer = msgspec.json.Decoder(_Slice)
+_QUERY = {"dryRun": "All", "fieldManager": MANAGER}
+
+
+def on_trial(version: str, driver: str) -> dict[str, Any]:
+    """The slice that is tried: ours by its mark, and of a pool, as an admission policy for the publisher wants it."""
+    return {
+        "apiVersion": version,
+        "kind": "ResourceSlice",
+        "metadata": {"name": PROBE, "labels": {LABEL: MANAGED_BY}},
+        "spec": {
+            "driver": driver,
+            "pool": {"name": PROBE, "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": PROBE, "operator": "In", "values": ["true"]}]}]
+            },
+            "devices": [device_of(_MODEL, "probe", PROBE)],
+        },
+    }
+
+
+def _kept(answer: Answer) -> _Device:
+    """The one device of the slice as it would be kept."""
+    if answer.code >= 300:
+        raise ProbeFailed(f"the answer to a dry run is {answer.code}", where=SLICES, fix=_FIX)
+    try:
+        return _answer.decode(answer.body).spec.devices[0]
+    except (ValueError, IndexError):
+        raise ProbeFailed("the answer to a dry run is not the slice that was sent", where=SLICES, fix=_FIX) from None

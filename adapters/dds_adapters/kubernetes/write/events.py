@@ -1,0 +1,278 @@
+"""Kubernetes Events (events.k8s.io/v1): what people see of us with `kubectl describe`.
+
+An event's name follows from what it is about, why and when, so that a retry makes no second one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.decode.translate import RESOURCES
+from dds_adapters.kubernetes.write.devices import rfc3339
+from dds_adapters.kubernetes.write.live_object import MANAGER, Changed, Ref, Server, settle
+from dds_adapters.kubernetes.write.tasks import Done, Result, Task, Versions
+from dds_core.events import Decision, Event
+from dds_core.lifecycle import ATTACHED, IDLE
+from dds_core.model import FINISHED, Claim, Pod
+from dds_core.scaler import events as e
+from dds_core.scaler.state import Picture
+from dds_core.text import scrub
+
+EVENTS = "events"
+API_VERSION = "events.k8s.io/v1"
+OF_CLUSTER = "default"
+"""The namespace of events about objects that have none."""
+WORD_LENGTH = 128
+NAME_LENGTH = 230
+"""Of an object's name as much as leaves room for the hash."""
+
+Type = Literal["Normal", "Warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Regarding:
+    """An object, as an event refers to it. `api_version` "" stands for the one in which `resource` is served."""
+
+    kind: str
+    resource: str
+    name: str
+    uid: str
+    namespace: str = ""
+    api_version: str = ""
+
+    def reference(self, versions: Versions) -> dict[str, str]:
+        version = self.api_version or versions(self.resource)
+        whole = {
+            "apiVersion": version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        return {key: value for key, value in whole.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class TellPeople:
+    """One event. `at` is an instant in microseconds, `instance` which of us says it. `part` tells events apart that are about one
+    object, for one reason, at one instant."""
+
+    regarding: Regarding
+    reason: str
+    action: str
+    note: str
+    type: Type
+    at: int
+    instance: str
+    related: Regarding | None = None
+    part: str = ""
+
+    @property
+    def name(self) -> str:
+        part = f"\0{self.part}" if self.part else ""
+        digest = hashlib.sha256(f"{self.regarding.uid}\0{self.reason}\0{self.at}{part}".encode()).hexdigest()[:16]
+        return f"{self.regarding.name[:NAME_LENGTH].rstrip('.-')}.{digest}"
+
+    @property
+    def namespace(self) -> str:
+        return self.regarding.namespace or OF_CLUSTER
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return settle(lambda server: self._once(server, versions), api, lambda _: API_VERSION)
+
+    def _once(self, server: Server, versions: Versions) -> Result:
+        try:
+            server.create(Ref(EVENTS, self.name, self.namespace), self._body(versions))
+        except Changed:  # it is there
+            return Done(written=False)
+        return Done()
+
+    def _body(self, versions: Versions) -> dict[str, Any]:
+        related = {"related": self.related.reference(versions)} if self.related is not None else {}
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "eventTime": rfc3339(self.at, precise=True),
+            "reportingController": MANAGER,
+            "reportingInstance": self.instance[:WORD_LENGTH],
+            "action": self.action[:WORD_LENGTH],
+            "reason": self.reason[:WORD_LENGTH],
+            "note": scrub(self.note),
+            "type": self.type,
+            "regarding": self.regarding.reference(versions),
+            **related,
+        }
+
+
+# -- announce ----------------------------------------------------------------------------------------------------------
+
+# What people are told, as Kubernetes Events on their claims and pods and on what stands for their devices, in their
+# words.
+#
+# A claim's whole life has a budget of writes: each step is told once, on the object that its user looks at. Nothing is
+# told in mode `observe`, and nothing here decides anything.
+
+
+_PLURAL = {one.name: plural for plural, one in RESOURCES.items()}
+_KIND = {one.kind: one.name for one in RESOURCES.values()}
+
+
+class Words:
+    """Makes the tasks of one event: who says it, and when."""
+
+    def __init__(self, at: int, picture: Picture) -> None:
+        self.picture = picture
+        self._at = at
+        self._instance = f"dds-epoch-{picture.epoch}"
+
+    def tell(
+        self,
+        regarding: Regarding,
+        reason: str,
+        action: str,
+        note: str,
+        related: Regarding | None = None,
+        type: Type = "Normal",
+    ) -> Task:
+        work = TellPeople(regarding, reason, action, note, type, self._at, self._instance, related)
+        return Task(work, (f"{EVENTS}/{regarding.uid}",), at=self._at)
+
+    def warn(self, regarding: Regarding, reason: str, action: str, note: str, related: Regarding | None = None) -> Task:
+        return self.tell(regarding, reason, action, note, related, "Warning")
+
+
+def announce(event: Event, at: int, picture: Picture) -> tuple[Task, ...]:
+    """The Kubernetes Events for a fact, decision or transition of the log, decided or seen at `at` (microseconds)."""
+    say = _WORDS.get(type(event))
+    if say is None or not picture.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
+        return ()
+    return tuple(say(event, Words(at, picture)))
+
+
+def _regarding(found: Any) -> Regarding:
+    kind = _KIND[type(found)]
+    version = "v1" if kind in ("Pod", "Node", "ConfigMap") else ""
+    return Regarding(kind, _PLURAL[kind], found.name, found.uid, getattr(found, "namespace", ""), version)
+
+
+def _waiting_pod(picture: Picture, claim: Claim) -> Pod | None:
+    """The first of the claim's pods that has no node yet."""
+    waiting = (pod for pod in picture.pods_of(claim) if not pod.node and not pod.deleting and pod.phase not in FINISHED)
+    return next(waiting, None)
+
+
+# --- one function per event --------------------------------------------------------------------------------------------
+
+
+def _attach_ordered(event: e.AttachOrdered, words: Words) -> Iterator[Task]:
+    for uid in event.claims:
+        claim = words.picture.claims.get(uid)
+        if claim is None:
+            continue
+        note = f"asked the fabric for {event.model} on node {event.node}, for claim {claim.namespace}/{claim.name}"
+        pod = _waiting_pod(words.picture, claim)
+        if pod is None:
+            yield words.tell(_regarding(claim), "AttachOrdered", "Attach", note)
+        else:
+            yield words.tell(_regarding(pod), "AttachOrdered", "Attach", note, _regarding(claim))
+
+
+def _claim_moved(event: e.ClaimMoved, words: Words) -> Iterator[Task]:
+    claim = words.picture.claims.get(event.claim)
+    if claim is None or event.trigger != "device_ready" or event.target != ATTACHED:
+        return
+    names = ", ".join(f"{promise.device} ({promise.uuid})" for promise in event.promises)
+    node = words.picture.node_of(claim)
+    note = f"attached to node {node}: {names}" if names else f"its devices are attached to node {node}"
+    yield words.tell(_regarding(claim), "DeviceAttached", "Attach", note)
+
+
+def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
+    pod = words.picture.pods.get(event.pod)
+    if pod is not None:
+        note = (
+            f"its devices are attached to node {event.node}; the scheduler is told to schedule the pod again, "
+            "so that it gets them"
+        )
+        yield words.tell(_regarding(pod), "HandOver", "HandOver", note)
+
+
+def _claim_failed(event: e.ClaimFailed, words: Words) -> Iterator[Task]:
+    claim = words.picture.claims.get(event.claim)
+    if claim is None:
+        return
+    where = f" on node {event.node}" if event.node else ""
+    note = f"{event.model or 'its device'} cannot be attached{where}: {event.message or event.reason}"
+    yield words.warn(_regarding(claim), event.reason, "Attach", note)
+    pod = _waiting_pod(words.picture, claim)
+    if pod is not None:
+        told = f"claim {claim.name}: {note}"
+        yield words.warn(_regarding(pod), event.reason, "Attach", told, _regarding(claim))
+
+
+def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
+    request = words.picture.requests.get(event.uid)
+    if request is None:
+        return
+    known = (words.picture.resources.get(uid) for uid in event.victims)
+    names = ", ".join(one.name for one in known if one is not None) or f"{len(event.victims)} devices"
+    what = "taken back, as the fabric has none and nobody waits, for" if event.unattached else "back to the pool from"
+    note = f"{what} node {event.node}: {names}; {event.size} of {event.model} stay"
+    yield words.tell(_regarding(request), "DetachOrdered", "Detach", note)
+
+
+def _device_moved(event: e.DeviceMoved, words: Words) -> Iterator[Task]:
+    resource = words.picture.resources.get(event.resource)
+    if resource is None or event.trigger != "freed" or event.target != IDLE:
+        return
+    seconds = words.picture.policy.no_removal_seconds
+    note = f"{resource.model} on node {resource.node} is in no claim's hands; it may go back to the pool in {seconds} s"
+    yield words.tell(_regarding(resource), "DeviceIdle", "Release", note)
+
+
+def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
+    regarding = _object(words.picture, event.of)
+    if regarding is not None:
+        yield words.warn(regarding, event.reason, "Check", event.text)
+
+
+def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:
+    plural = _PLURAL.get(event.kind, "")
+    if not plural or not event.name or event.uid == e.SCALER:
+        return
+    version = "v1" if event.kind in ("Pod", "Node", "ConfigMap") else ""
+    regarding = Regarding(event.kind, plural, event.name, event.uid, event.namespace, version)
+    yield words.warn(
+        regarding, "Rejected", "Read", f"{event.field} {event.reason}; it is left aside until that is mended"
+    )
+
+
+def _object(picture: Picture, of: str) -> Regarding | None:
+    """The object that an alert is about, by its uid or a node's name; None when it is none, or gone."""
+    tables: tuple[Any, ...] = (
+        picture.claims,
+        picture.resources,
+        picture.pods,
+        picture.requests,
+        picture.nodes,
+        picture.rules,
+    )
+    found = next((one for table in tables if (one := table.get(of)) is not None), None) or picture.node(of)
+    return _regarding(found) if found is not None else None
+
+
+_WORDS: dict[type[Event], Callable[[Any, Words], Iterator[Task]]] = {
+    e.AttachOrdered: _attach_ordered,
+    e.ClaimMoved: _claim_moved,
+    e.HandOver: _hand_over,
+    e.ClaimFailed: _claim_failed,
+    e.DetachOrdered: _detach_ordered,
+    e.DeviceMoved: _device_moved,
+    e.Alerted: _alerted,
+    e.Rejected: _rejected,
+}

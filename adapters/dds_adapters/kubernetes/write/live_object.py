@@ -1,0 +1,316 @@
+"""Live objects: read before each write, changed only as they were read, and what the API server's answers mean for a write.
+
+Every change carries the uid and the resourceVersion that were compared, so that a late write fails or is still wanted. Nothing
+here knows what is written, and no foreign word leaves it unscrubbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import msgspec
+
+from dds_adapters.kubernetes.cluster import PAGE, Answer, Asking, Page, Unreachable, path_of
+from dds_adapters.kubernetes.write.tasks import Declined, Later, Obsolete, Result, Versions
+from dds_core.errors import DdsError
+from dds_core.text import scrub
+
+ATTEMPTS = 4
+"""How often an object that changes under the writer's hands is compared again before others get their turn."""
+NOT_SERVED_SECONDS = 10.0
+MANAGER = "dds"
+"""Field manager of all our writes."""
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+JSON = "application/json-patch+json"
+
+
+class Ended(DdsError):
+    """A write ends here; `result` is what becomes of it. Never leaves `settle`."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        super().__init__(f"the write ends with {type(result).__name__}")
+
+
+class Changed(DdsError):
+    """The object is not as it was read any more: compare again. Never leaves `settle`."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__("was changed by others each time it was to be written", where=where)
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    name: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class _Details(msgspec.Struct):
+    causes: list[_Cause] | None = None
+
+
+class _Status(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+    details: _Details | None = None
+
+
+_object = msgspec.json.Decoder(_Object)
+_status = msgspec.json.Decoder(_Status)
+_page = msgspec.json.Decoder(Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An object by its name, and the uid that it must have ("" for one that is not known yet)."""
+
+    resource: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.resource} {self.namespace}/{self.name}" if self.namespace else f"{self.resource} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An object as it was just read."""
+
+    ref: Ref
+    raw: bytes
+    uid: str
+    version: str
+    deleting: bool
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The metadata by which a patch says which object, as it was at which version, it means."""
+        return {"uid": self.uid, "resourceVersion": self.version}
+
+
+class Server:
+    """The objects of an API server. Whatever keeps a write from going on is raised as `Ended` or `Changed`."""
+
+    def __init__(self, api: Asking, versions: Versions) -> None:
+        self._api = api
+        self._versions = versions
+
+    def serves(self, resource: str) -> bool:
+        """Whether it is served at all."""
+        return bool(self._versions(resource))
+
+    def version_of(self, resource: str) -> str:
+        """The API version in which it is served."""
+        version = self._versions(resource)
+        if not version:
+            raise Ended(Later(f"{resource} are not served", NOT_SERVED_SECONDS))
+        return version
+
+    def find(self, ref: Ref) -> Live | None:
+        """The object of that name, None when there is none."""
+        answer = self._ask(ref, "GET", self._path(ref))
+        if answer.code == 404:
+            return None
+        if answer.code >= 300:
+            _refuse(ref, answer)
+        return live_of(ref, answer.body)
+
+    def get(self, ref: Ref) -> Live:
+        """The very object; a write to one that is gone, or whose name another has by now, is obsolete."""
+        found = self.find(ref)
+        if found is None:
+            raise Ended(Obsolete(f"{ref} is gone"))
+        if ref.uid and found.uid != ref.uid:
+            raise Ended(Obsolete(f"{ref} is another object by now"))
+        return found
+
+    def listed(self, ref: Ref) -> Live | None:
+        """The same as `find`, with no other permission than to list: for what is followed and seldom written."""
+        found = self.list(ref.resource, {"fieldSelector": f"metadata.name={ref.name}"})
+        return live_of(ref, found[0]) if found else None
+
+    def list(self, resource: str, selected: Mapping[str, str]) -> list[bytes]:
+        """All objects that the selectors (as in a query) leave, as JSON."""
+        ref = Ref(resource, "*")
+        path = path_of(resource, self.version_of(resource))
+        found: list[bytes] = []
+        token = ""
+        while True:
+            query = {**selected, "limit": str(PAGE)} | ({"continue": token} if token else {})
+            answer = self._ask(ref, "GET", path, query=query)
+            if answer.code == 410:
+                raise Changed(str(ref))
+            if answer.code >= 300:
+                _refuse(ref, answer)
+            try:
+                page = _page.decode(answer.body)
+            except ValueError:
+                raise Ended(Later(f"{ref}: the answer is not a list")) from None
+            found += [bytes(item) for item in page.items or ()]
+            token = page.metadata.continue_
+            if not token:
+                return found
+
+    def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
+        """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""
+        path = path_of(ref.resource, self.version_of(ref.resource), ref.namespace)
+        query = {"fieldManager": MANAGER}
+        answer = self._ask(ref, "POST", path, query=query, body=msgspec.json.encode(body))
+        if answer.code == 404:  # the kind, or the namespace: nothing will be observed that leads to another try
+            raise Ended(_declined(answer))
+        if answer.code >= 300:
+            _refuse(ref, answer)
+        return answer.body
+
+    def put(self, live: Live, body: Mapping[str, Any]) -> bytes:
+        """Another whole object in its place, and its JSON as it is kept; of `body` only the identity is seen to."""
+        meta = {**body.get("metadata", {}), "name": live.ref.name, **live.identity}
+        encoded = msgspec.json.encode({**body, "metadata": meta})
+        answer = self._ask(live.ref, "PUT", self._path(live.ref), {"fieldManager": MANAGER}, encoded)
+        if answer.code >= 300:
+            _refuse(live.ref, answer)
+        return answer.body
+
+    def merge(self, live: Live, changes: Mapping[str, Any], subresource: str = "") -> None:
+        """A merge patch of the object as it was read; metadata of `changes` is kept."""
+        body = {**changes, "metadata": {**changes.get("metadata", {}), **live.identity}}
+        self._patch(live, MERGE, body, subresource)
+
+    def replace(self, live: Live, path: str, value: Any) -> None:
+        """Put one value that is there already in another's place (a JSON patch with tests)."""
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": live.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": live.version},
+            {"op": "replace", "path": path, "value": value},
+        ]
+        self._patch(live, JSON, body)
+
+    def apply(self, live: Live, kind: str, fields: Mapping[str, Any], subresource: str = "") -> None:
+        """Server-side apply of all that we own of the object: what we applied before and is not in `fields` goes."""
+        named = {"name": live.ref.name, **({"namespace": live.ref.namespace} if live.ref.namespace else {})}
+        body = {
+            "apiVersion": self.version_of(live.ref.resource),
+            "kind": kind,
+            "metadata": {**named, **live.identity},
+            **fields,
+        }
+        self._patch(live, APPLY, body, subresource)
+
+    def delete(self, live: Live, *, unchanged: bool = False) -> None:
+        """Delete the very object, or with `unchanged` only as it was read; one that is gone meanwhile is as good."""
+        means = live.identity if unchanged else {"uid": live.uid}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": means}
+        answer = self._ask(live.ref, "DELETE", self._path(live.ref), body=msgspec.json.encode(body))
+        if answer.code >= 300 and answer.code != 404:
+            _refuse(live.ref, answer)
+
+    def _patch(self, live: Live, content_type: str, body: Any, subresource: str = "") -> None:
+        query = {"fieldManager": MANAGER} | ({"force": "true"} if content_type == APPLY else {})
+        path = self._path(live.ref, subresource)
+        answer = self._ask(live.ref, "PATCH", path, query, msgspec.json.encode(body), content_type)
+        if (
+            answer.code == 422 and content_type == JSON and not _causes(answer)
+        ):  # a test that fails is told no other way
+            raise Changed(str(live.ref))
+        if answer.code >= 300:
+            _refuse(live.ref, answer)
+
+    def _path(self, ref: Ref, subresource: str = "") -> str:
+        return path_of(ref.resource, self.version_of(ref.resource), ref.namespace, ref.name, subresource)
+
+    def _ask(
+        self,
+        ref: Ref,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        try:
+            return self._api.ask(method, path, query=query, body=body, content_type=content_type)
+        except Unreachable as error:
+            raise Ended(Later(f"{ref}: {error.what}")) from None
+
+
+def settle(once: Callable[[Server], Result], api: Asking, versions: Versions) -> Result:
+    """What becomes of a write that compares and sends in `once`: from the beginning when the object changed in between."""
+    server = Server(api, versions)
+    why = ""
+    for _ in range(ATTEMPTS):
+        try:
+            return once(server)
+        except Changed as error:
+            why = str(error)
+        except Ended as end:
+            return end.result
+    return Later(why)
+
+
+def live_of(ref: Ref, raw: bytes) -> Live:
+    """An object as an answer has it."""
+    try:
+        meta = _object.decode(raw).metadata
+    except ValueError:
+        raise Ended(Later(f"{ref}: the answer is not an object")) from None
+    return Live(
+        ref=ref,
+        raw=raw,
+        uid=meta.uid,
+        version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        labels=meta.labels or {},
+        annotations=meta.annotations or {},
+    )
+
+
+def _refuse(ref: Ref, answer: Answer) -> NoReturn:
+    """Raise what an answer other than success means."""
+    code = answer.code
+    if code == 404:
+        raise Ended(Obsolete(f"{ref} is gone"))
+    if code == 409:
+        raise Changed(str(ref))
+    if code in (401, 408, 429) or code >= 500:
+        raise Ended(Later(f"{ref}: the API server answers {code} {_told(answer).reason}".rstrip(), answer.wait))
+    if code == 422 and any("must be an allocated device" in cause.message for cause in _causes(answer)):
+        raise Ended(Obsolete(f"{ref} is not allocated on the device any more"))
+    raise Ended(_declined(answer))
+
+
+def _declined(answer: Answer) -> Declined:
+    """A missing permission that an API server of 1.36 tells within a 422 is told as what it is."""
+    told = _told(answer)
+    forbidden = any(cause.reason == "FieldValueForbidden" for cause in _causes(answer))
+    return Declined(answer.code, "Forbidden" if forbidden else scrub(told.reason)[:100], scrub(told.message))
+
+
+def _causes(answer: Answer) -> list[_Cause]:
+    details = _told(answer).details
+    return (details.causes or []) if details is not None else []
+
+
+def _told(answer: Answer) -> _Status:
+    try:
+        return _status.decode(answer.body)
+    except ValueError:
+        return _Status()

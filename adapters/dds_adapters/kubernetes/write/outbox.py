@@ -1,0 +1,368 @@
+"""What is still to be written, and what may begin now.
+
+Tasks that share an object are carried out in the order in which they were put, never two at once; a newer one takes the place of
+an older one that was not carried out yet; what failed is tried again later each time; a server in trouble is left alone.
+Pure: instants are seconds of any clock that does not go back, and are given; so is the source of randomness. Nothing here sends
+anything or looks into a work; whoever carries tasks out says what became of them, and gets the fact of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from random import Random
+
+from dds_adapters.kubernetes.limiter import REQUESTS, WINDOW, Backoff
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Overdue, Result, Task
+from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
+from dds_core.scaler.policy import MODES, Mode
+
+MOST_EXTRAS = 10_000
+"""So many tasks that nobody decided may wait; one more is dropped."""
+BEHIND_AT_ONCE = 2
+"""So many tasks that nobody decided may run together: ten thousand questions at a start must not keep every thread, and the
+server, from the orders."""
+EXTRA_TRIES = 3
+"""A task that nobody decided is dropped when it could not be carried out so often."""
+RECOVERED = 3
+"""So many successes in a row end a server's trouble before its time."""
+LOOK_AND_WRITE = 2
+"""Requests that a task mostly takes: none begins when there is room for less, and it may send so many without asking."""
+MOMENT = 0.001
+"""Seconds: no wait is shorter."""
+MODE_LOWERED = "ModeLowered"
+
+
+@dataclass(eq=False, slots=True)
+class _Item:
+    """A task and where it stands: until when it is wanted; `ahead` counts its objects at which another task comes first."""
+
+    task: Task
+    number: int
+    until: float
+    ahead: int = 0
+    due: float = float("-inf")
+    tries: int = 0
+    requests: int = 0
+    """How many were sent since it began last."""
+    backoff: Backoff | None = None
+    gone: bool = False
+    """Taken out, or running: a heap that still has it passes over it."""
+
+    @property
+    def extra(self) -> bool:
+        return _extra(self.task)
+
+    @property
+    def behind(self) -> bool:
+        """Whether decisions go before it: a start may have thousands of questions, and claims wait meanwhile."""
+        return not (self.task.decision or self.task.lasting)
+
+    @property
+    def resource(self) -> str:
+        return self.task.objects[0].partition("/")[0] if self.task.objects else ""
+
+
+class _Server:
+    """How the server fares with the tasks of one resource, by their requests: those that are on their way, and those of tasks
+    that failed within the window. As long as there are some of the latter, both together stay under the ceiling."""
+
+    __slots__ = ("_failed", "_successes", "running")
+
+    def __init__(self) -> None:
+        self.running = 0
+        self._failed: deque[float] = deque()
+        self._successes = 0
+
+    def failed(self, now: float, requests: int) -> None:
+        """A task came to nothing after so many requests."""
+        self._successes = 0
+        self._failed.extend([now] * requests)
+
+    def succeeded(self) -> None:
+        """A write was made; that reads are answered says nothing of writes."""
+        self._successes += 1
+        if self._successes >= RECOVERED:
+            self._failed.clear()
+
+    def wait(self, now: float, more: int) -> float:
+        """Seconds until so many more requests may be sent, if none of those on their way comes to an end before."""
+        while self._failed and now - self._failed[0] >= WINDOW:
+            self._failed.popleft()
+        if not self._failed or len(self._failed) + self.running + more <= REQUESTS:
+            return 0.0
+        return max(MOMENT, self._failed[0] + WINDOW - now)
+
+
+class Outbox:
+    """The tasks that wait and that run. Not for two threads at once.
+
+    `put` some; ask `next` until it gives no task; tell `finished` (or `returned`) of each that it gave. Each task of a decision
+    gets one fact, which comes back from `put`, `limit` or `finished`: `WriteDone`, `WriteObsolete`, `WriteRefused` or
+    `Superseded`.
+    """
+
+    def __init__(self, random: Random, mode: Mode = "detach") -> None:
+        """`mode`: see `limit`."""
+        self.counts: Counter[tuple[str, str]] = Counter()
+        """How often what came of which action: done, unchanged, obsolete, declined, later, superseded, lowered, dropped."""
+        self._random = random
+        self._mode: Mode = mode
+        self._number = 0
+        self._waiting: dict[int, _Item] = {}
+        self._running: dict[int, _Item] = {}
+        self._queues: dict[str, OrderedDict[int, _Item]] = {}
+        self._newest: dict[str, _Item] = {}
+        """By `replaces` the task that waits."""
+        self._ready: dict[tuple[bool, str], list[tuple[int, _Item]]] = {}
+        """Heaps of those that are first at all their objects and due, by whether others go before, and resource."""
+        self._later: list[tuple[float, int, _Item]] = []
+        self._servers: dict[str, _Server] = {}
+        self._extras = 0
+
+    def __len__(self) -> int:
+        """How many tasks wait or run."""
+        return len(self._waiting) + len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks were not begun, or wait to be tried again."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """How many tasks were given out."""
+        return len(self._running)
+
+    # -- what comes in, what is taken out ------------------------------------------------------------------------------
+
+    def put(self, tasks: Iterable[Task], now: float) -> list[Event]:
+        """Tasks to carry out, behind all that were put before. Gives the facts of those that will not be."""
+        facts: list[Event | None] = []
+        for task in tasks:
+            if not self._allowed(task):
+                facts.append(self._outcome(task, "lowered"))
+            elif _extra(task) and self._extras >= MOST_EXTRAS:
+                self._outcome(task, "dropped")
+            else:
+                facts.append(self._put(task, now))
+        return [fact for fact in facts if fact is not None]
+
+    def limit(self, mode: Mode) -> list[Event]:
+        """From now on no task begins that needs a stronger mode; in "observe" only what writes nothing does. Gives the facts of
+        those that waited for it: with `WriteRefused` their decisions count no more."""
+        if mode == self._mode:
+            return []
+        self._mode = mode
+        out = [item for item in self._waiting.values() if not self._allowed(item.task)]
+        facts = [self._taken_out(item, "lowered") for item in out]
+        return [fact for fact in facts if fact is not None]
+
+    def drop_all(self) -> None:
+        """Forget all tasks that wait, without a word: who takes over finds their decisions in the log."""
+        for item in list(self._waiting.values()):
+            self._taken_out(item, "dropped")
+        for item in self._running.values():
+            item.gone = True
+
+    # -- what is to be done ----------------------------------------------------------------------------------------------
+
+    def next(self, now: float) -> Task | float | None:
+        """A task to carry out now; or the instant at which to ask again, unless something is put or finished before; None when
+        there is nothing to wait for. Tasks of decisions come first."""
+        while self._later and self._later[0][0] <= now:
+            _, _, item = heappop(self._later)
+            if not item.gone:
+                self._make_ready(item)
+        chosen: tuple[bool, int] | None = None
+        heap: list[tuple[int, _Item]] | None = None
+        instant = self._next_due()
+        full = sum(item.behind for item in self._running.values()) >= BEHIND_AT_ONCE
+        for (behind, resource), items in self._ready.items():
+            while items and items[0][1].gone:
+                heappop(items)
+            if not items or (behind and full):
+                continue
+            wait = self._server(resource).wait(now, LOOK_AND_WRITE)
+            if wait > 0:
+                instant = min(instant, now + wait)
+            elif chosen is None or (behind, items[0][0]) < chosen:
+                chosen, heap = (behind, items[0][0]), items
+        if heap is None:
+            return instant if instant < float("inf") else None
+        item = heappop(heap)[1]
+        if now > item.until:
+            item.task = replace(item.task, work=Overdue())
+        return self._begin(item)
+
+    def request(self, task: Task, now: float) -> bool:
+        """A running task is about to send another request than its first, which `next` has counted. False when the server is in
+        trouble and has had enough: then nothing is to be sent."""
+        item = self._running[id(task)]
+        server = self._server(item.resource)
+        if item.requests >= LOOK_AND_WRITE:
+            if server.wait(now, 1) > 0:
+                return False
+            server.running += 1
+        item.requests += 1
+        return True
+
+    def finished(self, task: Task, result: Result, now: float) -> Event | None:
+        """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
+        item, server = self._back(task)
+        match result:
+            case Done(written):
+                if written:
+                    server.succeeded()
+                return self._ended(item, "done" if written else "unchanged")
+            case Obsolete():
+                return self._ended(item, "obsolete", result)
+            case Declined():
+                return self._ended(item, "declined", result)
+            case Later(wait=wait, trouble=trouble):
+                if trouble:
+                    server.failed(now, item.requests)
+                item.tries += 1
+                item.backoff = item.backoff or Backoff(self._random)
+                item.due = now + item.backoff.failed(now, wait)
+                self.counts[_action(task), "later"] += 1
+                return self._again(item)
+
+    def returned(self, task: Task) -> Event | None:
+        """A running task could not be carried out for a reason of our own: it is as if it had not begun."""
+        item, _ = self._back(task)
+        return self._again(item)
+
+    # -- one task ----------------------------------------------------------------------------------------------------------
+
+    def _put(self, task: Task, now: float) -> Event | None:
+        self._number += 1
+        item = _Item(task, self._number, now + task.within)
+        older = self._newest.get(task.replaces) if task.replaces else None
+        fact = None
+        if older is not None:
+            _inherit(item, older)
+            fact = self._taken_out(older, "superseded")
+        for name in dict.fromkeys(task.objects):
+            queue = self._queues.setdefault(name, OrderedDict())
+            item.ahead += bool(queue)
+            queue[item.number] = item
+        self._wait(item)
+        return fact
+
+    def _wait(self, item: _Item) -> None:
+        """Among those that wait, from now."""
+        self._waiting[item.number] = item
+        self._extras += item.extra
+        if item.task.replaces:
+            self._newest[item.task.replaces] = item
+        if not item.ahead:
+            self._due(item)
+
+    def _due(self, item: _Item) -> None:
+        """It is first at all its objects."""
+        if item.due == float("-inf"):
+            self._make_ready(item)
+        else:
+            heappush(self._later, (item.due, item.number, item))
+
+    def _make_ready(self, item: _Item) -> None:
+        heappush(self._ready.setdefault((item.behind, item.resource), []), (item.number, item))
+
+    def _next_due(self) -> float:
+        while self._later and self._later[0][2].gone:
+            heappop(self._later)
+        return self._later[0][0] if self._later else float("inf")
+
+    def _begin(self, item: _Item) -> Task:
+        self._no_longer_waits(item)
+        self._running[id(item.task)] = item
+        self._server(item.resource).running += LOOK_AND_WRITE
+        item.requests = 1
+        return item.task
+
+    def _back(self, task: Task) -> tuple[_Item, _Server]:
+        """It runs no more; with how the server fares."""
+        item = self._running.pop(id(task))
+        server = self._server(item.resource)
+        server.running -= max(LOOK_AND_WRITE, item.requests)
+        return item, server
+
+    def _no_longer_waits(self, item: _Item) -> None:
+        del self._waiting[item.number]
+        self._extras -= item.extra
+        if self._newest.get(item.task.replaces) is item:
+            del self._newest[item.task.replaces]
+
+    def _again(self, item: _Item) -> Event | None:
+        """It ran and is to run again, unless there is a reason against it by now."""
+        newer = self._newest.get(item.task.replaces) if item.task.replaces else None
+        if item.gone:
+            return self._ended(item, "dropped")
+        if not self._allowed(item.task):
+            return self._ended(item, "lowered")
+        if newer is not None:
+            _inherit(newer, item)
+            return self._ended(item, "superseded")
+        if item.extra and item.tries >= EXTRA_TRIES:
+            return self._ended(item, "dropped")
+        self._wait(item)
+        return None
+
+    def _taken_out(self, item: _Item, outcome: str) -> Event | None:
+        self._no_longer_waits(item)
+        return self._ended(item, outcome)
+
+    def _ended(self, item: _Item, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
+        """It leaves its queues; who comes next there may begin."""
+        item.gone = True
+        for name in dict.fromkeys(item.task.objects):
+            queue = self._queues[name]
+            first = next(iter(queue)) == item.number
+            del queue[item.number]
+            if not queue:
+                del self._queues[name]
+            elif first:
+                follower = next(iter(queue.values()))
+                follower.ahead -= 1
+                if not follower.ahead:
+                    self._due(follower)
+        return self._outcome(item.task, outcome, why)
+
+    def _outcome(self, task: Task, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
+        self.counts[_action(task), outcome] += 1
+        if not task.decision or outcome == "dropped":
+            return None
+        names = (task.decision, task.action, task.target)
+        if outcome in ("done", "unchanged"):
+            return WriteDone(*names)
+        if outcome == "superseded":
+            return Superseded(*names)
+        if isinstance(why, Obsolete):
+            return WriteObsolete(*names, why.why)
+        if why is None:
+            return WriteRefused(*names, 0, MODE_LOWERED, f"the mode is {self._mode} by now")
+        return WriteRefused(*names, why.code, why.reason, why.text)
+
+    def _allowed(self, task: Task) -> bool:
+        return MODES.index(task.needs) <= MODES.index(self._mode)
+
+    def _server(self, resource: str) -> _Server:
+        return self._servers.setdefault(resource, _Server())
+
+
+def _extra(task: Task) -> bool:
+    """Whether nobody decided it, so that it may be given up. What lasts is not, nor what only asks (it needs no mode): nobody
+    would do it again."""
+    return not (task.decision or task.lasting or task.needs == "observe")
+
+
+def _inherit(newer: _Item, older: _Item) -> None:
+    """A newer decision does not make a server answer: it waits as long as the older one would have."""
+    newer.due, newer.backoff = older.due, older.backoff
+
+
+def _action(task: Task) -> str:
+    return task.action or type(task.work).__name__

@@ -1,0 +1,234 @@
+"""From a committed decision to the writes that it means, with everything in them that was decided on.
+
+Runs on the engine's thread; asks nobody and decides nothing. Whatever the picture no longer bears out becomes a task that ends
+at once, so that each decision has its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
+from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rfc3339, rule_name
+from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.live_object import Ref
+from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
+from dds_core.events import Decision
+from dds_core.model import OWNER, OWNER_LABEL, Claim
+from dds_core.scaler import events as e
+from dds_core.scaler.events import Signal
+from dds_core.scaler.rules.orders import request_name
+from dds_core.scaler.state import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """What was decided on had changed before it could be sent at all."""
+
+    why: str
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return Obsolete(self.why)
+
+
+def plan(decision: Decision, event_id: str, at: int, picture: Picture) -> tuple[Task, ...]:
+    """The tasks of a decision, none for one that writes nothing or was decided in mode `observe`.
+
+    `event_id` is the decision's in the log, `at` its instant in microseconds; the picture has folded
+    it, and may have folded more.
+    """
+    draw = _PLANS.get(type(decision))
+    if draw is None or getattr(decision, "mode", "observe") == "observe":
+        return ()
+    task = draw(decision, at, picture)
+    return (replace(task, decision=event_id, action=type(decision).__name__, at=at),)
+
+
+def stamps(picture: Picture) -> tuple[Task, ...]:
+    """A new leader's epoch on each request of ours: a write that the leader before it read for finds another version. However
+    long the server is in trouble, what follows for the request waits behind it."""
+    ours = (
+        request for request in picture.requests.rows.values() if _is_ours(picture, request.uid) and not request.deleting
+    )
+    key = epoch_key(picture)
+    return tuple(
+        Task(StampEpoch(request.name, request.uid, key, picture.epoch), (request_object(request.name),), lasting=True)
+        for request in sorted(ours, key=lambda one: one.name)
+    )
+
+
+def epoch_key(picture: Picture) -> str:
+    return f"{picture.config.prefix}/epoch"
+
+
+def request_object(name: str) -> str:
+    return f"composabilityrequests/{name}"
+
+
+def _is_ours(picture: Picture, uid: str) -> bool:
+    """By its label or its name; one that is only adopted is left as it is."""
+    one = picture.requests.rows[uid]
+    return one.labels.get(OWNER_LABEL) == OWNER or one.name == request_name(one.node, one.type, one.model)
+
+
+# --- requests ----------------------------------------------------------------------------------------------------------
+
+
+def _attach(decision: e.AttachOrdered, at: int, picture: Picture) -> Task:
+    work = RaiseRequest(
+        name=decision.request,
+        uid=decision.uid,
+        type=decision.type,
+        model=decision.model,
+        node=decision.node,
+        size=decision.size,
+        previous=decision.previous,
+        epoch_key=epoch_key(picture),
+        epoch=picture.epoch,
+    )
+    thing = request_object(decision.request)
+    return Task(work, (thing,), target=decision.request, replaces=thing)
+
+
+def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
+    work = LowerRequest(
+        name=decision.request,
+        uid=decision.uid,
+        size=decision.size,
+        previous=decision.previous,
+        victims=frozenset(decision.victims),
+        unattached=decision.unattached,
+    )
+    thing = request_object(decision.request)
+    objects = (thing, *(f"composableresources/{uid}" for uid in decision.victims))
+    return Task(work, objects, target=decision.request, replaces=thing, needs="detach")
+
+
+# --- claims ------------------------------------------------------------------------------------------------------------
+
+
+def _hand_over(decision: e.HandOver, at: int, picture: Picture) -> Task:
+    target = decision.signals[0].claim
+    stands = all(_hand_over_stands(picture, signal.claim, decision.node) for signal in decision.signals)
+    task = _tell(decision.signals, at, picture, target, stands)
+    promised = max(1.0, picture.policy.no_allocation_seconds)
+    return replace(task, within=promised)  # then the devices are free for others, and nobody is to be told of them
+
+
+def _hand_over_stands(picture: Picture, uid: str, node: str) -> bool:
+    """Whether it is still this attempt of the claim that is handed over."""
+    row, life = picture.hand_overs.get(uid), picture.lives.get(uid)
+    return row is not None and life is not None and (row.attempt, row.node) == (life.attempt, node)
+
+
+def _failure(decision: e.FailureSignalled, at: int, picture: Picture) -> Task:
+    failure, told = picture.failures.get(decision.claim), picture.lives.get(decision.signal.claim)
+    stands = failure is not None and failure.attempt == decision.attempt
+    if failure is not None and told is not None:  # it may be told on another claim of the pod
+        stands = stands and told.node == failure.node
+    return _tell((decision.signal,), at, picture, decision.claim, stands)
+
+
+def _tell(signals: tuple[Signal, ...], at: int, picture: Picture, target: str, stands: bool) -> Task:
+    tellings = tuple(
+        Telling(_claim_ref(claim), claim.allocation, signal.entries)
+        for signal in signals
+        if (claim := picture.claims.get(signal.claim)) is not None and _is_on(claim, signal)
+    )
+    objects = tuple(_claim_object(signal.claim) for signal in signals)
+    work: Work = TellClaims(tellings, rfc3339(at))
+    if not stands or len(tellings) != len(signals):
+        work = Overtaken("the claim is not allocated as it was")
+    return Task(work, objects, target=target)
+
+
+def _is_on(claim: Claim, signal: Signal) -> bool:
+    """Whether the devices that are spoken of are those of the claim's allocation."""
+    allocated = {result.key for result in claim.allocation.results} if claim.allocation is not None else set()
+    return {(entry.driver, entry.pool, entry.device) for entry in signal.entries} <= allocated
+
+
+def _steer(decision: e.Steered, at: int, picture: Picture) -> Task:
+    pod = picture.pods.get(decision.pod)
+    claims = tuple(_signalled(picture, decision.claims, decision.node))
+    objects = (f"pods/{decision.pod}", *(_claim_object(uid) for uid in decision.claims))
+    work: Work = Overtaken("the pod or one of its claims has moved on")
+    if pod is not None and len(claims) == len(decision.claims):
+        work = SteerPod(Ref("pods", pod.name, pod.namespace, pod.uid), decision.node, claims)
+    return Task(work, objects, target=decision.pod)
+
+
+def _signalled(picture: Picture, uids: Iterable[str], node: str) -> Iterable[Signalled]:
+    for uid in uids:
+        claim = picture.claims.get(uid)
+        if claim is not None and claim.allocation is not None and _hand_over_stands(picture, uid, node):
+            devices = frozenset(result.key for _, result, _ in picture.pool_results(claim.allocation))
+            yield Signalled(_claim_ref(claim), claim.allocation, devices)
+
+
+def _claim_ref(claim: Claim) -> Ref:
+    return Ref(CLAIMS, claim.name, claim.namespace, claim.uid)
+
+
+def _claim_object(uid: str) -> str:
+    return f"{CLAIMS}/{uid}"
+
+
+# --- nodes and devices -------------------------------------------------------------------------------------------------
+
+
+def _label(decision: e.NodeLabelled, at: int, picture: Picture) -> Task:
+    node = picture.node(decision.node)
+    labels = tuple(sorted(decision.labels.items()))
+    work = LabelNode(node.name, node.uid, labels) if node is not None else Overtaken("the node is gone")
+    thing = f"nodes/{decision.node}"
+    return Task(work, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
+
+
+def _mark(decision: e.VictimMarked, at: int, picture: Picture) -> Task:
+    key = (decision.driver, decision.pool, decision.device)
+    work = MarkVictim(
+        name=decision.name,
+        uid=decision.resource,
+        device_id=decision.uuid,
+        key=key,
+        taint=decision.taint,
+        taint_key=f"{picture.config.prefix}/detach",
+    )
+    thing = f"composableresources/{decision.resource}"
+    rule = (f"devicetaintrules/{rule_name(decision.name, key)}",) if decision.taint else ()
+    return Task(work, (thing, *rule), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
+
+
+def _unmark(decision: e.VictimUnmarked, at: int, picture: Picture) -> Task:
+    thing = f"composableresources/{decision.resource}"
+    work = UnmarkVictim(decision.name, decision.resource)
+    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark")
+
+
+def _lift(decision: e.TaintLifted, at: int, picture: Picture) -> Task:
+    return Task(LiftTaint(decision.name, decision.rule), (f"devicetaintrules/{decision.name}",), target=decision.rule)
+
+
+def _stamp(decision: e.UsedStamped, at: int, picture: Picture) -> Task:
+    thing = f"composableresources/{decision.resource}"
+    work = StampUse(decision.name, decision.resource, rfc3339(decision.at))
+    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
+
+
+_PLANS: dict[type[Decision], Callable[[Any, int, Picture], Task]] = {
+    e.AttachOrdered: _attach,
+    e.DetachOrdered: _detach,
+    e.HandOver: _hand_over,
+    e.FailureSignalled: _failure,
+    e.Steered: _steer,
+    e.NodeLabelled: _label,
+    e.VictimMarked: _mark,
+    e.VictimUnmarked: _unmark,
+    e.TaintLifted: _lift,
+    e.UsedStamped: _stamp,
+}

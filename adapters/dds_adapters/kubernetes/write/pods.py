@@ -1,0 +1,63 @@
+"""A question about a pod that is not watched any more, since it has a node: nothing is written, the answer goes where the watch's
+news go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.watch.arrivals import DELETED, MODIFIED
+from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, settle
+from dds_adapters.kubernetes.write.tasks import Done, Result, Versions, Work
+from dds_core.model import FINISHED, Pod
+
+PODS = "pods"
+
+
+class Outlet(Protocol):
+    """Where the answer goes: `Arrivals`."""
+
+    def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AskPod:
+    """What became of a pod: MODIFIED with what it is now, or DELETED when it is gone, has finished, or its name is another's. Of
+    the end of one that has finished nobody would hear any more."""
+
+    pod: Ref
+    outlet: Outlet
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return settle(self._once, api, versions)
+
+    def _once(self, server: Server) -> Result:
+        live = server.find(self.pod)
+        found = _read(live) if live is not None and live.uid == self.pod.uid else None
+        if live is None or live.uid != self.pod.uid or (found is not None and found.node and found.phase in FINISHED):
+            tell_gone(self.pod.namespace, self.pod.name, self.pod.uid, self.outlet)
+        elif found is None or found.node:  # of one that waits the watch tells; it is not overtaken by an older answer
+            self.outlet.put(PODS, self.pod.uid, MODIFIED, live.raw)
+        return Done(written=False)
+
+
+def ask_pod(namespace: str, name: str, uid: str, outlet: Outlet) -> Work:
+    return AskPod(Ref(PODS, name, namespace, uid), outlet)
+
+
+def tell_gone(namespace: str, name: str, uid: str, outlet: Outlet) -> None:
+    """Of an object that is gone only who it was is read."""
+    meta = {"uid": uid, "namespace": namespace, "name": name}
+    outlet.put(PODS, uid, DELETED, msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": meta}))
+
+
+def _read(live: Live) -> Pod | None:
+    try:
+        return decoding.pod(live.raw)
+    except Fault:  # those who take it say what is wrong with it
+        return None

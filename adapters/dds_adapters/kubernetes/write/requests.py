@@ -1,0 +1,183 @@
+"""Sizes of ComposabilityRequests: made, raised, lowered, and stamped by a new leader.
+
+Asking for a device is not idempotent; what keeps it to one device for one need is that a size is only ever set on the request
+as it was compared. A size is lowered only when nothing but the marked victims can go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, settle
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Versions
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource
+from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
+
+REQUESTS = "composabilityrequests"
+RESOURCES = "composableresources"
+SIZE = "/spec/resource/size"
+TERMINATING_SECONDS = 2.0
+"""Until a request that is being deleted is looked at again; the operator takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseRequest:
+    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None)."""
+
+    name: str
+    uid: str
+    type: str
+    model: str
+    node: str
+    size: int
+    previous: int | None
+    epoch_key: str
+    epoch: int
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return settle(self._once, api, versions)
+
+    def _once(self, server: Server) -> Result:
+        ref = Ref(REQUESTS, self.name, uid=self.uid)
+        live = server.find(ref) if self.previous is None else server.get(ref)
+        if live is None:
+            server.create(ref, self._body(server))
+            return Done()
+        request = _request(live)
+        if live.deleting:
+            if self.previous is None:
+                return Later(f"{ref} is still being deleted", TERMINATING_SECONDS)
+            return Obsolete(f"{ref} is being deleted")
+        if (request.type, request.model, request.node) != (self.type, self.model, self.node):
+            if self.previous is None:
+                return Declined(409, "AlreadyExists", f"{ref} is there for something else")
+            return Obsolete(f"{ref} is for something else by now")
+        if request.size >= self.size:
+            return Done(written=False)
+        if self._was_lowered(request.size):
+            return Obsolete(f"{ref} was lowered to {request.size} by somebody")
+        server.replace(live, SIZE, self.size)
+        return Done()
+
+    def _was_lowered(self, size: int) -> bool:
+        """Whether more than was ordered would be attached. An order for no more than there was takes a detach back: then the
+        lower size is our own."""
+        return self.previous is not None and size < self.previous < self.size
+
+    def _body(self, server: Server) -> dict[str, object]:
+        return {
+            "apiVersion": server.version_of(REQUESTS),
+            "kind": "ComposabilityRequest",
+            "metadata": {
+                "name": self.name,
+                "labels": {OWNER_LABEL: OWNER},
+                "annotations": {self.epoch_key: str(self.epoch)},
+            },
+            "spec": {
+                "resource": {
+                    "type": self.type,
+                    "model": self.model,
+                    "size": self.size,
+                    "target_node": self.node,
+                    "allocation_policy": "samenode",
+                }
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LowerRequest:
+    """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go. `unattached`:
+    they have no device yet."""
+
+    name: str
+    uid: str
+    size: int
+    previous: int
+    victims: frozenset[str]
+    unattached: bool = False
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return settle(self._once, api, versions)
+
+    def _once(self, server: Server) -> Result:
+        ref = Ref(REQUESTS, self.name, uid=self.uid)
+        live = server.get(ref)
+        request = _request(live)
+        if live.deleting:
+            return Obsolete(f"{ref} is being deleted")
+        if request.size == self.size:
+            return Done(written=False)
+        label = f"{decoding.MANAGED_BY}={self.name}"
+        owned = [_resource(raw) for raw in server.list(RESOURCES, {"labelSelector": label})]
+        against = self._against(request, owned)
+        if against:
+            return Obsolete(f"{ref}: {against}")
+        server.replace(live, SIZE, self.size)
+        return Done()
+
+    def _against(self, request: AttachRequest, owned: list[FabricResource]) -> str:
+        """Why the operator could take another device than a victim, or none should go, "" when neither."""
+        if request.size != self.previous:
+            return f"its size is {request.size}, not {self.previous}"
+        staying = [one for one in owned if not one.deleting and one.state not in BEING_DETACHED]
+        if self.unattached:
+            return self._against_calling_off(request, staying)
+        if request.state != "Running" or request.acted_size != request.size:
+            return "the operator is not done with it"
+        if any(one.state in BEING_ATTACHED for one in owned):
+            return "a device of it is being attached, and would go first"
+        if len(staying) != request.size:
+            return f"it has {len(staying)} devices, not {request.size}"
+        marked = {one.uid for one in staying if one.marked}
+        if marked != self.victims or self.size != request.size - len(marked):
+            return "the marked devices are not those that were to go"
+        return ""
+
+    def _against_calling_off(self, request: AttachRequest, staying: list[FabricResource]) -> str:
+        if request.acted_size != request.size or len(staying) != request.size:
+            return "the operator is not done with it"
+        attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
+        if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
+            return "a device has come for it by now"
+        if self.size != request.size - len(self.victims):
+            return "those that hang are not those that were to go"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class StampEpoch:
+    """A new leader's mark on a request of ours: what the leader before it has read is not as it was any more."""
+
+    name: str
+    uid: str
+    key: str
+    epoch: int
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        return settle(self._once, api, versions)
+
+    def _once(self, server: Server) -> Result:
+        live = server.get(Ref(REQUESTS, self.name, uid=self.uid))
+        stamped = live.annotations.get(self.key, "")
+        if stamped.isascii() and stamped.isdigit() and int(stamped) >= self.epoch:
+            return Done(written=False)
+        server.merge(live, {"metadata": {"annotations": {self.key: str(self.epoch)}}})
+        return Done()
+
+
+def _request(live: Live) -> AttachRequest:
+    try:
+        return decoding.attach_request(live.raw)
+    except Fault as fault:
+        raise Ended(Obsolete(f"{live.ref} cannot be read ({fault})")) from None
+
+
+def _resource(raw: bytes) -> FabricResource:
+    try:
+        return decoding.fabric_resource(raw)
+    except Fault as fault:
+        raise Ended(Obsolete(f"a device of the request cannot be read ({fault})")) from None

@@ -1,0 +1,160 @@
+"""The threads that carry out what the outbox has. They know nothing of what is written and decide nothing; all that they leave
+behind are facts, which the engine's thread fetches.
+
+    writer = Writer(cluster, versions, permit=elector.remaining, wake=arrivals.wake)
+    writer.start()
+    writer.put(tasks)                  # after the commit of their decisions
+    facts = writer.outcomes()          # whenever `wake` was called
+    writer.stop(20)                    # before the lease is given up
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from random import Random, SystemRandom
+from threading import Condition, Thread
+
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.write.outbox import Outbox
+from dds_adapters.kubernetes.write.tasks import MARGIN, Guard, NotLeading, Permit, Task, Versions, carry_out, fault
+from dds_core.events import Event
+from dds_core.scaler.policy import Mode
+
+THREADS = 8
+GLANCE = 0.2
+"""Seconds between looks whether this process may write again."""
+
+
+class Writer:
+    """Carries tasks out, several at a time. All methods may be called from any thread; none waits for a request but `stop`."""
+
+    def __init__(
+        self,
+        api: Asking,
+        versions: Versions,
+        *,
+        permit: Permit,
+        wake: Callable[[], None],
+        threads: int = THREADS,
+        told: Callable[[str], None] = lambda line: None,
+        random: Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`permit` is asked before each request. `wake` is called, from any thread, when there are outcomes; `told` is given
+        each fault of the program as one line."""
+        self._api = api
+        self._versions = versions
+        self._permit = permit
+        self._wake = wake
+        self._told = told
+        self._clock = clock
+        self._outbox = Outbox(random or SystemRandom())
+        self._changed = Condition()
+        self._facts: list[Event] = []
+        self._stopping = False
+        self.threads = [Thread(target=self._run, name=f"writer-{n}", daemon=True) for n in range(threads)]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self.threads:
+            thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Let no task begin any more and wait for those that run, up to so many seconds. False when one still hangs then."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        until = time.monotonic() + timeout
+        for thread in self.threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self.threads)
+
+    # -- what the engine's thread calls ----------------------------------------------------------------------------------
+
+    def put(self, tasks: Iterable[Task]) -> None:
+        """Tasks to carry out, behind all that were put before."""
+        self._change(lambda: self._outbox.put(tasks, self._clock()))
+
+    def limit(self, mode: Mode) -> None:
+        """From now on no task begins that needs a stronger mode; those that wait for it are refused."""
+        self._change(lambda: self._outbox.limit(mode))
+
+    def outcomes(self) -> list[Event]:
+        """The facts since the last call, in order."""
+        with self._changed:
+            facts, self._facts = self._facts, []
+        return facts
+
+    # -- what metrics show -----------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """By action and outcome how often; see `Outbox.counts`."""
+        with self._changed:
+            return dict(self._outbox.counts)
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait."""
+        return self._outbox.waiting
+
+    @property
+    def running(self) -> int:
+        """How many tasks are being carried out."""
+        return self._outbox.running
+
+    # -- the threads -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Carry out task after task. What fails here is not a work but what we were given to call; it is told, and no thread
+        ends of it."""
+        while not self._stopping:
+            try:
+                while (task := self._taken()) is not None:
+                    self._carry_out(task)
+            except Exception as error:
+                with suppress(Exception):
+                    self._told(fault(error, "writer"))
+                time.sleep(GLANCE)
+
+    def _taken(self) -> Task | None:
+        """The next task, once there is one and it may be carried out; None when all is over."""
+        with self._changed:
+            while not self._stopping:
+                if self._outbox.waiting and self._permit() <= MARGIN:
+                    self._changed.wait(GLANCE)
+                    continue
+                now = self._clock()
+                task = self._outbox.next(now)
+                if isinstance(task, Task):
+                    if self._outbox.waiting:  # what else may begin is for another thread
+                        self._changed.notify()
+                    return task
+                self._changed.wait(None if task is None else max(0.0, task - now))
+        return None
+
+    def _carry_out(self, task: Task) -> None:
+        guard = Guard(self._api, self._permit, partial(self._another, task))
+        try:
+            result = carry_out(task, guard, self._versions, self._told)
+        except NotLeading:
+            self._change(lambda: [self._outbox.returned(task)])
+        else:
+            self._change(lambda: [self._outbox.finished(task, result, self._clock())])
+
+    def _another(self, task: Task) -> bool:
+        with self._changed:
+            return self._outbox.request(task, self._clock())
+
+    def _change(self, change: Callable[[], Iterable[Event | None]]) -> None:
+        """Change the outbox, and tell whoever waits for what came of it."""
+        with self._changed:
+            facts = [fact for fact in change() if fact is not None]
+            self._facts += facts
+            self._changed.notify()
+        if facts:
+            self._wake()

@@ -1,6 +1,0 @@
-"""The composable-resource operator: requests for devices become resources, and resources become orders to the
-fabric."""
-
-from dds_adapters.lab.actors.operator.operator import Operator as Operator
-from dds_adapters.lab.actors.operator.settings import OperatorSettings as OperatorSettings
-from dds_adapters.lab.actors.operator.settings import Plugins as Plugins

@@ -1,5 +1,0 @@
-"""A stand-in for a device scaler, after the reference one and with its faults, so that a cluster runs without the real
-thing."""
-
-from dds_adapters.lab.actors.scaler.scaler import Scaler as Scaler
-from dds_adapters.lab.actors.scaler.settings import ScalerSettings as ScalerSettings

@@ -1,0 +1,264 @@
+"""Whether a scaler lives and is ready, check by check, in the words and forms of kube-apiserver's /livez and /readyz.
+
+Pure: checks are functions that read what others keep, clocks are given, nothing here serves HTTP. A check must be quick and may
+be called from any thread; one that raises has failed, and no others with it.
+
+Not live means that only a new process can help: the loop stands still, a thread is dead. Not ready means that something has to
+come back: the log, the view of a resource. A standby is ready: it does what it is there for.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.runtime.metrics import Program
+from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.web.messages import Route, exposition, probes
+from dds_adapters.web.reviews import Reviews, guarded
+from dds_adapters.web.server import Server, Unbound
+from dds_adapters.web.tls import Certificate, self_signed
+from dds_core.errors import InputError
+from dds_core.text import scrub
+
+
+class Verdict(NamedTuple):
+    """What a check says. `detail` says why not, or what else is good to know."""
+
+    ok: bool
+    detail: str = ""
+
+
+Check = Callable[[], Verdict]
+
+OK = Verdict(True)
+STANDBY = Verdict(True, "standby")
+
+
+class Said(NamedTuple):
+    """An answer: HTTP status and text."""
+
+    code: int
+    text: str
+
+
+class Health:
+    """The checks of one process, by name, in the order in which they are shown."""
+
+    def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
+        """`ready` are those beyond what makes it live; what does not live is not ready."""
+        self._live = dict(live)
+        self._ready = {**live, **ready}
+
+    def livez(self, check: str = "", *, verbose: bool = False, exclude: Collection[str] = ()) -> Said:
+        """The answer of /livez, or of /livez/CHECK."""
+        return _said("livez", self._live, check, verbose, exclude)
+
+    def readyz(self, check: str = "", *, verbose: bool = False, exclude: Collection[str] = ()) -> Said:
+        """The answer of /readyz, or of /readyz/CHECK."""
+        return _said("readyz", self._ready, check, verbose, exclude)
+
+
+def _said(page: str, checks: Mapping[str, Check], one: str, verbose: bool, exclude: Collection[str]) -> Said:
+    if one:
+        return _alone(checks, one)
+    lines, failed = [], False
+    for name, check in checks.items():
+        if name in exclude:
+            lines.append(f"[+]{name} excluded: ok")
+            continue
+        verdict = _asked(check)
+        failed = failed or not verdict.ok
+        lines.append(_line(name, verdict))
+    unknown = sorted(set(exclude) - checks.keys())
+    lines += [f"warn: some health checks cannot be excluded: no matches for {', '.join(map(repr, unknown))}"] * bool(
+        unknown
+    )
+    lines.append(f"{page} check {'failed' if failed else 'passed'}")
+    if failed or verbose:
+        return Said(500 if failed else 200, "\n".join(lines) + "\n")
+    return Said(200, "ok")
+
+
+def _alone(checks: Mapping[str, Check], name: str) -> Said:
+    check = checks.get(name)
+    if check is None:
+        return Said(404, "404 page not found\n")
+    verdict = _asked(check)
+    return Said(200, "ok") if verdict.ok else Said(500, f"internal server error: {verdict.detail}\n")
+
+
+def _asked(check: Check) -> Verdict:
+    try:
+        return check()
+    except Exception as error:
+        return Verdict(False, f"the check itself failed with {type(error).__name__}")
+
+
+def _line(name: str, verdict: Verdict) -> str:
+    detail = scrub(verdict.detail)
+    if verdict.ok:
+        return f"[+]{name} ok" + (f": {detail}" if detail else "")
+    return f"[-]{name} failed: {detail}" if detail else f"[-]{name} failed"
+
+
+# -- what a scaler is asked -------------------------------------------------------------------------------------------
+
+
+def turning(last: Callable[[], float], now: Callable[[], float], patience: float) -> Check:
+    """The loop that decides came round within `patience` seconds. `last` is the instant at which it last did, on the clock `now`:
+    it comes round even when there is nothing to decide, and when the log is away."""
+
+    def check() -> Verdict:
+        age = now() - last()
+        return OK if age <= patience else Verdict(False, f"the loop has not come round for {age:.0f} s")
+
+    return check
+
+
+def alive(threads: Callable[[], Mapping[str, bool]]) -> Check:
+    """No thread has ended that should run. `threads` gives for each by name whether it is alive."""
+
+    def check() -> Verdict:
+        dead = sorted(name for name, alive in threads().items() if not alive)
+        return Verdict(False, f"{', '.join(dead)} ended") if dead else OK
+
+    return check
+
+
+def answering(overdue: Callable[[], float], patience: float = 60.0) -> Check:
+    """No request of the election hangs for longer than `patience` seconds: a standby whose request never returns would stand by
+    for ever. `overdue` gives the seconds by which the one that is under way is late."""
+
+    def check() -> Verdict:
+        late = overdue()
+        return OK if late <= patience else Verdict(False, f"a request hangs, {late:.0f} s overdue")
+
+    return check
+
+
+def log_there(away: Callable[[], str]) -> Check:
+    """The log can be written. `away` says why not, "" when it can."""
+
+    def check() -> Verdict:
+        why = away()
+        return Verdict(False, why) if why else OK
+
+    return check
+
+
+def views(
+    wanted: Collection[str], synced: Callable[[], Collection[str]], lost: Callable[[], Collection[str]]
+) -> dict[str, Check]:
+    """For each wanted resource a check that all of it was seen, and is still followed."""
+
+    def of(resource: str) -> Check:
+        def check() -> Verdict:
+            if resource in lost():
+                return Verdict(False, "not served, or this user may not list and watch it")
+            return OK if resource in synced() else Verdict(False, "not synced: it was not listed yet")
+
+        return check
+
+    return {resource: of(resource) for resource in wanted}
+
+
+def unless_standby(leading: Callable[[], bool], check: Check) -> Check:
+    """What only the leader has to have; a standby is ready without."""
+    return lambda: check() if leading() else STANDBY
+
+
+# -- endpoints ---------------------------------------------------------------------------------------------------------
+
+# The addresses of a program: metrics and health of all the processes in it, however many there are, in one place each.
+#
+# It serves once all of them have joined, so that nobody takes half of a program for the whole. It looks on and never
+# steers.
+
+
+_FLAGS = {"health": "--health-probe-bind-address", "metrics": "--metrics-bind-address"}
+
+
+class Endpoints:
+    """`settings` say where. `close` ends what is served."""
+
+    def __init__(self, settings: LiveSettings, logger: logging.Logger, processes: int = 1) -> None:
+        """`processes` is how many are to join."""
+        self.registry = CollectorRegistry()
+        self.servers: dict[str, Server] = {}
+        self._settings = settings
+        self._log = logger
+        self._awaited = processes
+        self._live: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+        self._program = Program(self.registry)
+        self._ends = ExitStack()
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._ends.close()
+
+    def join(
+        self,
+        cluster: Cluster,
+        lease: str,
+        leads: Callable[[], bool],
+        live: Mapping[str, Check],
+        ready: Mapping[str, Check],
+    ) -> None:
+        """A process has what is to be shown: its checks, and whether it leads by the Lease of that name. With the last one
+        serving begins. Raises InputError when an address cannot be had."""
+        self._live |= live
+        self._ready |= ready
+        self._program.leads(lease, leads)
+        self._awaited -= 1
+        if self._awaited == 0:
+            self._open(cluster)
+
+    def _open(self, cluster: Cluster) -> None:
+        cluster.asked = self._program.asked
+        ProcessCollector(registry=self.registry)
+        health = Health(self._live, self._ready)
+        pages = probes("/livez", health.livez) | probes("/readyz", health.readyz) | probes("/healthz", health.livez)
+        settings = self._settings
+        if settings.health is not None:
+            here = settings.health
+            self._serve("health", lambda: Server(pages, here.host, here.port, name="health"))
+        if settings.metrics is not None:
+            self._serve("metrics", lambda: self._metrics_server(cluster))
+
+    def _metrics_server(self, cluster: Cluster) -> Server:
+        settings, route = self._settings, exposition(self.registry)
+        assert settings.metrics is not None
+        tls: Callable[[], ssl.SSLContext] | None = None
+        if settings.metrics_cert is not None and settings.metrics_key is not None:
+            tls = Certificate(settings.metrics_cert, settings.metrics_key)
+        elif settings.metrics_secure:
+            own = self_signed([settings.metrics.host] if settings.metrics.host else [])
+            tls = partial(_same, own)
+        if settings.metrics_secure:
+            route = guarded(route, Reviews(cluster))
+        routes: dict[str, Route] = {"/metrics": route}
+        return Server(routes, settings.metrics.host, settings.metrics.port, tls=tls, name="metrics")
+
+    def _serve(self, name: str, listening: Callable[[], Server]) -> None:
+        try:
+            server = self.servers[name] = listening()
+        except Unbound as error:
+            fix = f"give another {_FLAGS[name]} (0 for nowhere), or end what listens there"
+            raise InputError(error.what, where=error.where, fix=fix) from None
+        server.start()
+        self._ends.callback(server.stop)
+        self._log.info("%s served on %s", name, server.url)
+
+
+def _same(context: ssl.SSLContext) -> ssl.SSLContext:
+    """One for every connection."""
+    return context

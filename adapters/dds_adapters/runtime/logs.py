@@ -1,0 +1,385 @@
+"""Log lines of a live scaler: one line an event, on standard error, as text for people or as JSON for programs.
+
+What a line carries beside its words are fields, given as logging's `extra`. Secrets are taken out of everything that is logged,
+of what libraries log and of tracebacks too, before it is written. A line that cannot be written is dropped: logging never ends
+or stops a scaler.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal, TextIO
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from dds_adapters.runtime.metrics.metrics import Row
+from dds_core.errors import InputError
+from dds_core.events import KIND_OF, Decision, Event, Transition
+from dds_core.lifecycle import GONE, RELEASED
+from dds_core.log.envelope import Envelope
+from dds_core.model import Observed
+from dds_core.publisher import events as p
+from dds_core.scaler import events as e
+from dds_core.scaler.state import Picture
+from dds_core.text import scrub
+from dds_core.timeline.clock import rfc3339
+from dds_core.timeline.decisions import decision_words
+from dds_core.timeline.facts import fact_words
+from dds_core.timeline.known import UNCHANGED, Known
+
+# -- narrator ----------------------------------------------------------------------------------------------------------
+
+# `Narrator`: a watcher of commits that tells each event in a line, with names for uids and the place in the log.
+#
+# Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected
+# objects) at WARNING; facts at DEBUG, but for those about the scaler itself. When one fact moves very many claims and
+# devices (the first look at a cluster), how many is told at INFO and each step at DEBUG: what was decided must not wait
+# for ten thousand lines. In mode observe it says what dds would do. An event that cannot be told costs its line and
+# nothing else.
+
+
+EVENTS = "dds.events"
+"""The logger of its lines."""
+
+Fields = dict[str, Any]
+
+_WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected, p.FabricFailed)
+_TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint, p.FabricAnswered, p.MachineGone)
+"""Facts that say how whoever decides fares, and with which fabric."""
+MANY = 100
+"""So many steps of one group are told one by one."""
+
+
+class Naming(Known):
+    """Names, and the fields that say whom an event is about, from the picture of whoever decides and not from its own objects."""
+
+    picture: Any
+
+    def about(self, event: Event) -> Fields:
+        """The fields that say whom an event is about, and why."""
+        return reasons(event)
+
+    def keep(self, move: Event) -> None:
+        """Keep the name of who has moved, though it is not told."""
+
+    def remember(self) -> None:
+        """A process took over: take the names that the log tells of."""
+
+    def let_go(self, one: Row) -> None:
+        """Forget the names of those whose lives have ended with this group."""
+
+
+def reasons(event: Event) -> Fields:
+    """The fields that events of every kind may have."""
+    found: Fields = {}
+    match event:
+        case e.Alerted():
+            found = {"of": event.of}
+        case e.NodeLabelled():
+            found = {"node": event.node}
+        case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
+            found = {"action": event.action, "target": event.target, "decision": event.decision}
+        case e.Rejected():
+            found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}
+            found |= {"field": event.field}
+    found |= {key: value for key in ("mode", "reason") if (value := getattr(event, key, ""))}
+    if isinstance(event, e.WriteRefused):
+        found["code"] = event.code
+    if getattr(event, "reissued", False):
+        found["reissued"] = True
+    return found
+
+
+class Narrator:
+    """Tells what was committed to `logger`'s child "events", or to that of "dds"."""
+
+    def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None, component: str = "") -> None:
+        """`names` are those of the component that decides, by default the scaler's; `component` is put into each line."""
+        self._component = component
+        self._log = logging.getLogger(EVENTS) if logger is None else logger.getChild("events")
+        self._names = names if names is not None else _Names()
+
+    def committed(self, steps: Sequence[Row], picture: object) -> None:
+        """Tell it. `picture` may already know more than that."""
+        self._names.picture = picture
+        everything, moves = self._log.isEnabledFor(logging.DEBUG), self._log.isEnabledFor(logging.INFO)
+        for one in steps:
+            fact = one.step.fact
+            if isinstance(fact, e.Started):
+                self._names.remember()
+            if everything or isinstance(fact, _WARNED) or (moves and isinstance(fact, _TOLD)):
+                self._tell(fact, one.envelopes[0])
+            many = 0 if everything else self._too_many(one)
+            for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
+                if many and isinstance(event, Transition):
+                    self._names.keep(event)
+                elif moves or isinstance(event, _WARNED):
+                    self._tell(event, row)
+            if many and moves:
+                self._log.info("%d steps of claims and devices follow; each is in the log, and told at DEBUG", many)
+            self._names.let_go(one)
+
+    def _too_many(self, one: Row) -> int:
+        """How many steps a group has, 0 when they can be told one by one."""
+        steps = sum(isinstance(event, Transition) for event, _ in one.step.caused)
+        return steps if steps > MANY else 0
+
+    def _tell(self, event: Event, row: Envelope) -> None:
+        level = logging.WARNING if isinstance(event, _WARNED) else logging.INFO
+        if isinstance(event, e.Fact) and not isinstance(event, _WARNED + _TOLD):
+            level = logging.DEBUG
+        if self._log.isEnabledFor(level):
+            place: Fields = {
+                "component": self._component,
+                "type": row.type,
+                "position": row.position,
+                "epoch": row.epoch,
+                "at": rfc3339(row.occurred_at),
+            }
+            try:
+                about, words = self._names.about(event), self._words(event)
+            except Exception as error:
+                about, words = {}, f"{row.type} cannot be told ({type(error).__name__}); it is in the log"
+            self._log.log(level, "%s", words, extra={**place, **about})
+
+    def _words(self, event: Event) -> str:
+        names = self._names
+        match event:
+            case e.ClaimMoved() | e.DeviceMoved():
+                who = "claim" if isinstance(event, e.ClaimMoved) else "device"
+                step = f"{event.source or 'New'} -> {event.target}" if event.source != event.target else event.target
+                why = f": {event.cause}" if event.cause else ""
+                return f"{who} {names.called(event.subject)}: {step} ({event.trigger}){why}"
+            case Decision():
+                return decision_words(event, names)
+            case _ if type(event) in KIND_OF:
+                return _changed(event, names)
+            case _:
+                return "; ".join(fact_words(event, UNCHANGED, names)) or type(event).__name__
+
+
+class _Names(Naming):
+    """The scaler's. Those of claims and devices are kept until their lives have ended:
+    the picture may forget them before that is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture: Picture = Picture()
+        self._kept: dict[str, Fields] = {}
+
+    def name(self, uid: str) -> str:
+        row = self._row(uid)
+        if row is not None:
+            return self.name_of(row)
+        kept = self._kept.get(uid, {})
+        return str(kept.get("claim") or kept.get("device") or uid)
+
+    def called(self, uid: str) -> str:
+        return self.name(uid) if uid not in self.picture.resources else str(self._device(uid)["device"])
+
+    def about(self, event: Event) -> Fields:
+        found: Fields = {}
+        match event:
+            case e.ClaimMoved():
+                found = self._claim(event.claim) | {"trigger": event.trigger, "from": event.source, "to": event.target}
+                found |= {"landed": event.landed}
+            case e.DeviceMoved():
+                found = self._device(event.resource) | {"trigger": event.trigger}
+                found |= {"from": event.source, "to": event.target}
+            case e.OfClaim():
+                found = self._claim(event.claim)
+            case e.HandOver():
+                found = {"claim": self.name(event.subject), "pod": self.name(event.pod), "node": event.node}
+                found |= {"steering": event.steering}
+            case e.Steered():
+                found = {"pod": self.name(event.pod), "node": event.node}
+            case e.OfCell():
+                found = {"node": event.node, "model": event.model, "request": getattr(event, "request", "")}
+            case e.OfDevice():
+                found = self._device(event.resource)
+            case e.Alerted():
+                found = {"of": self.name(event.of)}
+            case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
+                found = {"target": self.name(event.target)}
+        return {**reasons(event), **found}
+
+    def keep(self, move: Event) -> None:
+        with suppress(Exception):  # as with what is told: a name is not worth more
+            if isinstance(move, e.ClaimMoved):
+                self._claim(move.claim)
+            elif isinstance(move, e.DeviceMoved):
+                self._device(move.resource)
+
+    def remember(self) -> None:
+        """Of all: what went meanwhile is gone before it is told."""
+        for uid in self.picture.lives.rows:
+            self._claim(uid)
+        for uid in self.picture.resources.rows:
+            self._device(uid)
+
+    def let_go(self, one: Row) -> None:
+        for event, _ in one.step.caused:
+            if isinstance(event, Transition) and self._ended(event):
+                self._kept.pop(event.subject, None)
+
+    def _ended(self, event: Transition) -> bool:
+        if isinstance(event, e.ClaimMoved):
+            return event.target == RELEASED and event.claim not in self.picture.lives
+        return isinstance(event, e.DeviceMoved) and event.target == GONE
+
+    def _row(self, uid: str) -> Observed | None:
+        picture = self.picture
+        for table in (picture.claims, picture.resources, picture.pods, picture.nodes, picture.requests, picture.rules):
+            row: Observed | None = table.get(uid)
+            if row is not None:
+                return row
+        return None
+
+    def _claim(self, uid: str) -> Fields:
+        claim, life = self.picture.claims.get(uid), self.picture.lives.get(uid)
+        known = claim if claim is not None else life if life is not None and life.name else None
+        if known is not None:
+            node = life.node if life is not None else ""
+            self._kept[uid] = {"claim": f"{known.namespace}/{known.name}", "node": node, "uid": uid}
+        return dict(self._kept.get(uid) or {"claim": uid})
+
+    def _device(self, uid: str) -> Fields:
+        row = self.picture.resources.get(uid)
+        if row is not None:
+            before = str(self._kept.get(uid, {}).get("device", ""))
+            name = row.uuid or (before if before != row.name else "") or row.name
+            self._kept[uid] = {"device": name, "resource": row.name, "node": row.node, "model": row.model}
+        return dict(self._kept.get(uid) or {"device": uid})
+
+
+def _changed(fact: Event, names: Naming) -> str:
+    """A fact about an object: what it is called, and which fields are different."""
+    changes: Struct | None = getattr(fact, "changes", None)
+    name = names.name(fact.subject)
+    kind = type(fact).__name__.removesuffix("Observed").removesuffix("Gone").lower()
+    if changes is None:
+        return f"{kind} {name} is gone"
+    told = [field for field in changes.__struct_fields__ if getattr(changes, field) is not UNSET]
+    told += ["devices"] * bool(getattr(fact, "devices", None))
+    return f"{kind} {name}: {', '.join(told) or 'seen'}"
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+__all__ = ["Form", "JsonLines", "Narrator", "Scrubbing", "TextLines", "start"]
+
+Form = Literal["text", "json"]
+
+LOGGER = "dds"
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+"""What every record has; the rest are fields."""
+_SAID = frozenset({"at", "uid", "trigger", "from", "to", "mode"})
+"""Fields of an event that its words say too, or that nobody reads: left out of a text line."""
+
+
+def start(level: str = "info", form: str = "text", stream: TextIO | None = None) -> logging.Logger:
+    """Log from `level` on, in `form`, to `stream` (standard error); gives the logger that everything of ours is below. Of other
+    packages only warnings are shown. Called again, it takes the place of the time before.
+
+    Raises InputError for a level or form that does not exist.
+    """
+    if level not in LEVELS:
+        raise InputError(f"{level!r} is no level", where="log level", fix=f"use one of {', '.join(LEVELS)}")
+    if form not in ("text", "json"):
+        raise InputError(f"{form!r} is no form", where="log format", fix="use text or json")
+    handler = _Lines(stream if stream is not None else sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(Scrubbing())
+    root, ours = logging.getLogger(), logging.getLogger(LOGGER)
+    for old in [one for one in root.handlers if isinstance(one, _Lines)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    ours.setLevel(LEVELS[level])
+    logging.captureWarnings(True)
+    return ours
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes lines, and never complains."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 # logging's own name
+        """The reader is gone, or the disk is full: there is nobody to tell."""
+
+
+class Scrubbing(logging.Filter):
+    """Takes secrets out of a record: its words, its fields, its traceback, each made one line of text.
+
+    What `Narrator` tells passes as it is: foreign words were scrubbed before they got into an event, and to do so again would
+    cost more than all the rest of the line.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == EVENTS:
+            return True
+        record.msg, record.args = scrub(_message(record)), None
+        for name, value in fields(record).items():
+            if isinstance(value, str):
+                setattr(record, name, scrub(value))
+        if record.exc_info:
+            record.error = scrub(" | ".join(_lines(record.exc_info)))
+            record.exc_info = record.exc_text = None
+        record.stack_info = None
+        return True
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # words and arguments that do not fit each other must not cost the line
+        return str(record.msg)
+
+
+def _lines(info: Any) -> list[str]:
+    """The traceback, the newest call and the error first: what is cut off matters least."""
+    lines = "".join(traceback.format_exception(*info)).splitlines()
+    return [line.strip() for line in reversed(lines) if line.strip()]
+
+
+def fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What was given as `extra`, in order, but for what is empty."""
+    return {name: value for name, value in vars(record).items() if name not in _OWN and value not in ("", None)}
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: ts (RFC 3339 with microseconds, UTC), level, logger, msg, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "ts": _instant(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "msg": _message(record),
+            **fields(record),
+        }
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+class TextLines(logging.Formatter):
+    """Time, level, words, then the fields as name=value."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        told = "".join(f" {name}={_shown(value)}" for name, value in fields(record).items() if name not in _SAID)
+        return f"{_instant(record)} {record.levelname:<7} {' '.join(_message(record).split())}{told}"
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    plain = text.isprintable() and not any(c in ' "=' for c in text)
+    return text if plain else msgspec.json.encode(text).decode()
+
+
+def _instant(record: logging.LogRecord) -> str:
+    return rfc3339(int(record.created * 1_000_000))

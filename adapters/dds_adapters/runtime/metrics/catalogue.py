@@ -1,0 +1,293 @@
+"""Every metric by name: its kind, its labels, what it says. The instruments and the page in the docs are made from this and from
+nothing else.
+
+Names as Prometheus wants them: base units (seconds), `_total` for what only grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final, Generic, Literal, NamedTuple, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+class Named(NamedTuple):
+    """One metric. `buckets` are the upper bounds of a histogram, in seconds."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_WAITS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
+_LIVES: Final = (0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0)
+
+# -- claims -----------------------------------------------------------------------------------------------------------
+
+CLAIMS = Named("dds_claims", "gauge", "Claims by the state of their life.", ("state",))
+CLAIM_STATE = Named(
+    "dds_claim_state_seconds",
+    "histogram",
+    "Seconds that claims were in a state, once they left it.",
+    ("state",),
+    _LIVES,
+)
+STAGE = Named(
+    "dds_claim_stage_seconds",
+    "histogram",
+    "Seconds of each stage of a claim that waits for a device from the pool. order: from the allocation until the fabric was "
+    "asked; attach: until the device was ready; signal: until the scheduler was told, by anybody; bind: until the pod was bound; "
+    "total: from the cycle's first allocation from the pool until the pod was bound.",
+    ("stage",),
+    _WAITS,
+)
+BOUND = Named(
+    "dds_devices_bound_total",
+    "counter",
+    "Devices of the fabric that claims had when their pods were bound. Attaches divided by it tells what a device in use costs.",
+    ("model",),
+)
+TRANSITIONS = Named(
+    "dds_transitions_total", "counter", "Steps of lives, of a claim or of a device, by trigger.", ("life", "trigger")
+)
+
+# -- devices ----------------------------------------------------------------------------------------------------------
+
+DEVICES = Named("dds_devices", "gauge", "Devices of the fabric by the state of their life.", ("state", "model", "node"))
+IDLE = Named(
+    "dds_device_idle_seconds_total",
+    "counter",
+    "Device-seconds on a node without a claim, marked ones included, up to the last event and since this process started.",
+    ("model", "node"),
+)
+ATTACHES = Named("dds_device_attaches_total", "counter", "Devices that came to a node.", ("model",))
+ATTACH = Named(
+    "dds_device_attach_seconds",
+    "histogram",
+    "Seconds from the operator's resource until its device was on the node.",
+    ("model",),
+    _WAITS,
+)
+DEPARTURES = Named(
+    "dds_device_departures_total",
+    "counter",
+    "Devices that left their node: detached, or lost without a detach.",
+    ("model", "how"),
+)
+
+# -- the hand-over ----------------------------------------------------------------------------------------------------
+
+HAND_OVERS = Named(
+    "dds_hand_overs_total", "counter", "Hand-overs decided, by how the pod is steered.", ("steering", "mode")
+)
+LANDINGS = Named(
+    "dds_hand_over_landings_total",
+    "counter",
+    "Where the allocation after a hand-over landed: here (devices of the node), pool (on the node, from the pool again), "
+    'elsewhere. steering is "none" where no hand-over of ours stands behind it.',
+    ("steering", "landing"),
+)
+
+# -- what is decided, what comes of it --------------------------------------------------------------------------------
+
+FACTS = Named("dds_facts_total", "counter", "Facts in the log.", ("type",))
+DECISIONS = Named(
+    "dds_decisions_total", "counter", "Decisions in the log, by the mode they were made in.", ("type", "mode")
+)
+REISSUED = Named("dds_decisions_reissued_total", "counter", "Decisions that were made again after a start.", ("type",))
+WRITES = Named(
+    "dds_writes_total",
+    "counter",
+    "What became of decisions that write: done, refused for good, superseded by a newer one.",
+    ("action", "outcome"),
+)
+REFUSALS = Named("dds_write_refusals_total", "counter", "Writes refused for good, by HTTP status.", ("action", "code"))
+ATTEMPTS = Named(
+    "dds_write_attempts_total",
+    "counter",
+    "How attempts to write ended, transient failures (later) included; action is empty for what nobody decided, such as "
+    "Kubernetes Events.",
+    ("action", "outcome"),
+)
+REJECTED = Named(
+    "dds_rejected_total", "counter", "Objects, or fields of them, that are not as expected.", ("resource", "reason")
+)
+ALERTS = Named("dds_alerts_total", "counter", "Things that a person should look at.", ("reason",))
+ORDERS = Named(
+    "dds_orders_in_flight", "gauge", "Sizes of requests that were ordered and that the cluster does not show yet."
+)
+RESERVATIONS = Named("dds_reservations", "gauge", "Promises of devices to claims that stand.")
+VICTIMS = Named("dds_victims", "gauge", "Devices that are fenced, to go back to the pool.")
+COOLING = Named("dds_cooling_cells", "gauge", "Models on nodes that the scheduler is kept from after a failure.")
+
+# -- how the scaler fares ---------------------------------------------------------------------------------------------
+
+BUILD = Named("dds_build_info", "gauge", "Always 1: which code runs, which rules decide.", ("version", "fingerprint"))
+MODE = Named("dds_mode", "gauge", "1 for the mode that is in effect, ConfigMap included.", ("mode",))
+LEADER = Named(
+    "leader_election_master_status", "gauge", "1 while this process leads; `name` is that of the Lease.", ("name",)
+)
+EPOCH = Named("dds_epoch", "gauge", "The epoch that this process writes in.")
+SYNCED = Named("dds_synced", "gauge", "1 once the whole cluster was seen, so that decisions are taken.")
+STALE = Named("dds_stale_resources", "gauge", "Resources whose view is too old to let deadlines pass.")
+WATCH_AGE = Named(
+    "dds_watch_age_seconds", "gauge", "Seconds since the API server was last heard about a resource.", ("resource",)
+)
+QUEUE = Named("dds_queue_objects", "gauge", "Objects that came from the API server and wait to be looked at.")
+OUTBOX = Named("dds_outbox_tasks", "gauge", "Writes that wait, and that are being carried out.", ("state",))
+POSITION = Named("dds_log_position", "gauge", "Position of the last event that this process appended.")
+BEHIND = Named("dds_log_groups_behind", "gauge", "Groups that are decided and not in the log yet.")
+LAG = Named("dds_log_lag_seconds", "gauge", "Age of the oldest fact that is not in the log yet; 0 when all are.")
+AVAILABLE = Named("dds_log_available", "gauge", "0 while the log cannot be written.")
+COMMIT = Named(
+    "dds_commit_delay_seconds", "histogram", "Seconds from the arrival of a fact until it was in the log.", (), _QUICK
+)
+LATENESS = Named(
+    "dds_deadline_lateness_seconds", "histogram", "Seconds from a deadline until it was in the log.", ("kind",), _QUICK
+)
+REQUESTS = Named(
+    "rest_client_requests_total", "counter", "Requests to the API server; code 0: no answer.", ("method", "code")
+)
+REQUEST = Named(
+    "rest_client_request_duration_seconds", "histogram", "Seconds that the API server took.", ("verb",), _QUICK
+)
+SCRAPE_ERRORS = Named(
+    "dds_scrape_errors_total", "counter", "Gauges that could not be read; the others are not affected.", ("metric",)
+)
+UNCOUNTED = Named(
+    "dds_uncounted_groups_total",
+    "counter",
+    "Groups that could not be counted, which is a fault of dds; they are in the log.",
+)
+
+CATALOGUE: Final[tuple[Named, ...]] = tuple(one for one in list(globals().values()) if isinstance(one, Named))
+"""In the order of this file."""
+
+
+# -- pools catalogue ---------------------------------------------------------------------------------------------------
+
+# Every metric of a publisher by name; see `catalogue`, whose metrics of a log it has under names of its own, so that
+# scaler and publisher can be scraped together. What belongs to the whole program (requests, who leads) is there as it
+# is.
+
+
+_CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+# -- the fabric -------------------------------------------------------------------------------------------------------
+
+FREE = Named(
+    "dds_publisher_free_devices",
+    "gauge",
+    "Healthy devices that a fabric last said to have free, or in all where it is an inventory.",
+    ("fabric", "model"),
+)
+MACHINES = Named("dds_publisher_machines", "gauge", "Machines by the fabric that reaches them.", ("fabric",))
+ANSWER_AGE = Named(
+    "dds_publisher_answer_age_seconds",
+    "gauge",
+    "Seconds since the last good answer about machines, about what a fabric has free of a model (stock), and, the oldest of "
+    "them, about machines' limits.",
+    ("question", "fabric", "model"),
+)
+FAILING = Named(
+    "dds_publisher_failing_questions",
+    "gauge",
+    "Questions to the fabric whose last answer was none, by what they are about: machines, stock, limits.",
+    ("question",),
+)
+ROUNDS = Named("dds_publisher_rounds_total", "counter", "Rounds of questions to the fabric that have ended.")
+ROUND = Named("dds_publisher_round_seconds", "gauge", "How long the last round took.")
+CALLS = Named(
+    "dds_publisher_fabric_calls_total",
+    "counter",
+    "Calls of the fabric's API, each try for itself; im.token is a login. outcome is the HTTP status, or why there is none.",
+    ("call", "outcome"),
+)
+CALL = Named("dds_publisher_fabric_call_duration_seconds", "histogram", "Seconds that a call took.", ("call",), _CALLS)
+
+# -- the pools --------------------------------------------------------------------------------------------------------
+
+POOL_SLICES = Named("dds_publisher_pool_slices", "gauge", "Slices of ours that a pool has.", ("driver", "pool"))
+POOL_DEVICES = Named("dds_publisher_pool_devices", "gauge", "Devices that a pool lists.", ("driver", "pool"))
+POOL_HELD = Named("dds_publisher_pool_devices_held", "gauge", "Devices of them that claims hold.", ("driver", "pool"))
+POOL_TAINTED = Named(
+    "dds_publisher_pool_tainted", "gauge", "1 while the scheduler is kept from a pool by taints.", ("driver", "pool")
+)
+KEPT = Named(
+    "dds_publisher_api_keeps",
+    "gauge",
+    "1 when the API server keeps a field of a slice: binding_conditions (without them nothing is published), device_taints, "
+    "shared_devices.",
+    ("field",),
+)
+
+_OF_A_LOG: Final = (
+    FACTS, DECISIONS, REISSUED, WRITES, REFUSALS, ATTEMPTS, REJECTED, ALERTS, BUILD, MODE, EPOCH, SYNCED,
+    STALE, WATCH_AGE, QUEUE, OUTBOX, POSITION, BEHIND, LAG, AVAILABLE, COMMIT, LATENESS, SCRAPE_ERRORS,
+    UNCOUNTED,
+)  # fmt: skip
+
+
+def named(one: Named) -> Named:
+    """A metric of a log as the publisher has it; what belongs to the whole program stays as it is."""
+    return one._replace(name=one.name.replace("dds_", "dds_publisher_", 1)) if one in _OF_A_LOG else one
+
+
+POOL_CATALOGUE: Final[tuple[Named, ...]] = (
+    *(one for one in list(globals().values()) if isinstance(one, Named) and one not in CATALOGUE),
+    *map(named, _OF_A_LOG),
+)
+"""In the order of this file, then those of a log."""
+
+
+# -- instruments -------------------------------------------------------------------------------------------------------
+
+# Instruments of the Prometheus client, made from the catalogue in a registry that is given; never in the client's
+# global one.
+
+
+_I = TypeVar("_I", bound=MetricWrapperBase)
+
+
+class Labelled(Generic[_I]):
+    """An instrument's children by their label values. The client looks each up anew under a lock; on the thread that decides
+    that is felt."""
+
+    __slots__ = ("_children", "_instrument")
+
+    def __init__(self, instrument: _I) -> None:
+        self._instrument = instrument
+        self._children: dict[tuple[Hashable, ...], _I] = {}
+
+    def __getitem__(self, values: tuple[str, ...]) -> _I:
+        child = self._children.get(values)
+        if child is None:
+            child = self._children[values] = self._instrument.labels(*values)
+        return child
+
+
+def counter(named: Named, registry: CollectorRegistry) -> Counter:
+    return Counter(named.name, named.help, named.labels, registry=registry)
+
+
+def counters(named: Named, registry: CollectorRegistry) -> Labelled[Counter]:
+    return Labelled(counter(named, registry))
+
+
+def gauge(named: Named, registry: CollectorRegistry) -> Gauge:
+    return Gauge(named.name, named.help, named.labels, registry=registry)
+
+
+def histogram(named: Named, registry: CollectorRegistry) -> Histogram:
+    return Histogram(named.name, named.help, named.labels, buckets=named.buckets, registry=registry)
+
+
+def histograms(named: Named, registry: CollectorRegistry) -> Labelled[Histogram]:
+    return Labelled(histogram(named, registry))

@@ -1,0 +1,285 @@
+"""How many claims and devices are in which state, and how long devices idled: kept event by event, so that a scrape never looks
+into the picture.
+
+The thread that decides writes, the one that scrapes reads; a lock keeps them apart.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dds_adapters.runtime.metrics import catalogue as c
+from dds_adapters.runtime.metrics.catalogue import counters, histograms
+from dds_core.events import ClaimObserved
+from dds_core.lifecycle import CLAIM_STATES, GONE, IDLE, MARKED, RELEASED, WAITING
+from dds_core.model import FAILED_CONDITION, Condition
+from dds_core.scaler.events import ClaimMoved, HandOver
+from dds_core.scaler.state import Picture
+
+# -- stages ------------------------------------------------------------------------------------------------------------
+
+# How long each stage of a claim's wait took: allocated, asked for, ready, told, bound.
+#
+# A stage is measured when this process saw both its ends. What is kept of a claim is dropped when its wait is over. A
+# claim that found its devices on a node from the start never waits here.
+
+
+SECOND = 1_000_000
+NO_STEERING = "none"
+_OURS = "FabricDevice"
+"""Begins the names of the conditions by which a scheduler is told of a device."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """Instants of one claim's wait, 0 where not seen: of the cycle's first allocation, then of the attempt."""
+
+    began: int
+    allocated: int
+    ordered: int = 0
+    ready: int = 0
+    told: int = 0
+    steering: str = NO_STEERING
+
+
+class Stages:
+    """Follows the claims that wait."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._took = histograms(c.STAGE, registry)
+        self._landings = counters(c.LANDINGS, registry)
+        self._courses: dict[str, _Course] = {}
+
+    def __len__(self) -> int:
+        """How many claims are followed."""
+        return len(self._courses)
+
+    def forget(self, uid: str) -> None:
+        """The claim was deleted."""
+        self._courses.pop(uid, None)
+
+    def observed(self, fact: ClaimObserved, at: int) -> None:
+        """A claim changed: whether the scheduler was told that its devices are there."""
+        course = self._courses.get(fact.uid)
+        if course is None or course.told:
+            return
+        conditions: object = fact.changes.conditions  # UNSET where they did not change
+        if isinstance(conditions, tuple) and any(map(_tells, conditions)):
+            course.told = at
+            self._measure("signal", course.ready, at)
+
+    def handed_over(self, decision: HandOver) -> None:
+        """A hand-over of ours, in a mode that writes."""
+        for signal in decision.signals:
+            course = self._courses.get(signal.claim)
+            if course is not None:
+                course.steering = decision.steering
+
+    def moved(self, move: ClaimMoved, at: int) -> None:
+        """A step of a claim."""
+        course = self._courses.get(move.claim)
+        if move.landed:
+            self._landings[(course.steering if course is not None else NO_STEERING, move.landed)].inc()
+        match move.trigger:
+            case "allocated_pool":
+                begun = move.began or at  # what a start finds is older than the start
+                again = course is not None and move.source in WAITING
+                self._courses[move.claim] = _Course(course.began if again and course is not None else begun, begun)
+            case "failed" | "released":
+                self.forget(move.claim)
+        if course is None:
+            return
+        match move.trigger:
+            case "ordered":
+                self._measure("order", course.allocated, at)
+                course.ordered = at
+            case "device_ready" | "signalled":
+                self._measure("attach", course.ordered, at)
+                course.ready = at
+            case "pod_bound":
+                self._measure("bind", course.told, at)
+                self._measure("total", course.began, at)
+                self.forget(move.claim)
+
+    def _measure(self, stage: str, since: int, at: int) -> None:
+        if since:
+            self._took[(stage,)].observe((at - since) / SECOND)
+
+
+def _tells(condition: Condition) -> bool:
+    return condition.status == "True" and condition.type.startswith(_OURS) and condition.type != FAILED_CONDITION
+
+
+# -- fleet -------------------------------------------------------------------------------------------------------------
+
+_IDLING = frozenset({IDLE, MARKED})
+
+
+class InState(NamedTuple):
+    """A state and the instant from which it holds."""
+
+    state: str
+    since: int
+
+
+class Standing(NamedTuple):
+    """A device: its state since when, its model, its node."""
+
+    state: str
+    since: int
+    model: str
+    node: str
+
+
+class _Idle:
+    """Idle time of the devices of a model on a node, in microseconds, as a line over time: it rises with the number of spells
+    that go on. A spell that begins or ends bends the line and never lets it jump."""
+
+    __slots__ = ("offset", "spells")
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.spells = 0
+
+    def begin(self, at: int) -> None:
+        self.spells += 1
+        self.offset -= at
+
+    def end(self, at: int) -> None:
+        self.spells -= 1
+        self.offset += at
+
+    def until(self, at: int) -> int:
+        return self.offset + self.spells * at
+
+
+class Fleet(Collector):
+    """Claims and devices by state. `lock` is to be held around every change."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.lock = threading.Lock()
+        self._now = 0
+        self._claims: dict[str, InState] = {}
+        self._devices: dict[str, Standing] = {}
+        self._claims_in: Counter[str] = Counter()
+        self._devices_in: Counter[tuple[str, str, str]] = Counter()
+        self._idle: dict[tuple[str, str], _Idle] = {}
+        registry.register(self)
+
+    # -- the thread that decides ---------------------------------------------------------------------------------------
+
+    def recount(self, picture: Picture) -> None:
+        """Take over the picture as it is: at the start, and after it was folded anew. Idle time counts from here for what was not
+        known to idle."""
+        self._now = max(self._now, picture.now)
+        for uid in self._claims.keys() | picture.lives.rows.keys():
+            life = picture.lives.get(uid)
+            known = self._claims.get(uid)
+            if life is None:
+                self._claim(uid, None)
+            elif known is None or known.state != life.state:
+                self._claim(uid, InState(life.state, life.since))
+        for uid in self._devices.keys() | picture.devices.rows.keys():
+            device, stood = picture.devices.get(uid), self._devices.get(uid)
+            if device is None:
+                self._device(uid, None, self._now)
+            elif stood is None or (stood.state, stood.model, stood.node) != (device.state, device.model, device.node):
+                self._device(uid, Standing(device.state, device.since, device.model, device.node), self._now)
+
+    def passed(self, at: int) -> None:
+        """Time went on to this instant."""
+        self._now = max(self._now, at)
+
+    def claim(self, uid: str) -> InState | None:
+        return self._claims.get(uid)
+
+    def device(self, uid: str) -> Standing | None:
+        return self._devices.get(uid)
+
+    def claim_moved(self, uid: str, state: str, at: int, picture: Picture) -> None:
+        """A claim's step to `state`; one that the picture has forgotten is counted no more."""
+        known = self._claims.get(uid)
+        if known is None or known.state != state:
+            self._claim(uid, InState(state, at))
+        self.claim_gone(uid, picture)
+
+    def claim_gone(self, uid: str, picture: Picture) -> None:
+        """A claim may have been deleted: forgotten once its life has ended."""
+        known = self._claims.get(uid)
+        if known is not None and known.state == RELEASED and uid not in picture.lives:
+            self._claim(uid, None)
+
+    def device_moved(self, uid: str, state: str, at: int, picture: Picture) -> None:
+        """A device's step to `state`."""
+        if state == GONE:
+            self._device(uid, None, at)
+            return
+        life, known = picture.devices.get(uid), self._devices.get(uid)
+        model = life.model if life is not None else known.model if known is not None else ""
+        node = life.node if life is not None else known.node if known is not None else ""
+        self._device(uid, Standing(state, at, model, node), at)
+
+    def node_gone(self, picture: Picture) -> None:
+        """A node was deleted: what is told of nodes that are there no more, and have no device, is told no longer."""
+        for key, idle in list(self._idle.items()):
+            if not idle.spells and key[1] not in picture.node_named:
+                del self._idle[key]
+
+    def _claim(self, uid: str, new: InState | None) -> None:
+        old = self._claims.pop(uid, None)
+        if old is not None:
+            self._claims_in[old.state] -= 1
+        if new is not None:
+            self._claims[uid] = new
+            self._claims_in[new.state] += 1
+
+    def _device(self, uid: str, new: Standing | None, at: int) -> None:
+        old = self._devices.pop(uid, None)
+        if old is not None:
+            place = (old.state, old.model, old.node)
+            self._devices_in[place] -= 1
+            if not self._devices_in[place]:
+                del self._devices_in[place]
+        if new is not None:
+            self._devices[uid] = new
+            self._devices_in[(new.state, new.model, new.node)] += 1
+        self._spell(old, new, at)
+
+    def _spell(self, old: Standing | None, new: Standing | None, at: int) -> None:
+        was = (old.model, old.node) if old is not None and old.state in _IDLING else None
+        now = (new.model, new.node) if new is not None and new.state in _IDLING else None
+        if was == now:
+            return
+        if was is not None:
+            self._idle[was].end(at)
+        if now is not None:
+            self._idle.setdefault(now, _Idle()).begin(at)
+
+    # -- the thread that scrapes ---------------------------------------------------------------------------------------
+
+    def describe(self) -> Iterator[Metric]:
+        yield from (GaugeMetricFamily(one.name, one.help) for one in (c.CLAIMS, c.DEVICES))
+        yield CounterMetricFamily(c.IDLE.name, c.IDLE.help)
+
+    def collect(self) -> Iterator[Metric]:
+        claims = GaugeMetricFamily(c.CLAIMS.name, c.CLAIMS.help, labels=c.CLAIMS.labels)
+        devices = GaugeMetricFamily(c.DEVICES.name, c.DEVICES.help, labels=c.DEVICES.labels)
+        idle = CounterMetricFamily(c.IDLE.name, c.IDLE.help, labels=c.IDLE.labels)
+        with self.lock:
+            in_state, at_place = dict(self._claims_in), dict(self._devices_in)
+            idled = {key: one.until(self._now) for key, one in self._idle.items()}
+        for state in CLAIM_STATES:
+            claims.add_metric((state,), in_state.get(state, 0))
+        for place, count in at_place.items():
+            devices.add_metric(place, count)
+        for key, micros in idled.items():
+            idle.add_metric(key, micros / SECOND)
+        yield from (claims, devices, idle)

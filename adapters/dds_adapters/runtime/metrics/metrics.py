@@ -1,0 +1,376 @@
+"""`Metrics`: a watcher of commits that counts what was committed.
+
+Work is in proportion to the events of a commit; only a picture that was folded anew is counted through, on the thread that
+decides. Scrapes come from another thread and never see the picture.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dds_adapters.runtime.loop import Lived
+from dds_adapters.runtime.metrics import catalogue as c
+from dds_adapters.runtime.metrics.catalogue import Named, counter, counters, gauge, histogram, histograms
+from dds_adapters.runtime.metrics.fleet import Fleet, Stages
+from dds_core.engine import Step
+from dds_core.events import Decision, Event
+from dds_core.lifecycle import GONE, LEAVING, REQUESTED
+from dds_core.log.envelope import Envelope
+from dds_core.scaler import events as e
+from dds_core.scaler.policy import MODES
+from dds_core.scaler.state import Picture
+
+# -- sources -----------------------------------------------------------------------------------------------------------
+
+# Gauges that others keep: read when somebody scrapes, on the thread that does. One that fails is left out and counted;
+# it never breaks the scrape.
+
+
+LOG = logging.getLogger("dds.metrics")
+
+Number = Callable[[], float]
+Numbers = Callable[[], Mapping[tuple[str, ...], float]]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where they come from; all are called from the scraping thread. What is None is not shown.
+
+    `ages`: seconds since a resource was heard of (`Arrivals.ages`). `arrivals`: objects that wait (`len`). `outbox`: tasks by
+    state, waiting and running. `attempts`: how attempts to write ended, by action and outcome (`Outbox.counts`). `behind`:
+    groups not appended yet. `lag`: seconds since the oldest of them. `away`: whether the log is.
+    """
+
+    ages: Callable[[], Mapping[str, float]] | None = None
+    arrivals: Callable[[], int] | None = None
+    outbox: Callable[[], Mapping[str, int]] | None = None
+    attempts: Callable[[], Mapping[tuple[str, str], int]] | None = None
+    behind: Callable[[], int] | None = None
+    lag: Callable[[], float] | None = None
+    away: Callable[[], bool] | None = None
+
+
+class Asked(Collector):
+    """Asks the sources at each scrape."""
+
+    def __init__(
+        self, sources: Sources, registry: CollectorRegistry, named: Callable[[Named], Named] = lambda one: one
+    ) -> None:
+        """`named` gives each metric the name that it has for a component."""
+        self._errors = counters(named(c.SCRAPE_ERRORS), registry)
+        self._told: set[str] = set()
+        self._reads = {named(one): read for one, read in _reads(sources)}
+        registry.register(self)
+
+    def describe(self) -> Iterator[Metric]:
+        """Without it the registry would ask the sources when this is registered."""
+        for named in self._reads:
+            yield _family(named)
+
+    def collect(self) -> Iterator[Metric]:
+        for named, read in self._reads.items():
+            try:
+                values = dict(read())
+            except Exception as error:
+                self._failed(named, error)
+                continue
+            family = _family(named)
+            for labels, value in values.items():
+                family.add_metric(list(labels), value)
+            yield family
+
+    def _failed(self, named: Named, error: Exception) -> None:
+        self._errors[(named.name,)].inc()
+        if named.name not in self._told:
+            self._told.add(named.name)
+            LOG.warning("%s cannot be read (%s); told once", named.name, type(error).__name__)
+
+
+def _family(named: Named) -> GaugeMetricFamily | CounterMetricFamily:
+    if named.kind == "counter":
+        return CounterMetricFamily(named.name, named.help, labels=named.labels)
+    return GaugeMetricFamily(named.name, named.help, labels=named.labels)
+
+
+def _reads(sources: Sources) -> Iterator[tuple[Named, Numbers]]:
+    if (ages := sources.ages) is not None:
+        yield c.WATCH_AGE, _by_name(ages)
+    if (arrivals := sources.arrivals) is not None:
+        yield c.QUEUE, _alone(arrivals)
+    if (outbox := sources.outbox) is not None:
+        yield c.OUTBOX, _by_name(outbox)
+    if (attempts := sources.attempts) is not None:
+        yield c.ATTEMPTS, _by_names(attempts)
+    if (behind := sources.behind) is not None:
+        yield c.BEHIND, _alone(behind)
+    if (lag := sources.lag) is not None:
+        yield c.LAG, _alone(lag)
+    if (away := sources.away) is not None:
+        yield c.AVAILABLE, _alone(lambda: not away())
+
+
+def _alone(read: Number) -> Numbers:
+    return lambda: {(): float(read())}
+
+
+def _by_name(read: Callable[[], Mapping[str, float]]) -> Numbers:
+    return lambda: {(name,): value for name, value in dict(read()).items()}
+
+
+def _by_names(read: Callable[[], Mapping[tuple[str, str], int]]) -> Numbers:
+    return lambda: {names: float(value) for names, value in dict(read()).items()}
+
+
+# -- common ------------------------------------------------------------------------------------------------------------
+
+# What is counted of any log, whoever decides in it: facts, decisions, writes, what became of them, and how the writing
+# fares.
+
+
+SECOND = 1_000_000
+
+
+class Row(Protocol):
+    """One group that is in the log (`live.pen.Committed`): the step, and its rows, the fact's first."""
+
+    @property
+    def step(self) -> Step: ...
+
+    @property
+    def envelopes(self) -> Sequence[Envelope]: ...
+
+
+class Viewed(Lived, Protocol):
+    """A picture of which its owner knows what it does not see any more."""
+
+    stale: set[str]
+
+
+class Common:
+    """For one log. `named` gives each metric the name that it has for this component."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        version: str,
+        fingerprint: str,
+        modes: Sequence[str],
+        named: Callable[[Named], Named] = lambda one: one,
+    ) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which nobody asked for
+        self._modes = modes
+        self._shown_mode = ""
+        self._facts = counters(named(c.FACTS), registry)
+        self._decisions = counters(named(c.DECISIONS), registry)
+        self._reissued = counters(named(c.REISSUED), registry)
+        self._writes = counters(named(c.WRITES), registry)
+        self._refusals = counters(named(c.REFUSALS), registry)
+        self._rejected = counters(named(c.REJECTED), registry)
+        self._alerts = counters(named(c.ALERTS), registry)
+        self._lateness = histograms(named(c.LATENESS), registry)
+        self._commit = histogram(named(c.COMMIT), registry)
+        self._mode = gauge(named(c.MODE), registry)
+        self._epoch = gauge(named(c.EPOCH), registry)
+        self._synced = gauge(named(c.SYNCED), registry)
+        self._stale = gauge(named(c.STALE), registry)
+        self._position = gauge(named(c.POSITION), registry)
+        self.uncounted = counter(named(c.UNCOUNTED), registry)
+        gauge(named(c.BUILD), registry).labels(version, fingerprint).set(1)
+        self._take: dict[type[Event], Callable[[Any], None]] = {
+            e.WriteDone: lambda fact: self._writes[(fact.action, "done")].inc(),
+            e.WriteRefused: self._refused,
+            e.WriteObsolete: lambda fact: self._writes[(fact.action, "obsolete")].inc(),
+            e.Superseded: lambda fact: self._writes[(fact.action, "superseded")].inc(),
+            e.Rejected: lambda fact: self._rejected[(fact.kind, fact.reason)].inc(),
+            e.Alerted: lambda alert: self._alerts[(alert.reason,)].inc(),
+        }
+
+    def count(self, one: Row) -> None:
+        """A group that is in the log now."""
+        step = one.step
+        self._facts[(type(step.fact).__name__,)].inc()
+        self._follow(step.fact)
+        for event, _ in step.caused:
+            if isinstance(event, Decision):
+                self._decided(event)
+            self._follow(event)
+        if one.envelopes:
+            recorded = one.envelopes[0].recorded_at
+            self._commit.observe(max(0, recorded - step.at) / SECOND)
+            if isinstance(step.fact, e.DeadlinePassed):
+                self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
+
+    def show(self, steps: Sequence[Row], picture: Viewed) -> None:
+        """How the writing fares after a commit."""
+        self._epoch.set(picture.epoch)
+        self._synced.set(picture.synced)
+        self._stale.set(len(picture.stale))
+        if picture.mode != self._shown_mode:
+            self._shown_mode = picture.mode
+            for mode in self._modes:
+                self._mode.labels(mode).set(mode == picture.mode)
+        if steps and steps[-1].envelopes:
+            self._position.set(steps[-1].envelopes[-1].position)
+
+    def _follow(self, event: Event) -> None:
+        take = self._take.get(type(event))
+        if take is not None:
+            take(event)
+
+    def _decided(self, decision: Decision) -> None:
+        name = type(decision).__name__
+        self._decisions[(name, getattr(decision, "mode", ""))].inc()
+        if decision.reissued:
+            self._reissued[(name,)].inc()
+
+    def _refused(self, fact: e.WriteRefused) -> None:
+        self._writes[(fact.action, "refused")].inc()
+        self._refusals[(fact.action, str(fact.code))].inc()
+
+
+class Program:
+    """What belongs to a whole program, whoever decides in it: requests to the API server, and who leads."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._requests = counters(c.REQUESTS, registry)
+        self._request = histograms(c.REQUEST, registry)
+        self._leader = gauge(c.LEADER, registry)
+
+    def asked(self, verb: str, code: int, seconds: float) -> None:
+        """The API server was asked, from any thread: the HTTP method, the status (0: no answer), and how long it took."""
+        self._requests[(verb, str(code))].inc()
+        self._request[(verb,)].observe(seconds)
+
+    def leads(self, lease: str, leading: Callable[[], bool]) -> None:
+        """A process leads by the Lease of this name, as `leading` says at each scrape."""
+        self._leader.labels(lease).set_function(lambda: float(leading()))
+
+
+# -- metrics -----------------------------------------------------------------------------------------------------------
+
+
+class Metrics:
+    """All metrics of the scaler, in the registry that is given."""
+
+    def __init__(
+        self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources | None = None
+    ) -> None:
+        self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
+        self._picture: Picture | None = None
+        self._fleet = Fleet(registry)
+        self._stages = Stages(registry)
+        self._transitions = counters(c.TRANSITIONS, registry)
+        self._states = histograms(c.CLAIM_STATE, registry)
+        self._bound = counters(c.BOUND, registry)
+        self._attaches = counters(c.ATTACHES, registry)
+        self._attach = histograms(c.ATTACH, registry)
+        self._departures = counters(c.DEPARTURES, registry)
+        self._hand_overs = counters(c.HAND_OVERS, registry)
+        self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
+        Asked(sources or Sources(), registry)
+        self._take: dict[type[Event], Callable[[Any, int, Picture], None]] = {
+            e.ClaimObserved: lambda fact, at, picture: self._stages.observed(fact, at),
+            e.ClaimGone: self._claim_gone,
+            e.NodeGone: lambda fact, at, picture: self._fleet.node_gone(picture),
+            e.ClaimMoved: self._claim_moved,
+            e.DeviceMoved: self._device_moved,
+            e.HandOver: self._handed_over,
+        }
+
+    # -- the thread that decides ---------------------------------------------------------------------------------------
+
+    def committed(self, steps: Sequence[Row], picture: Picture) -> None:
+        """Count what is in the log now. `picture` may already know more than that."""
+        with self._fleet.lock:
+            for one in steps:
+                self._counted(one, picture)
+            if picture is not self._picture:
+                self._picture = picture
+                self._fleet.recount(picture)
+        for instrument, read in self._gauges:
+            instrument.set(read(picture))
+        self._common.show(steps, picture)
+
+    def _counted(self, one: Row, picture: Picture) -> None:
+        """A fault of ours must not reach the thread that decides: it costs what it could not count."""
+        try:
+            self._group(one, picture)
+        except Exception as error:
+            self._picture = None  # count through what stands now
+            self._common.uncounted.inc()
+            LOG.error("a group cannot be counted (%s); please report it", type(error).__name__)
+
+    def _group(self, one: Row, picture: Picture) -> None:
+        step, at = one.step, one.step.at
+        self._fleet.passed(at)
+        self._common.count(one)
+        self._follow(step.fact, at, picture)
+        for event, _ in step.caused:
+            self._follow(event, at, picture)
+
+    def _follow(self, event: Event, at: int, picture: Picture) -> None:
+        take = self._take.get(type(event))
+        if take is not None:
+            take(event, at, picture)
+
+    def _handed_over(self, decision: e.HandOver, at: int, picture: Picture) -> None:
+        self._hand_overs[(decision.steering, decision.mode)].inc()
+        if decision.mode != MODES[0]:
+            self._stages.handed_over(decision)
+
+    def _claim_gone(self, fact: e.ClaimGone, at: int, picture: Picture) -> None:
+        self._fleet.claim_gone(fact.uid, picture)
+        self._stages.forget(fact.uid)
+
+    def _claim_moved(self, move: e.ClaimMoved, at: int, picture: Picture) -> None:
+        self._transitions[("claim", move.trigger)].inc()
+        if move.source and move.source != move.target:
+            known = self._fleet.claim(move.claim)
+            if known is not None and known.state == move.source:
+                self._states[(move.source,)].observe((at - known.since) / SECOND)
+        if move.trigger == "pod_bound":
+            self._count_bound(move.claim, picture)
+        self._stages.moved(move, at)
+        self._fleet.claim_moved(move.claim, move.target, at, picture)
+
+    def _count_bound(self, uid: str, picture: Picture) -> None:
+        life = picture.lives.get(uid)
+        if life is None or life.allocation is None:
+            return
+        for _, _, model in picture.pool_results(life.allocation):
+            self._bound[(model.model,)].inc()
+        for result in picture.local_results(life.allocation):
+            resource = picture.resource_of(result.key)
+            if resource is not None:
+                self._bound[(resource.model,)].inc()
+
+    def _device_moved(self, move: e.DeviceMoved, at: int, picture: Picture) -> None:
+        self._transitions[("device", move.trigger)].inc()
+        known = self._fleet.device(move.resource)
+        self._fleet.device_moved(move.resource, move.target, at, picture)
+        now = self._fleet.device(move.resource) or known
+        model = now.model if now is not None else ""
+        if move.source == REQUESTED and move.trigger in ("online", "taken"):
+            self._attaches[(model,)].inc()
+            if known is not None:
+                self._attach[(model,)].observe((at - known.since) / SECOND)
+        elif move.target == GONE and move.source != REQUESTED:
+            self._departures[(model, "detached" if move.source == LEAVING else "lost")].inc()
+
+
+_FROM_PICTURE: tuple[tuple[c.Named, Callable[[Picture], float]], ...] = (
+    (c.ORDERS, lambda picture: len(picture.orders)),
+    (c.RESERVATIONS, lambda picture: len(picture.reservations)),
+    (c.VICTIMS, lambda picture: len(picture.fences)),
+    (c.COOLING, lambda picture: len(picture.cooling)),
+)
+"""What one look at the picture's tables tells, after each commit."""

@@ -1,0 +1,327 @@
+"""What people and probes see of a running process: metrics, health and log lines.
+
+It looks on and never steers. What it shows of other threads is read without waiting for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Generic
+
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
+from dds_adapters.kubernetes.watch.watched import PUBLISHER as FOLLOWED
+from dds_adapters.runtime.health import (
+    Check,
+    Endpoints,
+    Verdict,
+    alive,
+    answering,
+    log_there,
+    turning,
+    unless_standby,
+    views,
+)
+from dds_adapters.runtime.logs import Fields, Naming, Narrator, reasons
+from dds_adapters.runtime.loop import Committed, P, Watcher
+from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.publishing import PublisherPart
+from dds_core.component import SCALER
+from dds_core.errors import DdsError
+from dds_core.events import Event
+from dds_core.publisher import events as e
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.state import PoolPicture
+from dds_core.scaler.state import Picture
+
+# -- pool names --------------------------------------------------------------------------------------------------------
+
+# The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its picture.
+
+
+class PoolNames(Naming):
+    """The publisher's."""
+
+    fences = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture: PoolPicture = PoolPicture()
+
+    def name(self, uid: str) -> str:
+        picture = self.picture
+        for table in (picture.slices, picture.hosts, picture.claims, picture.resources):
+            row = table.get(uid)
+            if row is not None:
+                return self.name_of(row)
+        machine = picture.machines_by_uuid.get(uid)
+        return machine.name or uid if machine is not None else uid
+
+    def called(self, uid: str) -> str:
+        return self.name(uid)
+
+    def about(self, event: Event) -> Fields:
+        found: Fields = {}
+        match event:
+            case e.OfPool():
+                found = {"driver": event.driver, "pool": event.pool}
+            case e.OfStock():
+                found = {"fabric": event.fabric, "model": event.model}
+            case e.MachineObserved() | e.MachineGone():
+                found = {"machine": event.subject}
+            case e.FabricFailed() | e.FabricAnswered():
+                found = {"question": event.of}
+        return {**reasons(event), **found}
+
+
+# -- operation ---------------------------------------------------------------------------------------------------------
+
+AGAIN = 60.0
+"""Seconds before the same trouble of a part is said again."""
+PATIENCE = 120.0
+"""Seconds without a turn of the loop after which only a new process can help: longer than any call to a log takes."""
+
+
+class Operation(ABC, Generic[P]):
+    """The observer of one process (`process.Observer`), shown on the program's endpoints."""
+
+    wanted: Sequence[str]
+    """Resources without which it is not ready."""
+    deciding: str
+    """What is said when this process leads."""
+
+    def __init__(
+        self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "", names: Naming | None = None
+    ) -> None:
+        """`component` is named in log lines and before the names of checks, where that of the program is another one."""
+        self._endpoints = endpoints
+        self._log = logger
+        self._component = component
+        self._watchers: list[Watcher[P]] = [Narrator(logger, names, component)]
+        self._turned = time.monotonic()
+        self._synced = False
+        self._mode = ""
+        self._said: dict[str, tuple[str, float]] = {}
+        self._away = ""
+
+    # -- what is the component's own -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def measured(self, process: Process[P]) -> Watcher[P]:
+        """Its metrics, from now on."""
+
+    @abstractmethod
+    def seen(self, picture: P) -> str:
+        """How much the whole cluster is."""
+
+    @abstractmethod
+    def configured_mode(self, picture: P) -> str:
+        """What the ConfigMap says of the mode, "" for nothing."""
+
+    def more_checks(self) -> Mapping[str, Check]:
+        """What else is asked for readiness."""
+        return {}
+
+    # -- what the process tells ----------------------------------------------------------------------------------
+
+    def began(self, process: Process[Any]) -> None:
+        """Serve, from now on. Raises InputError when an address cannot be had."""
+        self._watchers.append(self.measured(process))
+        live, ready = self._checks(process)
+        lease, leads = process.settings.lease_name, lambda: process.leading and process.decider is not None
+        self._endpoints.join(process.cluster, lease, leads, self._named(live), self._named(ready))
+
+    def leads(self, leading: bool) -> None:
+        """Say who decides."""
+        self._say(self.deciding if leading else "standing by: another process leads, or is about to")
+
+    def alive(self) -> None:
+        """The loop came round, whatever it waits for."""
+        self._turned = time.monotonic()
+
+    def turned(self, picture: P, /) -> None:
+        """The loop came round with all that there was."""
+        self._turned = time.monotonic()
+        self._away = ""
+        if picture.synced and not self._synced:
+            self._say(f"the whole cluster was seen: {self.seen(picture)}; mode {picture.mode}")
+        elif picture.synced and picture.mode != self._mode:
+            switch = self.configured_mode(picture)
+            says = f", the ConfigMap says {switch}" if switch else ""
+            self._say(f"mode {picture.mode} is in effect now (policy {picture.policy.mode}{says})")
+        self._synced, self._mode = picture.synced, picture.mode
+
+    def trouble(self, part: str, error: DdsError) -> None:
+        """Say it, and go on."""
+        if part == "log":
+            self._away = str(error)
+        before, at = self._said.get(part, ("", 0.0))
+        again = str(error) == before and time.monotonic() - at < AGAIN
+        if not again:
+            self._said[part] = (str(error), time.monotonic())
+        self._say(str(error), logging.DEBUG if again else logging.WARNING, part)
+
+    def committed(self, steps: Sequence[Committed], picture: P, /) -> None:
+        """Count and tell what is in the log now."""
+        for watcher in reversed(self._watchers):
+            watcher.committed(steps, picture)
+
+    def _say(self, words: str, level: int = logging.INFO, part: str = "") -> None:
+        self._log.log(level, "%s", words, extra={"component": self._component, "part": part})
+
+    # -- what is asked -------------------------------------------------------------------------------------------
+
+    def _named(self, checks: Mapping[str, Check]) -> dict[str, Check]:
+        prefix = f"{self._component}-" if self._component else ""
+        return {prefix + name: check for name, check in checks.items()}
+
+    def _checks(self, process: Process[P]) -> tuple[dict[str, Check], dict[str, Check]]:
+        """Those of liveness, and those of readiness beyond."""
+
+        def leading() -> bool:
+            return process.leading  # also while the log does not open: that is no standby
+
+        seen = views(
+            self.wanted,
+            lambda: process.decider.synced_resources if process.decider is not None else (),
+            lambda: process.decider.lost if process.decider is not None else (),
+        )
+        live = {
+            "loop": turning(lambda: self._turned, time.monotonic, PATIENCE),
+            "threads": alive(process.threads),
+            "lease": answering(lambda: process.elector.overdue() if process.elector is not None else 0.0),
+        }
+        ready = {"log": log_there(lambda: self._away), **seen, **self.more_checks()}
+        return live, {name: unless_standby(leading, check) for name, check in ready.items()}
+
+
+class ScalerOperation(Operation[Picture]):
+    """A scaler's."""
+
+    wanted = tuple(name for name in VERSIONS if name not in OPTIONAL)
+    deciding = "this process decides"
+
+    def measured(self, process: Process[Picture]) -> Metrics:
+        code = version("dds-core")
+        return Metrics(
+            self._endpoints.registry, version=code, fingerprint=SCALER.fingerprint, sources=sources_of(process)
+        )
+
+    def seen(self, picture: Picture) -> str:
+        claims, nodes, requests = picture.claims.rows, picture.nodes.rows, picture.requests.rows
+        return f"{len(claims)} claims, {len(nodes)} nodes, {len(requests)} requests"
+
+    def configured_mode(self, picture: Picture) -> str:
+        return picture.config.mode
+
+
+def sources_of(process: Process[Any]) -> Sources:
+    """What others keep of a process, to be read at each scrape."""
+
+    def behind() -> int:
+        return process.decider.behind if process.decider is not None else 0
+
+    def lag() -> float:
+        oldest = process.decider.oldest_pending if process.decider is not None else None
+        return 0.0 if oldest is None else max(0.0, (process.clock.now() - oldest) / 1_000_000)
+
+    def outbox() -> Mapping[str, int]:
+        return {"waiting": process.writer.waiting, "running": process.writer.running}
+
+    def away() -> bool:
+        return process.decider is not None and process.decider.away
+
+    return Sources(
+        ages=process.arrivals.ages,
+        arrivals=lambda: len(process.arrivals),
+        outbox=outbox,
+        attempts=lambda: process.writer.counts,
+        behind=behind,
+        lag=lag,
+        away=away,
+    )
+
+
+# -- pool operation ----------------------------------------------------------------------------------------------------
+
+# What people and probes see of a running publisher, beyond what they see of every process: the fabric, and what is
+# published.
+#
+# A fabric that is away makes nobody unready: what is published stands, and no restart brings it back. It is told,
+# measured and shown.
+
+
+_WEIGHT = ("machines", "stock", "limits")
+LOOK = 1.0
+"""Seconds between looks at the picture for what is shown."""
+
+
+class PublisherOperation(Operation[PoolPicture]):
+    """A publisher's. `part` is what its process runs."""
+
+    wanted = tuple(name for name in FOLLOWED if name not in PUBLISHER_OPTIONAL)
+    deciding = "this process publishes"
+
+    def __init__(
+        self, endpoints: Endpoints, logger: logging.Logger, part: PublisherPart, *, component: str = ""
+    ) -> None:
+        super().__init__(endpoints, logger, component=component, names=PoolNames())
+        self._part = part
+        self._metrics: PoolMetrics
+        self._looked = 0.0
+        self._failing = self._conditions = ""
+
+    def measured(self, process: Process[Any]) -> PoolMetrics:
+        self._metrics = PoolMetrics(
+            self._endpoints.registry,
+            version=version("dds-core"),
+            fingerprint=PUBLISHER.fingerprint,
+            sources=sources_of(process),
+            ages=self._part.ages,
+            rounds=self._part.rounds,
+        )
+        return self._metrics
+
+    def seen(self, picture: PoolPicture) -> str:
+        machines, nodes, models = picture.machines_by_uuid.rows, picture.hosts.rows, picture.models
+        return f"{len(machines)} machines, {len(nodes)} nodes, {len(models)} models"
+
+    def configured_mode(self, picture: PoolPicture) -> str:
+        return picture.config.mode if picture.config is not None else ""
+
+    def turned(self, picture: PoolPicture, /) -> None:
+        super().turned(picture)
+        now = time.monotonic()
+        if now - self._looked >= LOOK:
+            self._looked = now
+            self._metrics.look(picture)
+            self._failing = _failing(picture.failures.rows)
+            self._conditions = _conditions(picture, self._part)
+
+    def more_checks(self) -> Mapping[str, Check]:
+        return {
+            "fabric": lambda: Verdict(True, self._failing),
+            "bindingconditions": lambda: Verdict(True, self._conditions),
+        }
+
+
+def _conditions(picture: PoolPicture, part: PublisherPart) -> str:
+    """What is wrong with binding conditions; "" when nothing is."""
+    if not picture.capabilities.binding_conditions:
+        return "the API server drops binding conditions: nothing is published"
+    if not part.probed:
+        return "the API server has not said whether it keeps them: see the log lines about the probe"
+    return ""
+
+
+def _failing(failures: Mapping[str, str]) -> str:
+    """The questions that are not answered, as one line that names the weightiest; "" when all are."""
+    if not failures:
+        return ""
+    of = min(failures, key=lambda of: (_WEIGHT.index(of.partition("/")[0]), of))
+    more = f"; and {len(failures) - 1} questions more" if len(failures) > 1 else ""
+    return f"no answer about {of}: {failures[of]}{more}"

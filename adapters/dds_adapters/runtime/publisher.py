@@ -1,0 +1,252 @@
+"""The publisher as one that decides: what it follows, what a fabric's answers become, and what has to be known before it decides.
+
+It never asks the fabric or the API server anything: answers come to it as arrivals do, each with the instant at which it came.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of, limits_of
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.publish.decode import BareMetalHosts, PublisherTranslator
+from dds_adapters.kubernetes.publish.plan import PoolNews, plan
+from dds_adapters.kubernetes.publish.pools import NOT_KEPT
+from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, watched_by_publisher
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
+from dds_core.engine import Step
+from dds_core.events import Capabilities, Decision, Event, FabricResourceObserved, WriteRefused
+from dds_core.log import EventLog
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.events import stock_stream
+from dds_core.publisher.fold import DROPPED
+from dds_core.publisher.model import PoolModel
+from dds_core.publisher.state import PoolPicture, StockKey
+from dds_core.scaler.policy import Mode
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+# What came from the fabric, and from the question what the API server keeps of a slice, until the thread that decides
+# takes it.
+#
+# It never looks into an answer beyond which question it is to.
+
+
+class Answered(NamedTuple):
+    """An answer of the fabric, or that there was none."""
+
+    answer: Answer
+    at: int
+
+
+class RoundEnded(NamedTuple):
+    """A whole round of questions about these models is over, whatever was answered."""
+
+    models: tuple[PoolModel, ...]
+    at: int
+
+
+class Probed(NamedTuple):
+    """What the API server keeps of a slice. None: it does not say; what is known of it stays."""
+
+    capabilities: Capabilities | None
+    at: int
+
+
+Heard = Answered | RoundEnded | Probed
+
+
+def question_of(answer: Answer) -> str:
+    """What was asked, in the words of `FabricFailed.of`."""
+    match answer:
+        case MachinesAnswer():
+            return "machines"
+        case StockAnswer(stock):
+            return stock_stream(stock.fabric, stock.model)
+        case LimitsAnswer(machine):
+            return limits_of(machine)
+        case NoAnswer(of):
+            return of
+
+
+class Answers:
+    """The newest answer to each question that the taker has not seen yet: while nobody takes (the log is away) it grows with the
+    number of questions, not with the rounds. `good` says when, on the steady clock, a question was last answered well."""
+
+    def __init__(self, instant: Callable[[], int], wake: Callable[[], None]) -> None:
+        """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
+        self.instant = instant
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Heard] = {}
+        self._good: dict[str, float] = {}
+
+    def put(self, answer: Answer) -> None:
+        """From any thread."""
+        of = question_of(answer)
+        with self._lock:
+            if isinstance(answer, MachinesAnswer) and answer.whole:
+                self._forget_gone(answer)
+            if not isinstance(answer, NoAnswer) and not (isinstance(answer, MachinesAnswer) and not answer.whole):
+                self._good[of] = time.monotonic()
+        self._put(of, lambda at: Answered(answer, at))
+
+    def ended(self, models: tuple[PoolModel, ...]) -> None:
+        """A round about these models is over; how old the answers about others are nobody wants to know."""
+        asked = {model.model for model in models}
+        with self._lock:
+            for of in list(self._good):
+                kind, _, rest = of.partition("/")
+                if kind == "stock" and rest.partition("/")[2] not in asked:
+                    del self._good[of]
+        self._put("", lambda at: RoundEnded(models, at))
+
+    def probed(self, capabilities: Capabilities | None) -> None:
+        """The API server was asked what it keeps, and said so, or did not."""
+        self._put("probe", lambda at: Probed(capabilities, at))
+
+    def take(self) -> list[Heard]:
+        """What waits, in the order in which it came."""
+        with self._lock:
+            taken, self._waiting = list(self._waiting.values()), {}
+        return taken
+
+    def ages(self) -> dict[str, float]:
+        """By question the seconds since it was last answered."""
+        now = time.monotonic()
+        with self._lock:
+            return {of: now - at for of, at in self._good.items()}
+
+    def _put(self, of: str, heard: Callable[[int], Heard]) -> None:
+        with self._lock:
+            self._waiting.pop(of, None)
+            self._waiting[of] = heard(self.instant())
+        self._wake()
+
+    def _forget_gone(self, answer: MachinesAnswer) -> None:
+        """Of machines and fabrics that are gone nobody wants to know how old the last answer is."""
+        machines = {limits_of(one.uuid) for one in answer.machines}
+        fabrics = {one.fabric for one in answer.machines}
+        for of in list(self._good):
+            kind, _, rest = of.partition("/")
+            if (kind == "limits" and of not in machines) or (kind == "stock" and rest.partition("/")[0] not in fabrics):
+                del self._good[of]
+
+
+# -- publisher ---------------------------------------------------------------------------------------------------------
+
+CONFIG = "configmaps"
+
+
+class Publisher(Decider[PoolPicture]):
+    """The pool publisher on its log. It decides once all resources were listed, the API server was asked what it keeps, and a
+    round of questions about the models that are configured has ended."""
+
+    optional = PUBLISHER_OPTIONAL
+
+    def __init__(
+        self,
+        log: EventLog,
+        policy: Effective,
+        *,
+        code: str,
+        config_namespace: str = config.NAMESPACE,
+        bare_metal_hosts: bool = False,
+        watchers: Sequence[Watcher[PoolPicture]] = (),
+        told: Told = lambda error: None,
+    ) -> None:
+        """With `bare_metal_hosts` these are followed, too: they say which machine a node is."""
+        self._hosts = BareMetalHosts() if bare_metal_hosts else None
+        self.resources = frozenset(one.resource for one in watched_by_publisher(bare_metal_hosts=bare_metal_hosts))
+        self._config_namespace = config_namespace
+        self._news = PoolNews(config_namespace)
+        self._surveyed: tuple[PoolModel, ...] | None = None
+        self._probed = False
+        self.doubtful = False
+        """A write was kept otherwise than the API server said: it has to be asked again."""
+        self._came_last: dict[StockKey, int] = {}  # when a device last did
+        self._kept: Capabilities | None = None  # nobody said: what the log knows stands
+        super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
+
+    # -- what the fabric is to be asked about --------------------------------------------------------------------
+
+    @property
+    def configured(self) -> bool:
+        """Whether it is known which models there are: before, no question makes sense."""
+        return CONFIG in self.synced_resources
+
+    @property
+    def models(self) -> tuple[PoolModel, ...]:
+        """Those that there are."""
+        return self.picture.models
+
+    # -- what came -----------------------------------------------------------------------------------------------
+
+    def came(self, one: Arriving) -> None:
+        match one:
+            case Answered(StockAnswer() as answer) if self._is_crossed(answer):
+                pass  # it is asked again in the next round
+            case Answered(answer, at):
+                for fact in facts_of(answer, self.picture):
+                    self.happened(fact, at)
+            case RoundEnded(models, at):
+                self._surveyed = models
+                self.look_again(at)
+            case Probed(capabilities, at):
+                self._was_probed(capabilities, at)
+            case _:
+                super().came(one)
+
+    def _is_crossed(self, answer: StockAnswer) -> bool:
+        """Whether a device arrived after the question: nobody can tell whether the answer still counts it as free."""
+        stock = answer.stock
+        return not stock.whole and 0 < answer.asked <= self._came_last.get((stock.fabric, stock.model), 0)
+
+    def happened(self, fact: Event, at: int) -> None:
+        waiting = self.picture.uncounted.get(fact.uid) if isinstance(fact, FabricResourceObserved) else None
+        super().happened(fact, at)
+        if isinstance(fact, FabricResourceObserved) and waiting is None:
+            key = self.picture.uncounted.get(fact.uid)
+            if key is not None:
+                self._came_last[key] = at
+
+    def _was_probed(self, capabilities: Capabilities | None, at: int) -> None:
+        self._probed, self.doubtful = True, False
+        if capabilities is not None:
+            self._kept = capabilities
+            if capabilities != self.picture.capabilities:  # a refused write may have taught otherwise meanwhile
+                self.forget_capabilities()
+        self.look_again(at)
+
+    @property
+    def ready(self) -> bool:
+        return self._probed and self._surveyed == self.models
+
+    def before(self, fact: Event) -> None:
+        """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""
+        if isinstance(fact, WriteRefused) and fact.reason in (DROPPED, NOT_KEPT):
+            self.doubtful = True
+            self._kept = None if fact.reason == DROPPED else self._kept
+
+    def capabilities(self) -> Capabilities:
+        return self._kept if self._kept is not None else self.picture.capabilities
+
+    # -- what decisions become -----------------------------------------------------------------------------------
+
+    @property
+    def limit(self) -> Mode:
+        return "attach" if self.picture.live else "observe"
+
+    def translator(self, picture: PoolPicture) -> PublisherTranslator:
+        return PublisherTranslator(picture, self._config_namespace, self._hosts)
+
+    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        return plan(decision, event_id, at, self.picture)
+
+    def announce(self, step: Step) -> Iterator[Task]:
+        for event in (step.fact, *(event for event, _ in step.caused)):
+            yield from self._news.tell(event, step.at, self.picture)

@@ -1,0 +1,244 @@
+"""The scaler as one that decides: what it follows, the lists of claims that its fences wish for, the pods that it has to ask for,
+and what its decisions become.
+
+What all that decide have in common is in `decider`; which decisions there are is the core's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import UNSET
+
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.decode.translate import Translator
+from dds_adapters.kubernetes.watch.arrivals import Arrival
+from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.known import seeds
+from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, Watched, watched
+from dds_adapters.kubernetes.write.events import announce
+from dds_adapters.kubernetes.write.plan import plan, stamps
+from dds_adapters.kubernetes.write.pods import Outlet, ask_pod, tell_gone
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime.lacks import lacks
+from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
+from dds_adapters.runtime.process import Surroundings
+from dds_core.component import SCALER
+from dds_core.engine import Step
+from dds_core.errors import DdsError
+from dds_core.events import Capabilities, ClaimGone, ClaimObserved, ClaimsListed, Decision, Event
+from dds_core.log import EventLog
+from dds_core.model import Claim, Pod
+from dds_core.scaler.events import ClaimsListWanted
+from dds_core.scaler.policy import Mode
+from dds_core.scaler.state import Picture
+
+# -- pods --------------------------------------------------------------------------------------------------------------
+
+# Which pods have to be asked for. Only pods without a node are followed, few among very many; of a pod that has one the
+# claims tell when it matters: who reserves a claim is in use, who no longer does has finished or is gone, and without
+# any claim it does not matter at all.
+#
+# Pure: it says whom to ask, and sends nothing.
+
+
+class PodQuestions:
+    """Tasks that ask for a pod and pass the answer to the outlet, as if a watch had told it."""
+
+    def __init__(self, outlet: Outlet | None) -> None:
+        self._outlet = outlet
+        self._naming: dict[str, list[str]] = {}
+        """By a claim that is about to go the pods that name it: afterwards nobody knows its name."""
+
+    def before(self, fact: Event, picture: Picture) -> None:
+        """A fact is about to be folded."""
+        if isinstance(fact, ClaimGone) and (claim := picture.claims.get(fact.uid)) is not None:
+            self._naming[fact.uid] = [pod.uid for pod in _pods_naming(picture, claim)]
+
+    def at_start(self, picture: Picture) -> list[Task]:
+        """What nobody told while this process was not there: every pod that has a node, unless its claims still name it, and
+        every pod that a claim names and that is not known."""
+        self._naming.clear()
+        absent = [pod for pod in picture.pods.rows.values() if pod.node and not _reserves(picture, pod)]
+        asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in absent]
+        for claim in picture.claims.rows.values():
+            asked.extend(self._strangers(picture, claim))
+        return [task for task in asked if task is not None]
+
+    def after(self, step: Step, picture: Picture) -> list[Task]:
+        """What a change of a claim's reservations leaves open. A pod with a node that has lost its last claim is told as gone."""
+        fact = step.fact
+        if isinstance(fact, ClaimGone):
+            self._without_claims(fact, picture)
+        if not isinstance(fact, ClaimObserved):
+            return []
+        consumers: object = fact.changes.consumers
+        if consumers is UNSET:
+            return []
+        claim = picture.claims.get(fact.uid)
+        if claim is None:
+            return []
+        gone = (pod for pod in _pods_naming(picture, claim) if pod.node and not _reserves(picture, pod))
+        asked = [self._ask(pod.namespace, pod.name, pod.uid) for pod in gone]
+        asked.extend(self._strangers(picture, claim))
+        return [task for task in asked if task is not None]
+
+    def _without_claims(self, fact: ClaimGone, picture: Picture) -> None:
+        for uid in self._naming.pop(fact.uid, ()):
+            pod = picture.pods.get(uid)
+            if pod is not None and pod.node and not picture.claims_of(pod) and self._outlet is not None:
+                tell_gone(pod.namespace, pod.name, pod.uid, self._outlet)
+
+    def _strangers(self, picture: Picture, claim: Claim) -> Iterator[Task | None]:
+        for consumer in claim.consumers:
+            if consumer.resource == "pods" and consumer.uid not in picture.pods:
+                yield self._ask(claim.namespace, consumer.name, consumer.uid)
+
+    def _ask(self, namespace: str, name: str, uid: str) -> Task | None:
+        if self._outlet is None:
+            return None
+        return Task(
+            ask_pod(namespace, name, uid, self._outlet), (f"pods/{uid}",), replaces=f"ask/{uid}", needs="observe"
+        )
+
+
+def _pods_naming(picture: Picture, claim: Claim) -> Iterable[Pod]:
+    uids = picture.pods_naming[(claim.namespace, claim.name)]
+    return [pod for uid in sorted(uids) if (pod := picture.pods.get(uid)) is not None]
+
+
+def _reserves(picture: Picture, pod: Pod) -> bool:
+    return any(consumer.uid == pod.uid for claim in picture.claims_of(pod) for consumer in claim.consumers)
+
+
+# -- scaler ------------------------------------------------------------------------------------------------------------
+
+CLAIMS = "resourceclaims"
+
+
+class Scaler(Decider[Picture]):
+    """The dynamic device scaler on its log."""
+
+    resources = frozenset(VERSIONS)
+    optional = OPTIONAL
+
+    def __init__(
+        self,
+        log: EventLog,
+        policy: Effective,
+        *,
+        code: str,
+        capabilities: Callable[[], Capabilities] = Capabilities,
+        config_namespace: str = config.NAMESPACE,
+        outlet: Outlet | None = None,
+        watchers: Sequence[Watcher[Picture]] = (),
+        told: Told = lambda error: None,
+    ) -> None:
+        """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have
+        to be asked for; without one none is."""
+        self._capabilities = capabilities
+        self._config_namespace = config_namespace
+        self._questions = PodQuestions(outlet)
+        self._wishes: dict[str, int] = {}
+        super().__init__(SCALER, log, policy, code=code, watchers=watchers, told=told)
+
+    def translator(self, picture: Picture) -> Translator:
+        return Translator(picture, self._config_namespace)
+
+    def capabilities(self) -> Capabilities:
+        return self._capabilities()
+
+    def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
+        if isinstance(decision, ClaimsListWanted):
+            self._wish(decision, at)
+            return ()
+        return plan(decision, event_id, at, self.picture)
+
+    def announce(self, step: Step) -> Iterator[Task]:
+        picture = self.picture
+        if picture.live:
+            for event in (step.fact, *(event for event, _ in step.caused)):
+                yield from announce(event, step.at, picture)
+        if picture.synced:
+            yield from self._questions.after(step, picture)
+
+    @property
+    def limit(self) -> Mode:
+        return self.picture.mode
+
+    def before(self, fact: Event) -> None:
+        self._questions.before(fact, self.picture)
+
+    def seen_whole(self) -> list[Task]:
+        return self._questions.at_start(self.picture)
+
+    # -- fences that wish for a list of all claims ---------------------------------------------------------------
+
+    def _wish(self, wanted: ClaimsListWanted, at: int) -> None:
+        if self.picture.live:
+            self._wishes[wanted.resource] = at
+            self.wanted_lists.add(CLAIMS)
+
+    def listed(self, arrival: Arrival) -> None:
+        """A list that was begun after a fence had settled confirms it."""
+        if arrival.resource != CLAIMS:
+            return
+        for resource, wished in sorted(self._wishes.items()):
+            if arrival.since >= wished:
+                del self._wishes[resource]
+                self.happened(ClaimsListed(resource=resource, started=arrival.since), arrival.at)
+        if self._wishes:
+            self.wanted_lists.add(CLAIMS)
+
+
+class ScalerPart:
+    """The scaler as what a process runs."""
+
+    def __init__(self, code: str, config_namespace: str = config.NAMESPACE) -> None:
+        """`code` says which version of the program runs."""
+        self._code = code
+        self._config_namespace = config_namespace
+
+    def decider(self, log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
+        def capabilities() -> Capabilities:
+            """As the reflector found it."""
+            return Capabilities(taint_rules=around.version("devicetaintrules").rpartition("/")[2])
+
+        return Scaler(
+            log,
+            policy,
+            code=self._code,
+            capabilities=capabilities,
+            config_namespace=self._config_namespace,
+            outlet=around.arrivals,
+            watchers=(around.watcher,),
+            told=lambda error: around.trouble("decisions", error),
+        )
+
+    def watched(self) -> Sequence[Watched]:
+        return watched(self._config_namespace)
+
+    def seeds(self, picture: Picture) -> Mapping[str, Iterable[Identity]]:
+        return seeds(picture)
+
+    def begin(self, decider: Decider[Picture]) -> None:
+        """Nothing else is listened to."""
+
+    def arrived(self) -> Sequence[Arriving]:
+        return ()
+
+    def first(self, picture: Picture) -> Sequence[Task]:
+        """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
+        return stamps(picture)
+
+    def turned(self, decider: Decider[Picture]) -> None:
+        """Nobody else has to know."""
+
+    def lacks(self, picture: Picture, where: str) -> list[DdsError]:
+        return lacks(picture, where, self._config_namespace)
+
+    def end(self) -> Sequence[str]:
+        return ()
+
+    def threads(self) -> Mapping[str, bool]:
+        return {}

@@ -1,0 +1,240 @@
+"""`serve`: a scaler, a publisher or both as a program has them, with everything around them, until a signal ends it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from dds_adapters.fabric import FabricSettings, Outside, open_provider
+from dds_adapters.jsonl import archive
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.metrics import Calls
+from dds_adapters.runtime.operation import Operation, PublisherOperation, ScalerOperation
+from dds_adapters.runtime.process import Part, Process
+from dds_adapters.runtime.publishing import PublisherPart
+from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
+from dds_core.errors import FileError
+from dds_core.log import EventLog
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import Policy
+
+# -- together ----------------------------------------------------------------------------------------------------------
+
+# Several processes in one program: they begin together, and the end of one is the end of all.
+#
+# Each has its own lease, log and threads; nothing of one goes through another, but by way of the cluster.
+
+
+LAST_SECONDS = 40.0
+"""After one has ended by an error: longer than the others take to end in order. Who hangs then is ended with the program."""
+
+
+class Together:
+    """`run` them in one thread; `stop` them from any."""
+
+    def __init__(self, processes: Sequence[Process[Any]]) -> None:
+        self._processes = processes
+        self._errors: list[BaseException] = []
+        self._last: list[threading.Timer] = []
+
+    def stop(self) -> None:
+        """End all of them in order, soon."""
+        for process in self._processes:
+            process.stop()
+
+    def run(self) -> None:
+        """Until `stop`, or until one of them ends. Raises what ended the first that ended by an error."""
+        first, *others = self._processes
+        threads = [threading.Thread(target=self._run, args=(one,), name=f"beside-{n}") for n, one in enumerate(others)]
+        for thread in threads:
+            thread.daemon = True
+            thread.start()
+        self._run(first)
+        for thread in threads:
+            thread.join()
+        for timer in self._last:  # nobody hung: who made them may go on
+            timer.cancel()
+        if self._errors:
+            raise self._errors[0]
+
+    def _run(self, process: Process[Any]) -> None:
+        try:
+            process.run()
+        except BaseException as error:
+            self._errors.append(error)
+            last = threading.Timer(LAST_SECONDS, _end_now)
+            last.daemon = True
+            last.start()
+            self._last.append(last)
+        finally:
+            self.stop()
+
+
+def _end_now() -> None:
+    os._exit(1)
+
+
+# -- serving -----------------------------------------------------------------------------------------------------------
+
+OpenLog = Callable[[str], EventLog]
+"""Opens a log for the cluster whose namespace kube-system has this UID."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What a scaler is given. `policy` is asked again and again and raises PolicyError."""
+
+    settings: LiveSettings
+    open_log: OpenLog
+    policy: Callable[[], Policy]
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """What a publisher is given. A round of questions to the fabric begins each `interval` seconds, with at most so many
+    questions side by side as `connections`. `bare_metal_hosts`: they say which machine a node is."""
+
+    settings: LiveSettings
+    open_log: OpenLog
+    policy: Callable[[], PublishPolicy]
+    fabric: FabricSettings = field(default_factory=lambda: FabricSettings("file"))
+    interval: float = SCAN_SECONDS
+    connections: int = CONNECTIONS
+    bare_metal_hosts: bool = False
+
+
+def serve(
+    cluster: Cluster,
+    logger: logging.Logger,
+    *,
+    scaling: Scaling | None = None,
+    publishing: Publishing | None = None,
+) -> None:
+    """Run until SIGTERM, SIGINT or SIGHUP; only in the main thread. Addresses and certificates are those of the scaler's
+    settings, where there is one.
+
+    Raises LeaseLost and Fenced when another process took over, InputError for what cannot be used, FabricOdd for an inventory
+    with faults, Refused and Unreachable when the cluster cannot even be identified.
+    """
+    settings = [one.settings for one in (scaling, publishing) if one is not None]
+    endpoints = Endpoints(settings[0], logger, len(settings))
+    with ExitStack() as ends:
+        ends.callback(endpoints.close)
+        processes: list[Process[Any]] = []
+        if scaling is not None:
+            processes.append(_scaler(cluster, endpoints, logger, scaling))
+        if publishing is not None:
+            component = PUBLISHER.name if scaling is not None else ""
+            processes.append(_publisher(cluster, endpoints, logger, publishing, ends, component))
+        program = Together(processes)
+        with _ended_by_signals(program, logger):
+            program.run()
+        logger.info("ended in order")
+
+
+def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
+    part = ScalerPart(version("dds-core"), given.settings.config_namespace)
+    return _process(cluster, given, part, ScalerOperation(endpoints, logger))
+
+
+def _publisher(
+    cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Publishing, ends: ExitStack, component: str
+) -> Process[Any]:
+    provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
+    ends.callback(provider.close)
+    part = PublisherPart(
+        version("dds-core"),
+        provider,
+        config_namespace=given.settings.config_namespace,
+        interval=given.interval,
+        connections=given.connections,
+        bare_metal_hosts=given.bare_metal_hosts,
+    )
+    return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, component=component))
+
+
+def _process(cluster: Cluster, given: Scaling | Publishing, part: Part[Any], operation: Operation[Any]) -> Process[Any]:
+    folder = given.settings.archive_folder
+    if folder is not None:
+        _look_at(folder, operation)
+    return Process(
+        given.settings,
+        cluster,
+        given.open_log,
+        given.policy,
+        part,
+        observer=operation,
+        archive=None if folder is None else lambda log: archive_into(folder, log),
+    )
+
+
+def _look_at(folder: Path, operation: Operation[Any]) -> None:
+    """Say at the start, not weeks later at the first checkpoint, that nothing can be archived there."""
+    try:
+        _made(folder)
+    except FileError as error:
+        operation.trouble("archive", error)
+
+
+def _made(folder: Path) -> None:
+    fix = "give a folder that can be written; meanwhile the log only grows"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(error.strerror or str(error), where=str(folder), fix=fix) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError("it may not be written", where=str(folder), fix=fix)
+
+
+def archive_into(folder: Path, log: EventLog) -> None:
+    """Move what lies before the newest checkpoint into a file of this folder, named by the positions that it holds. Raises
+    FileError where it cannot be written, and as `archive`."""
+    head = log.head()
+    if head.checkpoint <= head.archived + 1:
+        return
+    _made(folder)
+    name = f"{head.log.replace('/', '-')}-{head.archived + 1:012d}-{head.checkpoint:012d}.jsonl.gz"
+    archive(log, str(folder / name), checkpoint=head.checkpoint)
+
+
+@contextmanager
+def _ended_by_signals(program: Together, logger: logging.Logger) -> Iterator[None]:
+    """The first signal ends the program in order, the second at once. SIGHUP, which comes when a terminal goes away, is heeded
+    unless the program was started to outlive it, as by nohup. It is nobody's second signal: shell and kernel send one each, and
+    some send it beside SIGTERM."""
+    seen: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGHUP and any(one != signal.SIGHUP for one in seen):
+            os._exit(128 + number)
+        seen.append(number)
+        if len(seen) == 1:
+            # A handler may run while its own thread holds a lock that `stop` needs.
+            threading.Thread(target=_stop, args=(number,), name="signal", daemon=True).start()
+
+    def _stop(number: int) -> None:
+        logger.info("%s: ending in order", signal.Signals(number).name)
+        program.stop()
+
+    heeded = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        heeded.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            late = number == signal.SIGHUP and number in seen  # the other one may come when all is done
+            signal.signal(number, signal.SIG_IGN if late else handler)

@@ -1,0 +1,516 @@
+"""A live command from what it was told to its end: the log lines, the logs, the cluster, and the exit code.
+
+What only a live process needs is imported when one runs, so that nobody else pays for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import click
+from pydantic import BaseModel
+
+from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.kubernetes import access
+from dds_adapters.kubernetes.cluster import Cluster
+from dds_adapters.kubernetes.decode.config import NAMESPACE
+from dds_adapters.kubernetes.lease.elector import new_identity
+from dds_adapters.kubernetes.lease.state import LeaseSettings
+from dds_adapters.runtime.settings import CHECKPOINT_EVENTS, WRITERS, Listen, LiveSettings
+from dds_adapters.sql import Database, upgrade
+from dds_adapters.sql.urls import as_url
+from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
+from dds_commands.running import FINE, INPUT
+from dds_commands.settings import DEFAULT, Row, origin, setting, text
+from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.log import EventLog
+from dds_core.log.envelope import component_of
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
+from dds_core.scaler.policy import Mode, Policy, from_reference, read_policy
+
+# -- serve log ---------------------------------------------------------------------------------------------------------
+
+# The logs that `dds serve` and `dds publish` write: where they are by default, how their database is made, upgraded and
+# opened.
+#
+# No schema is ever changed unless the person who starts it asked for that.
+
+
+COMPONENT = "scaler"
+
+
+class ServedLogs:
+    """The database of a cluster's logs, which is opened once and kept; a context manager that closes it.
+
+    `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
+    `say` is given what a person may want to know.
+    """
+
+    def __init__(self, named: str, cluster_name: str, *, migrate: bool, say: Callable[[str], None]) -> None:
+        self._cluster_name = cluster_name
+        self._named = named
+        self._url = as_url(named)
+        self._migrate = migrate
+        self._say = say
+        self._database: Database | None = None
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Find out early what no waiting mends. A database that is away may come back: that is no error yet.
+
+        Raises DatabaseMissing, SchemaMissing, SchemaOlder (each says how to go on), SchemaNewer, NotADatabase or InputError.
+        """
+        if self._named == default_path():
+            made(state_folder(), "give --log URL")
+        try:
+            self._opened()
+        except LogUnavailable as error:
+            self._say(str(error))
+
+    def opener(self, component: str) -> Callable[[str], EventLog]:
+        """Opens the log of a component for the cluster of the UID that it is given; the log is made if it is not there. Raises
+        ForeignLog, LogUnavailable, and as `prepare`."""
+        name = f"{self._cluster_name}/{component}"
+        return lambda cluster: self._opened().open_log(name, cluster=cluster, recorded_at=time.time_ns() // 1000)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def __enter__(self) -> ServedLogs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _opened(self) -> Database:
+        with self._lock:
+            if self._database is None:
+                if self._migrate:
+                    self._upgrade()
+                self._database = self._open()
+            return self._database
+
+    def _upgrade(self) -> None:
+        before, after = upgrade(self._url)
+        if before != after:
+            self._say(f"{without_password(self._named)} was brought from {before or 'nothing'} to {after}")
+
+    def _open(self) -> Database:
+        try:
+            return Database(self._url)
+        except (DatabaseMissing, SchemaMissing) as error:
+            fix = "start once with --migrate, which makes the log there"
+            raise type(error)(error.what, where=error.where, fix=self._or_elsewhere(fix)) from None
+        except SchemaOlder as error:
+            fix = "make a copy, then start once with --migrate, which upgrades it"
+            raise SchemaOlder(error.what, where=error.where, fix=fix) from None
+
+    def _or_elsewhere(self, fix: str) -> str:
+        """A first installation has named no log: it may not want one there."""
+        elsewhere = ", or name another log with --log URL" if self._named == default_path() else ""
+        return f"{fix}{elsewhere}"
+
+
+# -- serve policy ------------------------------------------------------------------------------------------------------
+
+# The policies that `dds serve` and `dds publish` run under: a file, what outweighs it, and where each field comes from.
+#
+# A mode that was set (--mode, DDS_MODE) outweighs everything; then come the variables of the reference scaler, the file
+# and the defaults. The file is read again whenever the policy is asked for: a change of it takes effect without a
+# restart.
+
+
+_P = TypeVar("_P", bound=BaseModel)
+
+
+class PolicySource(Generic[_P]):
+    """Call it for the policy as of now.
+
+    `read` takes a policy apart that a person wrote, `default` is where nobody wrote one. `above` are fields that outweigh what is
+    written, each with where it was set.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        read: Callable[[Mapping[str, Any]], _P],
+        default: _P,
+        above: Mapping[str, tuple[Any, str]],
+    ) -> None:
+        self.path = path
+        self._read = read
+        self._default = default
+        self._above = above
+        self._known: tuple[bytes, _P] | None = None
+
+    def __call__(self) -> _P:
+        """The whole policy. Raises PolicyError. Asked each second, it does not take an unchanged file apart again."""
+        content = self._content()
+        if self._known is not None and self._known[0] == content:
+            return self._known[1]
+        policy = self._written().model_copy(update={field: value for field, (value, _) in self._above.items()})
+        if content is not None:
+            self._known = (content, policy)
+        return policy
+
+    def _content(self) -> bytes | None:
+        """None when it cannot be read: whoever takes it apart says why."""
+        try:
+            return Path(self.path).read_bytes() if self.path is not None else b""
+        except OSError:
+            return None
+
+    def _written(self) -> _P:
+        return policy_read(self.path, self._read) or self._default
+
+    def rows(self, before: str = "") -> Iterator[Row]:
+        """Every field with its value and origin; the mode as `mode`, the others as `policy.<field>`, with `before` in front.
+        Raises PolicyError."""
+        written = self._written()
+        for field in type(self._default).model_fields:
+            name = before + (field if field == "mode" else f"policy.{field}")
+            if field in self._above:
+                value, given = self._above[field]
+                yield Row(name, text(value), given)
+            else:
+                given = self.path if self.path is not None and field in written.model_fields_set else DEFAULT
+                yield from _flat(name, getattr(written, field), given)
+
+
+def policy_source(
+    path: str | None, mode: Mode | None, mode_origin: str, environment: Mapping[str, str]
+) -> PolicySource[Policy]:
+    """The scaler's. `mode_origin` says where `mode` was set; `environment` is looked at for the reference scaler's variables
+    alone. Raises PolicyError where one of them is not valid."""
+    above = {
+        field: (value, f"environment {name}")
+        for name in environment
+        for field, value in from_reference({name: environment[name]}).items()
+    }
+    return PolicySource(path, read_policy, Policy(), above | _mode(mode, mode_origin))
+
+
+def publish_policy_source(path: str | None, mode: PublishMode | None, mode_origin: str) -> PolicySource[PublishPolicy]:
+    """The publisher's."""
+    return PolicySource(path, read_publish_policy, PublishPolicy(), _mode(mode, mode_origin))
+
+
+def _mode(mode: str | None, given: str) -> dict[str, tuple[Any, str]]:
+    return {} if mode is None else {"mode": (mode, given)}
+
+
+def _flat(name: str, value: object, given: str) -> Iterator[Row]:
+    """One row for each single value; `given` says where the whole comes from, of which a part may still be a default."""
+    if isinstance(value, BaseModel):
+        for field in type(value).model_fields:
+            origin = given if field in value.model_fields_set else DEFAULT
+            yield from _flat(f"{name}.{field}", getattr(value, field), origin)
+    elif isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(f"{name}.{key}", inner, given)
+    elif isinstance(value, dict | tuple):
+        yield Row(name, json.dumps(value), given)
+    else:
+        yield Row(name, text(value), given)
+
+
+# -- live settings -----------------------------------------------------------------------------------------------------
+
+# The settings that every live command has, whatever it runs: the log, the cluster, the lease, addresses, log lines; and
+# how they become what a process is told. Nothing is opened.
+
+
+Option = Callable[[Any], Any]
+_OFF = "0"
+LEVELS = ("debug", "info", "warning", "error")
+FORMS = ("text", "json")
+_LEASE = LeaseSettings()
+
+
+def place_settings(component: str) -> tuple[Option, ...]:
+    """Where the log and the cluster are."""
+    return (
+        setting(
+            "--log",
+            "The log: a database URL or the path of a SQLite file; by default a file under $XDG_STATE_HOME.",
+            metavar="URL",
+        ),
+        setting("--migrate/--no-migrate", "Make or upgrade the schema of the log's database at start.", default=False),
+        setting(
+            "--cluster-name",
+            f"What the cluster is called here; its log is named NAME/{component}.",
+            metavar="NAME",
+            default="cluster",
+            show_default=True,
+        ),
+        setting(
+            "--kubeconfig",
+            "By default as kubectl does: $KUBECONFIG, a pod's own account, ~/.kube/config.",
+            metavar="FILE",
+        ),
+        setting("--context", "A context of the kubeconfig; by default its current one.", metavar="NAME"),
+        setting(
+            "--namespace",
+            "Namespace of the ConfigMap that describes the fabric.",
+            metavar="NAMESPACE",
+            default=NAMESPACE,
+            show_default=True,
+        ),
+    )
+
+
+def process_settings(lease: str, health: str, metrics: str) -> tuple[Option, ...]:
+    """How a process runs; by default with a lease of this name, and served on these addresses."""
+    return (
+        setting(
+            "--leader-elect/--no-leader-elect",
+            "Lead only while holding a Lease, for several replicas on one PostgreSQL.",
+            default=False,
+        ),
+        setting("--lease-name", "Name of the Lease.", metavar="NAME", default=lease, show_default=True),
+        setting("--lease-namespace", "Its namespace; by default that of the ConfigMap.", metavar="NAMESPACE"),
+        setting(
+            "--lease-duration",
+            "Seconds for which others leave a Lease alone that nobody renews.",
+            type=float,
+            metavar="SECONDS",
+            default=_LEASE.duration,
+            show_default=True,
+        ),
+        setting(
+            "--lease-renew-deadline",
+            "Seconds after which a leader that could not renew has lost.",
+            type=float,
+            metavar="SECONDS",
+            default=_LEASE.renew_deadline,
+            show_default=True,
+        ),
+        setting(
+            "--lease-retry-period",
+            "Seconds between tries, give or take a fifth.",
+            type=float,
+            metavar="SECONDS",
+            default=_LEASE.retry_period,
+            show_default=True,
+        ),
+        setting(
+            "--health-probe-bind-address",
+            "Where /livez and /readyz are served; 0 for nowhere.",
+            metavar="HOST:PORT",
+            default=health,
+            show_default=True,
+        ),
+        setting(
+            "--metrics-bind-address",
+            "Where /metrics is served; 0 for nowhere.",
+            metavar="HOST:PORT",
+            default=metrics,
+            show_default=True,
+        ),
+        setting(
+            "--metrics-secure/--no-metrics-secure",
+            "Serve metrics over TLS, to those whom the API server knows and lets.",
+            default=False,
+        ),
+        setting(
+            "--metrics-cert-file", "Certificate (PEM) for the metrics; by default one made at start.", metavar="FILE"
+        ),
+        setting("--metrics-key-file", "Its key.", metavar="FILE"),
+        setting(
+            "--checkpoint-events",
+            "Events after which a checkpoint is written; 0 for never.",
+            type=click.IntRange(min=0),
+            metavar="NUMBER",
+            default=CHECKPOINT_EVENTS,
+            show_default=True,
+        ),
+        setting("--archive-folder", "Move what lies before a checkpoint into files there.", metavar="FOLDER"),
+        setting(
+            "--writers",
+            "Threads that write to the API server.",
+            type=click.IntRange(1, 64),
+            metavar="NUMBER",
+            default=WRITERS,
+            show_default=True,
+        ),
+    )
+
+
+LINES = (
+    setting(
+        "--log-level",
+        "Least severity of the lines on standard error.",
+        type=click.Choice(LEVELS),
+        default="info",
+        show_default=True,
+    ),
+    setting("--log-format", "Form of these lines.", type=click.Choice(FORMS), default="text", show_default=True),
+)
+"""What is said on standard error."""
+
+
+class Where(NamedTuple):
+    """The log, the cluster, and how to speak."""
+
+    log: str
+    cluster_name: str
+    migrate: bool
+    kubeconfig: str | None
+    context: str | None
+    log_level: str
+    log_format: str
+
+
+def where_of(ctx: click.Context, *components: str) -> Where:
+    """What the settings say of it. Raises InputError for a name that cannot be a log's, or a URL that cannot be read."""
+    given = ctx.params
+    log = given["log"] or default_path()
+    without_password(log)  # a URL that cannot be read is told here
+    for component in components:
+        component_of(f"{given['cluster_name']}/{component}")
+    return Where(
+        log,
+        given["cluster_name"],
+        given["migrate"],
+        given["kubeconfig"],
+        given["context"],
+        given["log_level"],
+        given["log_format"],
+    )
+
+
+def live_of(ctx: click.Context) -> LiveSettings:
+    """What a process is told. Raises InputError for values that cannot be used."""
+    given = ctx.params
+    return LiveSettings(
+        identity=new_identity(),
+        config_namespace=given["namespace"],
+        leader_elect=given["leader_elect"],
+        lease_namespace=given["lease_namespace"] or given["namespace"],
+        lease_name=given["lease_name"],
+        lease=LeaseSettings(given["lease_duration"], given["lease_renew_deadline"], given["lease_retry_period"]),
+        health=_listen(ctx, "health_probe_bind_address"),
+        metrics=_listen(ctx, "metrics_bind_address"),
+        metrics_secure=given["metrics_secure"],
+        metrics_cert=path(given["metrics_cert_file"]),
+        metrics_key=path(given["metrics_key_file"]),
+        checkpoint_events=given["checkpoint_events"],
+        archive_folder=path(given["archive_folder"]),
+        writers=given["writers"],
+    )
+
+
+def used(row: Row, where: Where, live: LiveSettings) -> Row:
+    """A setting with what is used where nothing was said; no password is shown."""
+    if row.name == "kubeconfig" and row.origin == DEFAULT and os.environ.get("KUBECONFIG"):
+        row = row._replace(origin="environment KUBECONFIG")
+    values = {
+        "log": without_password(where.log),
+        "kubeconfig": access.found(where.kubeconfig, where.context).name,
+        "lease-namespace": live.lease_namespace,
+    }
+    return row._replace(value=values.get(row.name, row.value))
+
+
+def _listen(ctx: click.Context, name: str) -> Listen | None:
+    text = ctx.params[name]
+    with naming(ctx, name):
+        return None if text == _OFF else Listen.read(text)
+
+
+@contextmanager
+def naming(ctx: click.Context, name: str) -> Iterator[None]:
+    """An error names the setting and where its value comes from."""
+    try:
+        yield
+    except InputError as error:
+        where = origin(ctx, name)
+        key = name.replace("_", "-")
+        raise InputError(
+            error.what, where=f"--{key}" if where == "flag" else f"{where}: {key}", fix=error.fix
+        ) from None
+
+
+def path(text: str | None) -> Path | None:
+    return Path(text) if text is not None else None
+
+
+# -- live running ------------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:
+    from dds_adapters.runtime.serving import Publishing, Scaling
+
+
+class Given(NamedTuple):
+    """What is to run."""
+
+    scaling: Scaling | None
+    publishing: Publishing | None
+
+
+def run(where: Where, given: Callable[[ServedLogs], Given]) -> int:
+    """Until it is told to end; the exit code. `given` is asked for what is to run, once the logs are ready."""
+    try:
+        from dds_adapters.runtime import logs, serving
+    except ModuleNotFoundError as error:
+        what = f"the package {error.name} is not installed"
+        raise InputError(what, fix="pip install 'dds-core[serve]'") from None
+
+    logger = logs.start(where.log_level, where.log_format)
+    try:
+        with _logs_and_cluster(where, logger) as (served, cluster):
+            scaling, publishing = given(served)
+            serving.serve(cluster, logger, scaling=scaling, publishing=publishing)
+    except DdsError as error:
+        if where.log_format != "json":
+            raise
+        logger.error("%s", error)  # whoever reads JSON reads nothing else
+        return INPUT
+    return FINE
+
+
+class Told(NamedTuple):
+    """All that a publisher was told."""
+
+    live: LiveSettings
+    policy: PolicySource[PublishPolicy]
+    fabric: FabricSettings
+    interval: float
+    connections: int
+    bare_metal_hosts: bool
+
+
+def publishing_of(told: Told, logs: ServedLogs) -> Publishing:
+    """A publisher as it was told, on its log."""
+    from dds_adapters.runtime.serving import Publishing
+
+    return Publishing(
+        told.live,
+        logs.opener(PUBLISHER.name),
+        told.policy,
+        told.fabric,
+        told.interval,
+        told.connections,
+        told.bare_metal_hosts,
+    )
+
+
+@contextmanager
+def _logs_and_cluster(where: Where, logger: logging.Logger) -> Iterator[tuple[ServedLogs, Cluster]]:
+    """Both, ready for use. What is wrong with the logs or the kubeconfig is said before anything is begun."""
+    with ServedLogs(where.log, where.cluster_name, migrate=where.migrate, say=logger.info) as logs:
+        logs.prepare()
+        with closing(Cluster(where.kubeconfig, where.context)) as cluster:
+            yield logs, cluster

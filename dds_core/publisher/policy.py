@@ -1,0 +1,71 @@
+"""The publisher's policy: every knob of its rules, with its unit, default and bounds, as people write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dds_core.errors import PolicyError
+from dds_core.scaler.policy import PositiveSeconds, Seconds
+
+PublishMode = Literal["observe", "publish"]
+PUBLISH_MODES: tuple[PublishMode, ...] = ("observe", "publish")
+
+
+class PublishPolicy(BaseModel):
+    """The whole effective policy of a publisher."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    mode: PublishMode = Field(
+        default="observe", description="observe: decide and write nothing; publish: write slices and node labels."
+    )
+    adopt: Literal["none", "reference"] = Field(
+        default="none",
+        description="Whether slices of our pools that carry nobody's mark are taken over; the reference driver leaves such.",
+    )
+    gone_seconds: Seconds = Field(
+        default=60,
+        description="A fabric or machine that whole answers no longer have is taken for gone after so long.",
+    )
+    while_cooling: Literal["taint", "withdraw"] = Field(
+        default="taint",
+        description="A pool's devices while the scaler asks that its model cools down; withdrawn where the API drops taints.",
+    )
+    label_nodes: bool = Field(default=True, description="Write the label of the fabric on nodes.")
+    label_limits: bool = Field(
+        default=True, description="Write the fabric's limits per machine as node labels -size-max and -size-min."
+    )
+    pool_devices: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1_000,
+        description="An answer that more devices of a model are free in a fabric is not believed: its pool stays as it is.",
+    )
+    read_back_seconds: PositiveSeconds = Field(
+        default=30, description="A pool that does not show what was written to it after so long is written again."
+    )
+    scan_interval_seconds: Seconds = Field(
+        default=300, description="A level pass over all pools and nodes so often, as a safety net; 0 = never."
+    )
+
+
+def read_publish_policy(written: Mapping[str, Any]) -> PublishPolicy:
+    """A policy from what a person wrote.
+
+    Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
+    """
+    try:
+        return PublishPolicy.model_validate_json(msgspec.json.encode(written))
+    except TypeError as error:
+        raise PolicyError(
+            f"the publisher's policy holds a value that is not plain data: {error}; write numbers, texts and tables"
+        ) from None
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
+        )
+        raise PolicyError(
+            f"the publisher's policy is not valid: {faults}; see docs/policy.md for every field"
+        ) from None

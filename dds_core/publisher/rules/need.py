@@ -1,0 +1,137 @@
+"""Which devices a pool is to list: those that claims hold, and as many others as the fabric can still give. Arithmetic on the
+picture.
+
+A device is listed under a name that a claim can hold. Between the claim's allocation and the arrival of a device the fabric still
+counts that device as free; from its arrival until the claim has moved on to it the claim still holds the name. So of what is free
+only that much may be offered to others as is not promised: free - (held - arrived). While an attach is under way, and from an
+arrival until the fabric was asked again, nobody can tell whether the fabric has counted it already; then the truth is between two
+numbers, and as much stays offered as was, as long as it is between them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dds_core.model import FabricResource
+from dds_core.publisher.describe import name_of, name_of_id, number_of, stem_of
+from dds_core.publisher.model import PoolModel, Stock
+from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.state import GOING, LEAVING, PoolPicture, has_arrived, is_under_way
+
+
+class Offer(NamedTuple):
+    """How many devices may be listed beside those that are held."""
+
+    least: int
+    most: int
+
+    def nearest(self, number: int) -> int:
+        """`number`, or the bound that it is beyond."""
+        return min(max(number, self.least), self.most)
+
+
+def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, promised: Sequence[str]) -> Offer:
+    """What of the stock is not promised. `promised` are the nodes of all who hold some of it (`PoolPicture.promised`)."""
+    waiting = Counter(promised)
+    uncounted = {uid for uid, key in picture.uncounted.rows.items() if key == (fabric, model.model)}
+    coming = attached = 0
+    doubt = len(uncounted)
+    nodes = {node for node in waiting if node} | {picture.resources.rows[uid].node for uid in uncounted}
+    ordered = {picture.resources.rows[uid].node for uid in picture.under_way[model.model]}
+    nodes |= {node for node in ordered if picture.fabric_of(node) == fabric}
+    if stock.whole:
+        nodes |= {host.name for host in picture.hosts_in(fabric)}
+        nodes |= {
+            node for node in picture.resources_on.sets if picture.host(node) is None
+        }  # gone, and its devices not yet
+    for node in nodes:
+        there = _devices_on(picture, node, model.model)
+        idle = sum(not picture.used(one.uuid) for one in there.arrived)
+        under_way = there.under_way + min(there.refused, max(0, waiting[node] - idle - there.under_way))
+        attached += len(there.arrived) + there.leaving + under_way
+        coming += min(waiting[node], idle + under_way)
+        doubt += under_way
+    free = healthy(stock)
+    if stock.whole:  # who never counts an arrival is not in doubt about it
+        free, doubt = free - attached, 0
+    most = free - (len(promised) - coming)
+    least = most - doubt
+    return Offer(max(0, least), max(0, most))
+
+
+class There(NamedTuple):
+    """What came to a node through the operator, and what may come. `refused` are orders to which the fabric says that it cannot:
+    nobody knows how often the operator tries again, so they count only for a claim that waits on the node. `leaving` are on their
+    way back: nobody's any more, but not free yet."""
+
+    arrived: list[FabricResource]
+    under_way: int
+    refused: int
+    leaving: int
+
+
+def _devices_on(picture: PoolPicture, node: str, model: str) -> There:
+    """The devices of a model on a node."""
+    arrived: list[FabricResource] = []
+    under_way = refused = leaving = 0
+    for uid in picture.resources_on[node]:
+        one = picture.resources.rows[uid]
+        if one.model != model:
+            continue
+        if one.state in GOING:
+            leaving += one.state == LEAVING
+        elif has_arrived(one):
+            arrived.append(one)
+        elif is_under_way(one):
+            under_way += not one.error
+            refused += bool(one.error)
+    return There(arrived, under_way, refused, leaving)
+
+
+def healthy(stock: Stock) -> int:
+    """How many of the stock may be given out."""
+    if stock.devices is None:
+        return stock.free
+    return sum(one.healthy for one in stock.devices)
+
+
+def names(
+    stock: Stock, allowed: Offer, held: dict[str, str], listed: tuple[str, ...], stem: str, offered: int | None
+) -> set[str]:
+    """The names of a pool: all that are held, and others up to the offer. Who is listed stays before others come; `offered` are
+    as many of them as were offered until now, None when nobody knows: what claims give back is not among them."""
+    mine = [name for name in listed if name not in held]
+    until_now = len(mine) if offered is None else min(len(mine), offered)
+    if stock.devices is None:
+        number = allowed.nearest(until_now)
+        return {*held, *_counted(mine, number, held, stem)}
+    free = [name for one in stock.devices if one.healthy and (name := name_of_id(stem, one.id)) not in held]
+    staying = [name for name in mine if name in set(free)]
+    number = min(len(free), allowed.nearest(min(len(staying), until_now)))
+    others = [name for name in free if name not in set(staying)]
+    return {*held, *(staying + others)[:number]}
+
+
+def _counted(mine: list[str], number: int, held: dict[str, str], stem: str) -> list[str]:
+    """So many names: the lowest numbers of those listed, then the lowest that nobody has."""
+    known = sorted((found, name) for name in mine if (found := number_of(stem, name)) is not None)
+    staying = [name for _, name in known][:number]
+    taken = {*staying, *held}
+    fresh: list[str] = []
+    candidate = 0
+    while len(staying) + len(fresh) < number:
+        name = name_of(stem, candidate)
+        if name not in taken:
+            fresh.append(name)
+        candidate += 1
+    return staying + fresh
+
+
+def stem(picture: PoolPicture, key: PoolKey, model: PoolModel, listed: tuple[str, ...]) -> str:
+    """What the names of this pool begin with; a pool that has names keeps it."""
+    if listed:
+        pooled = stem_of(model.device, (name_of(model.device, 0),))
+        return pooled if any(name.startswith(f"{pooled}-") for name in listed) else model.device
+    return stem_of(model.device, picture.local_names(model.driver))

@@ -1,0 +1,238 @@
+"""One pool: what it is to be now, and whether that has to be written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dds_core.publisher.describe import as_exclusive, digest_of_pool, selector
+from dds_core.publisher.events import FABRIC, PoolPublished, PoolWithdrawn
+from dds_core.publisher.fold import BEYOND_BELIEF, DROPPED, FABRIC_, NOT_AS_WRITTEN, SECOND, pause_after, shows
+from dds_core.publisher.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout, Stock
+from dds_core.publisher.rows import PoolKey, PoolRow
+from dds_core.publisher.rules import layout, need
+from dds_core.publisher.rules.work import Work
+from dds_core.publisher.state import PoolPicture, stream_of
+
+COOLING = "cooling"
+"""Last part of the taint's key, and of the node label by which the scaler asks for it."""
+_TELL_AFTER = 3
+"""Misses after which a person is told."""
+
+
+class Wanted(NamedTuple):
+    """What a pool is to be: the names of its devices, how each is described, and why."""
+
+    model: PoolModel
+    fabric: str
+    prefix: str
+    names: set[str]
+    why: str
+    taint: str = ""
+
+
+def step(work: Work, key: PoolKey) -> None:
+    """Decide what the pool is to be, unless nobody can tell just now or it is so already."""
+    picture = work.picture
+    if picture.stale or picture.config is None:
+        return  # a claim that holds a device may not be seen
+    own = picture.own_slices(key)
+    if not picture.capabilities.binding_conditions:
+        _without_conditions(work, key, own)
+        return
+    wanted = _wanted(work, key, own)
+    if isinstance(wanted, str):
+        _withdraw(work, key, own, wanted)
+    elif wanted is not None:
+        _publish(work, key, own, wanted)
+
+
+def _without_conditions(work: Work, key: PoolKey, own: list[PoolSlice]) -> None:
+    """Devices that the scheduler would hand out although they are not there must go; nothing new is listed."""
+    text = "the API server drops binding conditions (gate DRADeviceBindingConditions): no pool is published"
+    work.alert(FABRIC, DROPPED, text)
+    if any(one.ordinary for one in own):
+        _withdraw(work, key, own, "the API server drops binding conditions")
+
+
+# -- what is wanted -----------------------------------------------------------------------------------------------------
+
+
+def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | None:
+    """The pool as it is to be; why it is to go; or None to leave it as it is."""
+    picture, row = work.picture, work.picture.pools.get(key)
+    model, fabric = picture.model_of_pool(key), key[1].rpartition("-fabric")[2]
+    held = picture.held(key)
+    if model is None:
+        if picture.config is not None and picture.config.unread:
+            return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
+        return _remainder(row, held, "the model is not configured any more")
+    if fabric not in picture.fabrics():
+        if work.at < gone_due(picture, fabric) or not picture.listed:
+            return _as_it_is(row, held)
+        return _remainder(row, held, f"fabric {fabric} is gone")
+    stock = picture.stock(fabric, model.model)
+    if stock is None or _is_beyond_belief(work, key, stock):
+        return _as_it_is(row, held)
+    if model.shared and not picture.capabilities.shared_devices:
+        model = as_exclusive(model)
+    listed = row.names if row is not None and row.slices else tuple(name for one in own for name in one.devices)
+    stem = need.stem(picture, key, model, listed)
+    offer = need.offer(picture, fabric, model, stock, picture.promised(key, fabric, model.model))
+    names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
+    why = f"{need.healthy(stock)} free, {len(held)} held"
+    taint = ""
+    cooling = [host.name for host in picture.hosts_in(fabric) if is_cooling(picture, host.labels, model)]
+    if cooling:
+        why = f"{why}; cooling down, as {', '.join(cooling[:3])} asks"
+        if picture.capabilities.device_taints and picture.policy.while_cooling == "taint":
+            taint = f"{picture.prefix}/{COOLING}"
+        else:
+            names = set(held)
+    return Wanted(model, fabric, picture.prefix, names, why, taint)
+
+
+def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
+    """Whether so much is free that the answer is rather wrong: what is listed and not there costs claims their time."""
+    free, most = need.healthy(stock), work.picture.policy.pool_devices
+    if free <= most:
+        return False
+    text = (
+        f"fabric {stock.fabric} says that {free} of {stock.model} are free, more than pool_devices ({most}): it is not believed, "
+        f"and pool {key[1]} stays as it is; look at the fabric's manager, or raise pool_devices in the publisher's policy"
+    )
+    work.alert(stream_of(key), BEYOND_BELIEF, text)
+    return True
+
+
+def is_cooling(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -> bool:
+    """Whether a node with these labels asks that the scheduler is kept from the model."""
+    return labels.get(f"{picture.prefix}/{model.device}-{COOLING}") == "true"
+
+
+def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | str | None:
+    """Of a pool that is to go, what claims hold stays as it was described; None where nobody knows how."""
+    if not held:
+        return why
+    if row is None or not row.model.device:
+        return None
+    return Wanted(row.model, row.fabric, row.prefix, set(held), f"{why}; {len(held)} held", row.taint)
+
+
+def _as_it_is(row: PoolRow | None, held: dict[str, str]) -> Wanted | None:
+    """A pool of which nobody can tell what it is to be stays. But what was to go, and was there still since that was not written
+    yet, may have been taken meanwhile."""
+    if row is None or not row.model.device:
+        return None
+    if held.keys() <= set(row.names):
+        return None
+    return Wanted(row.model, row.fabric, row.prefix, {*row.names, *held}, f"as it was; {len(held)} held", row.taint)
+
+
+def gone_due(picture: PoolPicture, fabric: str) -> int:
+    """The instant from which a fabric that no machine is in counts as gone."""
+    absent = picture.absent.get(FABRIC_ + fabric)
+    since = absent.since if absent is not None else picture.listed_at
+    return since + picture.policy.gone_seconds * SECOND
+
+
+# -- whether it has to be written -----------------------------------------------------------------------------------------
+
+
+def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> None:
+    picture, row = work.picture, work.picture.pools.get(key)
+    driver, pool = key
+    others = [one for one in picture.slices_in(key) if not picture.is_ours(one)]
+    if others:
+        by = f"by {others[0].owner}" if others[0].owner else "by nobody named (the reference driver leaves such)"
+        fix = "end who made it, then delete the slice or set adopt: reference in the policy"
+        work.alert(stream_of(key), "PoolOwnedByOther", f"{others[0].name} of pool {pool} is {by}; {fix}")
+        return
+    before = row.slices if row is not None and row.slices else layout.as_layout(own)
+    slices = layout.laid_out(pool, driver, wanted.names, before, tainted=bool(wanted.taint))
+    if picture.capabilities.device_taints and not wanted.taint and not wanted.model.shared:
+        slices = layout.with_closed(slices, picture.let_go(key))
+    digests = tuple(
+        digest_of_pool(wanted.model, one.devices, wanted.taint, one.closed, wanted.prefix) for one in slices
+    )
+    decided = row is not None and _is_decided(row, wanted, slices, digests)
+    if row is not None and decided:
+        if not _again(work, key, row):
+            return
+    elif row is None and not picture.live and _is_there(own, wanted, slices, digests):
+        return
+    chosen = selector(wanted.prefix, wanted.model.device, wanted.fabric)
+    generation = layout.generation(
+        own, slices,
+        lambda place, found: (found.digest, found.selector, found.owner) == (digests[place], chosen, MANAGED_BY),
+        row.generation if row is not None else 0,
+        again=decided and row is not None and not row.settled,
+    )  # fmt: skip
+    names = {one.name for one in slices}
+    work.want(
+        PoolPublished(
+            driver=driver,
+            pool=pool,
+            mode=picture.mode,
+            fabric=wanted.fabric,
+            prefix=wanted.prefix,
+            model=wanted.model,
+            generation=generation,
+            slices=slices,
+            taint=wanted.taint,
+            drop={one.name: one.uid for one in own if one.name not in names},
+            adopt=any(not one.owner for one in own),
+            why=wanted.why,
+        )
+    )
+
+
+def _is_decided(row: PoolRow, wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:
+    return (row.slices, row.digests, row.prefix, row.fabric) == (slices, digests, wanted.prefix, wanted.fabric)
+
+
+def _is_there(own: list[PoolSlice], wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:
+    newest = max((one.generation for one in own), default=0)
+    row = PoolRow(wanted.fabric, wanted.prefix, wanted.model, newest, slices, digests)
+    live = {one.name: one for one in own}
+    chosen = selector(row.prefix, row.model.device, row.fabric)
+    return live.keys() == {one.name for one in slices} and all(
+        (live[one.name].digest, live[one.name].selector, live[one.name].slices) == (digest, chosen, len(slices))
+        for one, digest in zip(slices, digests, strict=True)
+    )
+
+
+def _withdraw(work: Work, key: PoolKey, own: list[PoolSlice], why: str) -> None:
+    row = work.picture.pools.get(key)
+    if not own and (row is None or not row.slices):
+        return
+    if row is not None and not row.slices and not _again(work, key, row):
+        return
+    drop = {one.name: one.uid for one in own}
+    work.want(PoolWithdrawn(driver=key[0], pool=key[1], mode=work.picture.mode, drop=drop, why=why))
+
+
+def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
+    """Whether what was decided is to be decided again, because the cluster does not show it."""
+    due = again_due(work.picture, key, row)
+    if due is None or work.at < due:
+        return False
+    if row.came_about and row.misses + 1 >= _TELL_AFTER:
+        text = (
+            f"pool {key[1]} of {key[0]} is not seen as it was written, {row.misses + 1} times: does another publisher run, "
+            "or is the watch of slices far behind?"
+        )
+        work.alert(stream_of(key), NOT_AS_WRITTEN, text)
+    return True
+
+
+def again_due(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int | None:
+    """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
+    write is under way. The pause (`pause_after`) grows when it happens again and again."""
+    if shows(picture, key, row):
+        return None
+    pause = row.since + pause_after(row.misses)
+    if row.settled or row.void:
+        return pause
+    if row.done:
+        return max(pause, row.done + picture.policy.read_back_seconds * SECOND)
+    return None

@@ -1,0 +1,554 @@
+"""Timelines of the publisher: what happened to a pool, a node or a machine of the fabric.
+
+As everything in `dds_core.timeline` it changes nothing and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dds_core.events import Decision, Event, Seen, Transition
+from dds_core.model import Claim, FabricResource
+from dds_core.publisher import events as e
+from dds_core.publisher.events import pool_stream
+from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, Stock
+from dds_core.publisher.state import PoolPicture, load
+from dds_core.timeline.decisions import PHRASES, decision_words
+from dds_core.timeline.entries import DECISION, ERASED, FACT, Entry, Note, Teller
+from dds_core.timeline.facts import FACTS, OBJECTS, fact_words
+from dds_core.timeline.known import UNCHANGED, Known, Pair, Row
+from dds_core.timeline.moments import Moment
+from dds_core.timeline.phrases import labels, listed, spoken, taints
+from dds_core.timeline.scope import Everything, Scope
+from dds_core.timeline.subjects import Directory, Subject
+
+# -- known -------------------------------------------------------------------------------------------------------------
+
+# What a timeline of the publisher needs to know to speak in names: objects, machines and stocks as they were told last.
+#
+# A fold of facts only, much lighter than the picture: it has no indexes and decides nothing.
+
+
+FAILS = "fails"
+
+
+def question(of: str) -> str:
+    """What `PublisherKnown.states` has a question to the fabric under."""
+    return f"answer/{of}"
+
+
+class PublisherKnown(Known):
+    """Objects by uid, machines by UUID, stocks by stream. `states` is what was told last of stocks, machines and questions, with
+    the instant since when it is so, 0 where nobody knows."""
+
+    fences = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machines: dict[str, Machine] = {}
+        self.stocks: dict[str, Stock] = {}
+        self.pool_config = PoolConfig(uid="")
+        self._hosts: dict[str, str] = {}
+
+    def learn(self, fact: Event) -> Pair:
+        """Take a fact in; gives what it is about, before and after."""
+        match fact:
+            case e.PolicyChanged():
+                return UNCHANGED
+            case e.Checkpoint():
+                self.begin_with(load(fact.picture))
+                return UNCHANGED
+            case e.MachineObserved():
+                before, self.machines[fact.subject] = self.machines.get(fact.subject), fact.machine
+                return before, fact.machine
+            case e.MachineGone():
+                return self.machines.pop(fact.machine, None), None
+            case e.StockObserved():
+                stock = Stock(fact.fabric, fact.model, fact.free, fact.devices, fact.whole)
+                old, self.stocks[fact.subject] = self.stocks.get(fact.subject), stock
+                return old, stock
+        return super().learn(fact)
+
+    def _keep(self, after: Seen) -> None:
+        super()._keep(after)
+        if isinstance(after, PoolConfig):
+            self.pool_config = after
+        elif isinstance(after, Host):
+            self._hosts[after.name] = after.uid
+
+    def begin_with(self, picture: PoolPicture) -> None:
+        """Begin in the middle: the picture holds everything so far."""
+        for table in (picture.configs, picture.hosts, picture.slices, picture.claims, picture.resources):
+            for row in table.rows.values():
+                self._keep(row)
+        self.machines = dict(picture.machines_by_uuid.rows)
+        self.stocks = {e.stock_stream(*key): stock for key, stock in picture.stocks.rows.items()}
+        self.states.update({question(of): (FAILS, 0) for of in picture.failures})
+
+    def host(self, node: str) -> Host | None:
+        """The node of that name, as it was last."""
+        found = self.objects.get(self._hosts.get(node, ""))
+        return found if isinstance(found, Host) else None
+
+    def stock_of(self, pool: str) -> str:
+        """The stream of what a pool is made from, by its stream; "" where the ConfigMap has no such model."""
+        _, _, rest = pool.partition("/")
+        driver, _, name = rest.partition("/")
+        device, _, fabric = name.rpartition("-fabric")
+        model: PoolModel | None = next(
+            (one for one in self.pool_config.models if (one.driver, one.device) == (driver, device)), None
+        )
+        return e.stock_stream(fabric, model.model) if model is not None else ""
+
+
+# -- subjects ----------------------------------------------------------------------------------------------------------
+
+# Whom a timeline of the publisher is about: what a person typed, found among everything that its log tells of.
+#
+# Takes a pool (its name), a node (name or uid) or a machine of the fabric (UUID or name); the beginning of a UUID will
+# do when nothing else begins so.
+
+
+NAMING = frozenset(
+    kind.__name__
+    for kind in (
+        e.Checkpoint,
+        e.HostObserved,
+        e.MachineObserved,
+        e.PoolPublished,
+        e.PoolSliceObserved,
+        e.PoolWithdrawn,
+    )
+)
+"""The types of events that names come from: all that has to be read to find a subject."""
+
+
+class PublisherDirectory(Directory):
+    """Every pool, node and machine that was ever seen, by all their names."""
+
+    kinds = "pool, node or machine"
+    advice = "give a pool, a node, or the UUID or name of a machine"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = PublisherKnown()
+
+    def read(self, told: Iterable[Moment]) -> PublisherDirectory:
+        """Take in what is told; gives itself."""
+        for moment in told:
+            for event in (moment.fact, *moment.caused):
+                if event is not None:
+                    self._read(event)
+        return self
+
+    def _read(self, event: Event) -> None:
+        if isinstance(event, e.OfPool):
+            self._add(("pool", event.pool), event.subject, f"{event.driver}/{event.pool}")
+            return
+        _, row = self._told.learn(event)
+        self._take(row)
+        if isinstance(event, e.Checkpoint):
+            for one in (*self._told.objects.values(), *self._told.machines.values()):
+                self._take(one)
+
+    def _take(self, row: Row | None) -> None:
+        match row:
+            case PoolSlice() if not row.node and row.pool:
+                self._add(("pool", row.pool), pool_stream(row.driver, row.pool), f"{row.driver}/{row.pool}")
+            case Host():
+                self._add(("node", row.name), row.uid)
+            case Machine():
+                self._add(("machine", row.uuid), row.uuid, *filter(None, (row.name,)))
+
+    def _things(self, text: str) -> set[tuple[str, str]]:
+        """A machine is often called as its node is: then the node is meant."""
+        found = super()._things(text)
+        exact = {thing for thing in found if thing[1] == text}
+        return exact if len(exact) == 1 else found
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+# The publisher's facts and decisions in words. Nothing here decides whether a fact matters to anybody.
+
+
+if TYPE_CHECKING:
+    from dds_core.timeline.known import Known, Row
+
+
+# -- objects of the cluster --------------------------------------------------------------------------------------------
+
+
+def _host(before: Host | None, host: Host, known: Known) -> Iterator[str]:
+    old = before if before is not None else Host(uid=host.uid)
+    if before is None:
+        yield f"node {host.name} is there"
+    if host.machine != old.machine:
+        yield f"node {host.name} is machine {host.machine}" if host.machine else f"node {host.name} names no machine"
+    if before is not None:
+        yield from labels(host.name, old.labels, host.labels)
+
+
+def _slice(before: PoolSlice | None, row: PoolSlice, known: Known) -> Iterator[str]:
+    old = before if before is not None else PoolSlice(uid=row.uid)
+    where = row.node or f"pool {row.pool}"
+    name = f"slice {row.name}"
+    new = [device for device in row.devices if device not in old.devices]
+    lost = [device for device in old.devices if device not in row.devices]
+    if before is None:
+        yield f"{name} of {where} is there" + (f", generation {row.generation}" if not row.node else "")
+    if new:
+        yield f"{name} of {where} lists {_with_uuids(row, new)}"
+    if lost:
+        yield f"{name} of {where} no longer lists {_with_uuids(old, lost)}"
+    if before is not None and row.generation != old.generation and not row.node:
+        yield f"{name} of {where} is of generation {row.generation}"
+    if row.taints != old.taints:
+        yield f"{name} of {where}: devices are tainted {taints(row.taints)}"
+    if row.ordinary and row.ordinary != old.ordinary and not row.node:
+        yield f"{name} of {where} lists {listed(row.ordinary)} without binding conditions"
+
+
+def _with_uuids(row: PoolSlice, names: list[str]) -> str:
+    return listed([f"{name} ({row.uuids[name]})" if row.uuids.get(name) else name for name in names])
+
+
+def _config(before: PoolConfig | None, config: PoolConfig, known: Known) -> Iterator[str]:
+    models = ", ".join(model.model for model in config.models) or "no model"
+    yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
+
+
+OBJECTS.update(
+    {
+        Host: _host,
+        PoolSlice: _slice,
+        PoolConfig: _config,
+    }
+)
+
+
+# -- the fabric --------------------------------------------------------------------------------------------------------
+
+
+def limits_words(limits: dict[str, Limit] | None) -> str:
+    """Such as "at most 4 of A100 40G"; "" where the fabric names none."""
+    found = []
+    for model, limit in sorted((limits or {}).items()):
+        most = f"at most {limit.most}" if limit.most is not None else ""
+        least = f"at least {limit.least}" if limit.least is not None else ""
+        if most or least:
+            found.append(f"{' and '.join(filter(None, (most, least)))} of {model}")
+    return ", ".join(found)
+
+
+def broken(devices: tuple[FreeDevice, ...] | None) -> tuple[str, ...]:
+    """The devices that the fabric names and that are not healthy."""
+    return tuple(one.id for one in devices or () if not one.healthy)
+
+
+def _machine(fact: e.MachineObserved, known: Known) -> str:
+    machine = fact.machine
+    named = f" ({machine.name})" if machine.name and machine.name != machine.uuid else ""
+    where = f"in fabric {machine.fabric}" if machine.fabric else "in no fabric"
+    limits = limits_words(machine.limits)
+    return f"machine {machine.uuid}{named} is {where}" + (f", may have {limits}" if limits else "")
+
+
+def _stock(fact: e.StockObserved, known: Known) -> str:
+    bad = broken(fact.devices)
+    counted = "has" if fact.whole else "has free"
+    return f"fabric {fact.fabric} {counted} {fact.free} of {fact.model}" + (
+        f", not healthy: {listed(bad)}" if bad else ""
+    )
+
+
+FACTS.update(
+    {
+        e.MachineObserved: _machine,
+        e.MachineGone: lambda fact, known: f"the fabric does not name machine {fact.machine} any more",
+        e.StockObserved: _stock,
+        e.FabricFailed: lambda fact, known: f"the fabric gave no good answer about {spoken(fact.of)}: {fact.text}",
+        e.FabricAnswered: lambda fact, known: f"the fabric answers about {spoken(fact.of)}",
+    }
+)
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def _published(d: e.PoolPublished, known: Known) -> str:
+    number = sum(len(one.devices) for one in d.slices)
+    devices = "1 device" if number == 1 else f"{number} devices"
+    slices = f" in {len(d.slices)} slices" if len(d.slices) > 1 else ""
+    taint = f", tainted {d.taint}" if d.taint else ""
+    closed = [name for one in d.slices for name in one.closed]
+    taint += f", closed {listed(closed)}" if closed and not d.taint else ""
+    why = f": {d.why}" if d.why else ""
+    return f"publish pool {d.pool} with {devices}{slices} at generation {d.generation}{taint}{why}"
+
+
+PHRASES.update(
+    {
+        e.PoolPublished: _published,
+        e.PoolWithdrawn: lambda d, known: f"withdraw pool {d.pool}" + (f": {d.why}" if d.why else ""),
+    }
+)
+
+
+# -- scope -------------------------------------------------------------------------------------------------------------
+
+# What concerns a pool, a node or a machine in the publisher's log. Changes nothing and words nothing.
+
+
+_OUTCOMES = (e.WriteDone, e.WriteObsolete, e.WriteRefused, e.Superseded)
+_ABOUT_ALL = (e.Started, e.PolicyChanged, e.Synced, e.Stale)
+_ANSWERS = (e.FabricFailed, e.FabricAnswered)
+
+
+def scope_of(subject: Subject | None, known: PublisherKnown) -> Scope:
+    """The scope of a subject, of everything without one; `known` must learn each fact before the scope is asked."""
+    if subject is None:
+        return Everything()
+    match subject.kind:
+        case "pool":
+            return PoolScope(subject.uids, known)
+        case "machine":
+            return MachineScope(subject.name, known)
+        case _:
+            return HostScope(subject.name, known)
+
+
+def _either(pair: Pair) -> Row | None:
+    return pair[1] if pair[1] is not None else pair[0]
+
+
+class PoolScope:
+    """A pool: its slices, what the fabric has for it, and the claims that hold a device of it."""
+
+    gathers = True
+
+    def __init__(self, streams: frozenset[str], known: PublisherKnown) -> None:
+        self._streams = streams
+        self._known = known
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        match _either(pair):
+            case PoolSlice() as one:
+                return pool_stream(one.driver, one.pool) in self._streams
+            case Claim():
+                return any(isinstance(one, Claim) and self._holds(one) for one in pair)
+            case PoolConfig():
+                return True
+        if isinstance(fact, e.OfStock):
+            return fact.subject in self._stocks()
+        if isinstance(fact, _ANSWERS):
+            return fact.of in self._stocks()
+        if isinstance(fact, _OUTCOMES):
+            return fact.target in self._streams
+        if isinstance(fact, e.DeadlinePassed):
+            return fact.of in self._streams or fact.of.partition("/")[2] in self._streams
+        return isinstance(fact, _ABOUT_ALL)
+
+    def _holds(self, claim: Claim) -> bool:
+        results = claim.allocation.results if claim.allocation is not None else ()
+        return any(pool_stream(result.driver, result.pool) in self._streams for result in results)
+
+    def _stocks(self) -> set[str]:
+        return {self._known.stock_of(stream) for stream in self._streams} - {""}
+
+    def decision(self, decision: Decision) -> bool:
+        return getattr(decision, "of", decision.subject) in self._streams
+
+    def transition(self, moved: Transition) -> bool:
+        return False
+
+
+class HostScope:
+    """A node: its labels, what its vendor lists on it, its machine, and the claims that are on it."""
+
+    gathers = True
+
+    def __init__(self, node: str, known: PublisherKnown) -> None:
+        self._node = node
+        self._known = known
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        match _either(pair):
+            case Host() as host:
+                return host.name == self._node
+            case PoolSlice() | FabricResource() as one:
+                return one.node == self._node
+            case Machine() as machine:
+                return machine.uuid == self._machine()
+            case Claim():
+                return any(isinstance(one, Claim) and self._is_on(one) for one in pair)
+        if isinstance(fact, _ANSWERS):
+            return bool(self._machine()) and fact.of == f"limits/{self._machine()}"
+        return getattr(fact, "target", getattr(fact, "of", "")) == self._node
+
+    def _machine(self) -> str:
+        host = self._known.host(self._node)
+        return host.machine if host is not None else ""
+
+    def _is_on(self, claim: Claim) -> bool:
+        return claim.allocation is not None and claim.allocation.node == self._node
+
+    def decision(self, decision: Decision) -> bool:
+        return getattr(decision, "node", getattr(decision, "of", "")) == self._node
+
+    def transition(self, moved: Transition) -> bool:
+        return False
+
+
+class MachineScope:
+    """A machine of the fabric, and the nodes that it is."""
+
+    gathers = True
+
+    def __init__(self, uuid: str, known: PublisherKnown) -> None:
+        self._uuid = uuid
+        self._known = known
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        match _either(pair):
+            case Machine() as machine:
+                return machine.uuid == self._uuid
+            case Host():
+                return any(isinstance(one, Host) and one.machine == self._uuid for one in pair)
+        if isinstance(fact, _ANSWERS):
+            return fact.of == f"limits/{self._uuid}"
+        return getattr(fact, "of", "") == self._uuid
+
+    def decision(self, decision: Decision) -> bool:
+        node = getattr(decision, "node", "")
+        host = self._known.host(node) if node else None
+        return host is not None and host.machine == self._uuid
+
+    def transition(self, moved: Transition) -> bool:
+        return False
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+# The publisher's log told moment by moment: what the fabric has and answers, what was refused, and every decision.
+#
+# Pure and streaming: of what it is told it keeps the last forms of things and the facts since the last entry.
+
+
+NEW, GONE = "New", "Gone"
+
+
+class PublisherTeller(Teller):
+    """Tells one moment after the other. Entries are of kind stock, machine, fabric (an answer about something failed, or came
+    again), write (one was refused) and decision."""
+
+    def __init__(self, known: PublisherKnown, scope: Scope) -> None:
+        super().__init__(known, scope)
+
+    def tell(self, moment: Moment) -> list[Entry]:
+        """The entries that this moment gives: a change that its fact is, with what was decided; else each decision."""
+        if not self._scope.gathers:
+            self._pending = []
+        change = self._change(moment)
+        entries = [self._closed(change)] if change is not None else []
+        if moment.erased:
+            text = f"erased: {moment.erased} of the group at position {moment.position}"
+            self._pending.append(Note(moment.at, ERASED, text))
+        for event in moment.caused:
+            if isinstance(event, Decision) and self._scope.decision(event):
+                self._decision(event, moment, entries, under=change is not None)
+        self._last = (moment.at, moment.position)
+        return entries
+
+    def _decision(self, event: Decision, moment: Moment, entries: list[Entry], *, under: bool) -> None:
+        text = decision_words(event, self._known)
+        if under:
+            note = Note(moment.at, DECISION, text)
+            entries[-1] = entries[-1]._replace(notes=(*entries[-1].notes, note))
+        else:
+            entries.append(self._closed(Entry(moment.at, moment.position, DECISION, cause=text)))
+
+    def _change(self, moment: Moment) -> Entry | None:
+        """The entry that the fact is; None, and a note of it, where it only leads to one."""
+        fact = moment.fact
+        if fact is None:
+            return None
+        pair = self._known.learn(fact)
+        told = self._turned(_told(fact, pair), moment)
+        if not self._scope.fact(fact, pair):
+            return None
+        if told is not None:
+            return told
+        self._pending += [Note(moment.at, FACT, text) for text in fact_words(fact, pair, self._known)]
+        return None
+
+    def _turned(self, told: Entry | None, moment: Moment) -> Entry | None:
+        """The entry in its place, with the time that it was as before; how it is now is kept."""
+        if told is None or not told.uid:
+            return told._replace(at=moment.at, position=moment.position) if told is not None else None
+        states = self._known.states
+        state, since = states.get(told.uid, (NEW, 0))
+        if told.target == GONE:
+            states.pop(told.uid, None)
+        elif state != told.target:
+            states[told.uid] = (told.target, moment.at)
+        source = state if told.kind == "fabric" else told.source
+        after = moment.at - since if since else None
+        return told._replace(at=moment.at, position=moment.position, source=source, after=after)
+
+
+def _told(fact: Event, pair: Pair) -> Entry | None:
+    """A fact as an entry without its place, None for one that is none."""
+    match fact, pair:
+        case e.StockObserved(), (before, Stock() as stock):
+            was = before if isinstance(before, Stock) else None
+            return _entry(
+                "stock", spoken(fact.subject), fact.subject, _counted(was), _counted(stock), _which(was, stock)
+            )
+        case e.MachineObserved(), (before, Machine() as machine):
+            was_in = _fabric(before) if isinstance(before, Machine) else NEW
+            limits = limits_words(machine.limits)
+            cause = f"may have {limits}" if limits else ""
+            return _entry("machine", machine.name or machine.uuid, machine.uuid, was_in, _fabric(machine), cause)
+        case e.MachineGone(), (before, _):
+            gone = before if isinstance(before, Machine) else Machine(fact.machine)
+            return _entry(
+                "machine", gone.name or gone.uuid, gone.uuid, _fabric(gone), GONE, "no answer names it any more"
+            )
+        case e.FabricFailed(), _:
+            return _entry("fabric", spoken(fact.of), question(fact.of), NEW, FAILS, fact.text)
+        case e.FabricAnswered(), _:
+            return _entry("fabric", spoken(fact.of), question(fact.of), NEW, "answers")
+        case e.WriteRefused(), _:
+            cause = f"{fact.code} {fact.reason} {fact.text}".strip()
+            return _entry("write", f"{fact.action} of {spoken(fact.target)}", "", "asked", "refused", cause)
+    return None
+
+
+def _entry(kind: str, name: str, uid: str, source: str, target: str, cause: str = "") -> Entry:
+    return Entry(0, 0, kind, name=name, uid=uid, trigger=kind, source=source, target=target, cause=cause)
+
+
+def _counted(stock: Stock | None) -> str:
+    if stock is None:
+        return NEW
+    return f"{stock.free} {'there' if stock.whole else 'free'}"
+
+
+def _fabric(machine: Machine) -> str:
+    return f"fabric {machine.fabric}" if machine.fabric else "no fabric"
+
+
+def _which(before: Stock | None, stock: Stock) -> str:
+    """Which devices came, went, or are not healthy, where the fabric names them."""
+    if stock.devices is None:
+        return ""
+    ids = tuple(one.id for one in stock.devices)
+    old = tuple(one.id for one in (before.devices if before is not None else None) or ())
+    parts = [
+        ("new", [one for one in ids if one not in old]),
+        ("gone", [one for one in old if one not in ids]),
+        ("not healthy", list(broken(stock.devices))),
+    ]
+    return "; ".join(f"{word}: {listed(names)}" for word, names in parts if names)

@@ -1,0 +1,131 @@
+"""Replay: a log folded into a picture, verified against the rules, or decided again under another policy.
+
+Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. The log is the
+scaler's unless another component is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, overload
+
+from pydantic import BaseModel
+
+from dds_core.component import SCALER, Component, P
+from dds_core.engine import EngineOf, Step
+from dds_core.events import (
+    Checkpoint,
+    DeadlinePassed,
+    PolicyChanged,
+    Started,
+    Superseded,
+    WriteDone,
+    WriteObsolete,
+    WriteRefused,
+    encode,
+)
+from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
+from dds_core.replay.logged import LoggedGroup, event_of, groups, require_component
+from dds_core.replay.verification import Difference, VerifyReport, verify
+from dds_core.scaler.state import Picture
+
+OPEN_LOOP = "open loop: the world did not follow from here on"
+_OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
+
+Rows = Iterable[Envelope] | Iterable[LeanEvent]
+
+
+@overload
+def fold_log(rows: Rows, picture: Picture | None = None) -> Picture: ...
+@overload
+def fold_log(rows: Rows, picture: P | None = None, *, component: Component[P]) -> P: ...
+def fold_log(rows: Rows, picture: Any = None, *, component: Component[Any] = SCALER) -> Any:
+    """The picture that a log amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted events are
+    passed over. `component` is the one whose log it is."""
+    apply = component.apply
+    result = picture if picture is not None else component.picture()
+    first = picture is None
+    for row in rows:
+        if row.type == LOG_OPENED:
+            require_component(row, component)
+            continue
+        event = event_of(row, component)
+        if event is None:
+            continue
+        if isinstance(event, Checkpoint):
+            if first:
+                result = component.load(event.picture)
+        else:
+            apply(result, event, row.occurred_at)
+            result.dirty.clear()
+        first = False
+    result.dirty.clear()
+    return result
+
+
+class Redecided(NamedTuple):
+    """A step under another policy; `differs` once anything decided so far is not what was recorded."""
+
+    step: Step
+    differs: bool
+
+
+def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[Any] = SCALER) -> Iterator[Redecided]:
+    """Feed a log's facts to the rules under another policy. Recorded deadlines and outcomes are dropped, the virtual timer
+    gives its own. From the first difference on the loop is open: the world did not follow. `policy` is one
+    of the component whose log it is."""
+    engine: EngineOf[Any] = EngineOf(component)
+    comparison = _Comparison()
+    changed = PolicyChanged(policy=policy.model_dump(mode="json"))
+    given = False
+    for group in groups(rows, component):
+        comparison.recorded(group)
+        fact = group.events[0]
+        if isinstance(fact, Checkpoint) and engine.picture.now == 0:
+            engine = EngineOf(component, component.load(fact.picture))
+            fact = None
+        if isinstance(fact, PolicyChanged) or (fact is not None and not given and not isinstance(fact, Started)):
+            if not given:
+                given = True
+                step = engine.feed(changed, group.at)
+                yield Redecided(step, comparison.decided(step))
+            if isinstance(fact, PolicyChanged):
+                continue
+        if fact is None or isinstance(fact, (*_OUTCOMES, Checkpoint)):
+            continue
+        for step in engine.run([(group.at, fact)]):
+            yield Redecided(step, comparison.decided(step))
+
+
+class _Comparison:
+    """Whether two sequences of caused events, which come in turns, are alike so far."""
+
+    def __init__(self) -> None:
+        self._recorded: list[bytes] = []
+        self._decided: list[bytes] = []
+        self._differs = False
+
+    def recorded(self, group: LoggedGroup) -> None:
+        self._recorded += [row.data for row in group.envelopes[1:] if row.data is not None]
+
+    def decided(self, step: Step) -> bool:
+        self._decided += [encode(event) for event, _ in step.caused]
+        if not self._differs:
+            both = min(len(self._recorded), len(self._decided))
+            self._differs = self._recorded[:both] != self._decided[:both] or len(self._decided) > len(self._recorded)
+            del self._recorded[:both], self._decided[:both]
+        return self._differs
+
+
+__all__ = [
+    "OPEN_LOOP",
+    "Difference",
+    "LoggedGroup",
+    "Redecided",
+    "VerifyReport",
+    "event_of",
+    "fold_log",
+    "groups",
+    "re_decide",
+    "verify",
+]

@@ -1,0 +1,222 @@
+"""Verification: whether a log holds what the rules decide, fact by fact.
+
+It never changes a log and never judges the chain (`dds_core.log.verify_chain` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic
+
+from dds_core.component import SCALER, Component, P
+from dds_core.engine import new_event
+from dds_core.errors import DdsError, IllegalTransition
+from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Event, Fact, PolicyChanged, Started, encode
+from dds_core.kit.deadlines import Deadline
+from dds_core.log.envelope import Envelope, NewEvent, event_id
+from dds_core.replay.logged import LoggedGroup, groups
+from dds_core.scaler.rules import Caused
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """At `position` the log holds something else than the rules say."""
+
+    position: int
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"position {self.position}: expected {self.expected}, found {self.found}"
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What a verification saw. `unjudged` lists ranges (first, last position) that redaction keeps from being judged;
+    `fingerprints` are those of the code that wrote the log."""
+
+    events: int = 0
+    groups: int = 0
+    first: int = 0
+    last: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    unjudged: list[tuple[int, int]] = field(default_factory=list)
+    fingerprints: list[str] = field(default_factory=list)
+    other_code: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+
+def verify(
+    rows: Iterable[Envelope], *, component: Component[Any] = SCALER, fingerprint: str = "", at_most: int = 100
+) -> VerifyReport:
+    """Walk the log, decide at each fact, compare byte for byte with what was recorded, and go on with what was recorded.
+
+    Ids, recording times, salts and hashes are not compared (the chain is checked by `dds_core.log.verify_chain`). Deadlines
+    are checked too: each must have been due, and none may be missing. Stops after `at_most` differences.
+    `fingerprint` is that of the component, when left out.
+    """
+    return Verification(component, fingerprint, at_most).run(groups(rows, component))
+
+
+class Verification(Generic[P]):
+    """One walk. The picture is that of the recorded events, so one difference does not cascade."""
+
+    def __init__(self, component: Component[P], fingerprint: str, at_most: int) -> None:
+        self.report = VerifyReport()
+        self._component = component
+        self._fingerprint = fingerprint or component.fingerprint
+        self._at_most = at_most
+        self._picture = component.picture()
+        self._agenda = component.agenda(self._picture)
+        self._blind = False
+
+    def run(self, logged: Iterable[LoggedGroup]) -> VerifyReport:
+        for group in logged:
+            self.take(group)
+            if len(self.report.differences) >= self._at_most:
+                break
+        return self.report
+
+    def take(self, group: LoggedGroup) -> None:
+        report = self.report
+        report.first = report.first or group.position
+        report.last = group.envelopes[-1].position
+        report.groups += 1
+        report.events += len(group.envelopes)
+        fact = group.events[0]
+        if isinstance(fact, Checkpoint):
+            self._checkpoint(group.position, fact)
+            return
+        if None in group.events:
+            self._blind = True
+        if self._blind:
+            self._pass_over(group)
+            return
+        assert fact is not None
+        if isinstance(fact, Started):
+            report.fingerprints.append(fact.fingerprint)
+            report.other_code = report.other_code or fact.fingerprint != self._fingerprint
+        self._judge(group, fact)
+
+    def _checkpoint(self, position: int, fact: Checkpoint) -> None:
+        """A checkpoint must hold what the events before it amount to; the walk goes on from it."""
+        component = self._component
+        try:
+            found = component.load(fact.picture)
+        except DdsError as error:
+            self._differ(position, "a checkpoint that can be loaded", error.what)
+            return
+        if not self._blind and self.report.groups > 1 and not component.same(self._picture, found):
+            self._differ(position, "a checkpoint of the picture so far", "a checkpoint of another picture")
+        self._picture = found
+        self._agenda = component.agenda(found)
+        self._blind = False
+
+    def _pass_over(self, group: LoggedGroup) -> None:
+        """After a redaction nothing can be judged until the next checkpoint; what can be folded is folded."""
+        span = (group.position, group.envelopes[-1].position)
+        unjudged = self.report.unjudged
+        if unjudged and unjudged[-1][1] == span[0] - 1:
+            unjudged[-1] = (unjudged[-1][0], span[1])
+        else:
+            unjudged.append(span)
+        for row, event in zip(group.envelopes, group.events, strict=True):
+            if event is not None:
+                try:
+                    self._component.apply(self._picture, event, row.occurred_at)
+                except DdsError:
+                    continue
+        self._picture.dirty.clear()
+
+    def _judge(self, group: LoggedGroup, fact: Event) -> None:
+        picture, at, apply = self._picture, group.at, self._component.apply
+        self._check_deadlines(group, fact)
+        self._check_form(group.envelopes[0], fact)
+        try:
+            apply(picture, fact, at)
+            with picture.trial():
+                work = self._component.settle(picture, at)
+        except DdsError as error:
+            self._differ(group.position, f"a {type(fact).__name__} that can be folded", error.what)
+            picture.dirty.clear()
+            return
+        self._compare(group, work.emitted)
+        for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
+            assert event is not None
+            try:
+                apply(picture, event, row.occurred_at)
+            except IllegalTransition as error:
+                self._differ(row.position, "a transition of the lifecycle table", error.what)
+        touched = picture.dirty.take()
+        touched.add(work.touched)
+        self._agenda.refresh(touched)
+
+    def _check_deadlines(self, group: LoggedGroup, fact: Event) -> None:
+        first = self._agenda.next()
+        if isinstance(fact, DeadlinePassed):
+            known = self._agenda.has(Deadline(fact.due, fact.kind, fact.of))
+            if first is None or not known or not first.due == fact.due <= group.at:
+                self._differ(group.position, _said(first), f"deadline {fact.kind} of {fact.of}")
+        elif first is not None and first.due < group.at and not isinstance(fact, (Started, PolicyChanged)):
+            self._differ(group.position, _said(first), f"{type(fact).__name__} before it")
+
+    def _check_form(self, row: Envelope, fact: Event) -> None:
+        """A group starts with a fact, in its own stream and caused by nothing, no earlier than the last; it is stored in its
+        one canonical form, and a policy as it was given."""
+        if not isinstance(fact, Fact):
+            self._differ(row.position, "a fact", f"{row.type} that no fact caused")
+        elif row.correlation_id != row.event_id:
+            self._differ(row.position, f"{row.type} correlated with itself", f"it correlated with {row.correlation_id}")
+        if (row.stream, row.from_state, row.to_state, row.causation_id) != (fact.subject, None, None, None):
+            self._differ(row.position, f"{row.type} in stream {fact.subject}", f"it in stream {row.stream}, as a step")
+        if row.occurred_at < self._picture.now:
+            self._differ(row.position, f"an instant from {self._picture.now} on", f"{row.type} at {row.occurred_at}")
+        if row.schema_version == SCHEMA_VERSION and row.data != encode(fact):
+            self._differ(row.position, f"{row.type} in its canonical form", _told(row))
+        if isinstance(fact, PolicyChanged) and fact.digest != fact.digest_of_policy():
+            self._differ(row.position, "a policy that fits its digest", "a policy that was changed")
+
+    def _compare(self, group: LoggedGroup, expected: list[Caused]) -> None:
+        head = group.envelopes[0]
+        wanted = [new_event(event, group.at, cause) for event, cause in expected]
+        found = group.envelopes[1:]
+        for index in range(max(len(wanted), len(found))):
+            row = found[index] if index < len(found) else None
+            new = wanted[index] if index < len(wanted) else None
+            if row is None or new is None or not _same(row, new, head):
+                position = row.position if row is not None else group.envelopes[-1].position
+                self._differ(position, _told(new), _told(row) if row is not None else "nothing")
+                return
+
+    def _differ(self, position: int, expected: str, found: str) -> None:
+        self.report.differences.append(Difference(position, expected, found))
+
+
+def _same(row: Envelope, new: NewEvent, head: Envelope) -> bool:
+    if row.correlation_id != head.correlation_id:
+        return False
+    cause = event_id(head.log, head.epoch, head.group, new.cause or 0)
+    return (
+        row.type == new.type
+        and row.stream == new.stream
+        and row.data == new.data
+        and row.from_state == new.from_state
+        and row.to_state == new.to_state
+        and row.occurred_at == new.occurred_at
+        and row.causation_id == cause
+    )
+
+
+def _told(row: NewEvent | Envelope | None) -> str:
+    if row is None:
+        return "nothing"
+    data = row.data.decode(errors="replace") if row.data is not None else "redacted"
+    return f"{row.type} {data if len(data) <= 300 else data[:297] + '...'}"
+
+
+def _said(deadline: Deadline | None) -> str:
+    return f"deadline {deadline.kind} of {deadline.of} due at {deadline.due}" if deadline is not None else "no deadline"

@@ -1,0 +1,190 @@
+"""The folds of transitions: each is checked against its table before anything changes."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from dds_core.errors import IllegalTransition
+from dds_core.events import Event
+from dds_core.lifecycle import claim_edge_exists, device_target
+from dds_core.model import Claim
+from dds_core.scaler import events as e
+from dds_core.scaler.fold.common import SECOND, Fold, drop_reservation, forget_claim, forget_words
+from dds_core.scaler.rows import ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.state import Picture
+
+_FORGET_WITH_DEVICE = ("VictimMarked", "VictimUnmarked", "ClaimsListWanted", "UsedStamped")
+
+_LEAST_WAIT = 5 * SECOND
+"""The scheduler looks at the conditions every five seconds; a wait that was shorter tells nothing of its patience."""
+
+_KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
+
+
+def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
+    if not claim_edge_exists(event.trigger, event.source, event.target):
+        raise IllegalTransition(
+            f"claim {event.claim}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
+        )
+    old = picture.lives.get(event.claim)
+    state = old.state if old is not None else ""
+    if state != event.source:
+        raise IllegalTransition(
+            f"claim {event.claim}: {event.trigger} starts from {event.source or 'New'} but the claim is {state or 'New'}"
+        )
+    claim = picture.claims.get(event.claim)
+    if event.landed:
+        picture.counters.put(f"landed/{event.landed}", (picture.counters.get(f"landed/{event.landed}") or 0) + 1)
+    if event.trigger == "reservation_lost" and old is not None:
+        _learn_timeout(picture, claim, old, at)
+    life = _next_life(picture, event, old, claim, at)
+    picture.lives.put(event.claim, life)
+    if old is not None and old.promises and not life.promises:
+        _restart_idle_clocks(picture, old, at)
+    if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
+        picture.hand_overs.drop(event.claim)
+        if not _made_again(picture, event, claim):
+            drop_reservation(picture, event.claim)
+    if event.trigger in ("allocated_pool", "allocated_local", "released"):
+        picture.failures.drop(event.claim)
+    if event.target == "Released" and claim is None:
+        forget_claim(picture, event.claim)
+
+
+def _made_again(picture: Picture, event: e.ClaimMoved, claim: Claim | None) -> bool:
+    """Whether this is the claim of an extended resource that the scheduler deleted at the hand-over and made again for the
+    same pod and node: what stands ready for the pod is still for it."""
+    if claim is None or not claim.extended or (event.trigger, event.source) != ("allocated_pool", ""):
+        return False
+    row = picture.reservations.get(f"pod:{claim.owner}")
+    return row is not None and row.node == picture.node_of(claim)
+
+
+def _restart_idle_clocks(picture: Picture, life: ClaimLife, at: int) -> None:
+    """What stood ready for a claim that took another way idles from here on."""
+    for promise in life.promises:
+        resource = picture.resource_with(promise.uuid) if promise.uuid else None
+        device = picture.devices.get(resource.uid) if resource is not None else None
+        if resource is not None and device is not None and device.state == "Idle":
+            picture.devices.put(resource.uid, replace(device, idle_since=at))
+
+
+def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, claim: Claim | None, at: int) -> ClaimLife:
+    allocated = event.trigger in ("allocated_pool", "allocated_local")
+    moved = allocated or event.source != event.target
+    life = ClaimLife(
+        state=event.target,
+        cycle=event.cycle,
+        attempt=event.attempt,
+        since=at if moved or old is None else old.since,
+        began=(event.began or at) if allocated or old is None else old.began,
+        namespace=claim.namespace if claim is not None else old.namespace if old is not None else "",
+        name=claim.name if claim is not None else old.name if old is not None else "",
+        node=old.node if old is not None else "",
+        allocation=old.allocation if old is not None else None,
+        reserved=old.reserved if old is not None else False,
+        devices=event.devices or (old.devices if old is not None and not allocated else ()),
+        promises=event.promises or (old.promises if old is not None and event.trigger in _KEEPS_PROMISES else ()),
+        handed=old.handed if old is not None and not allocated else False,
+    )
+    match event.trigger:
+        case "allocated_pool" | "allocated_local" if claim is not None:
+            return replace(
+                life, allocation=claim.allocation, node=picture.node_of(claim), reserved=bool(claim.consumers)
+            )
+        case "cleared" | "released":
+            return replace(life, allocation=None, reserved=False, devices=event.devices)
+        case "reserved" | "reservation_lost":
+            return replace(life, reserved=event.trigger == "reserved")
+        case "device_ready" | "signalled":
+            return replace(life, handed=True)
+        case _:
+            return life
+
+
+def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: int) -> None:
+    """Two waits, one after the other, that ended alike without any condition tell the scheduler's bindingTimeout. One may be a
+    preemption; those that end together may have one cause, as two claims of a pod have, or pods that are deleted."""
+    waited = at - life.began
+    if claim is None or life.state not in ("Pending", "Attaching") or waited < _LEAST_WAIT:
+        return
+    pods = picture.pods_of(claim)
+    if not any(pod.pending for pod in pods):
+        return
+    told = [claim, *(one for pod in pods for one in picture.claims_of(pod))]
+    if any(c.status == "True" for one in told for c in one.conditions):
+        return
+    scheduler = picture.scheduler_of(claim)
+    before = picture.timeouts.get(scheduler) or Timeout(0)
+    if life.began < before.ended:
+        return
+    agree = before.last > 0 and abs(waited - before.last) <= max(2 * SECOND, before.last // 20)
+    learned = min(waited, before.last) if agree else 0
+    if learned and before.learned:
+        learned = min(learned, before.learned)
+    if learned and learned != before.learned:
+        picture.dirty.everything = True
+    picture.timeouts.put(scheduler, Timeout(waited, learned or before.learned, at))
+
+
+def _device_moved(picture: Picture, event: e.DeviceMoved, at: int) -> None:
+    if device_target(event.trigger, event.source) != event.target:
+        raise IllegalTransition(
+            f"device {event.resource}: {event.trigger} does not take {event.source or 'New'} to {event.target}"
+        )
+    old = picture.devices.get(event.resource)
+    state = old.state if old is not None else ""
+    if state != event.source:
+        raise IllegalTransition(
+            f"device {event.resource}: {event.trigger} starts from {event.source or 'New'} but the device is {state or 'New'}"
+        )
+    if event.target == "Gone":
+        _forget_device(picture, event.resource)
+        return
+    if event.trigger == "online" and old is not None:
+        _measure(picture, at - old.since)
+    idle = old.idle_since if old is not None else 0
+    if event.trigger in ("online", "freed"):
+        idle = at
+    elif event.trigger == "taken":
+        idle = 0
+        _no_longer_returning(picture, event.resource)
+    key = event.key if event.trigger == "taken" else old.key if old is not None and event.target == "Used" else None
+    resource = picture.resources.get(event.resource)
+    node = resource.node if resource is not None else old.node if old is not None else ""
+    model = resource.model if resource is not None else old.model if old is not None else ""
+    picture.devices.put(event.resource, DeviceLife(event.target, at, node, model, idle, key))
+
+
+def _no_longer_returning(picture: Picture, uid: str) -> None:
+    """Claims that gave the device back are done with it: another has it. The last one is kept, to say why they settled."""
+    for claim in sorted(picture.returning[uid]):
+        life = picture.lives.rows[claim]
+        others = tuple(device for device in life.devices if device != uid)
+        if others:
+            picture.lives.put(claim, replace(life, devices=others))
+
+
+def _forget_device(picture: Picture, uid: str) -> None:
+    picture.devices.drop(uid)
+    picture.fences.drop(uid)
+    for kind in ("idle", "fence", "grace"):
+        picture.passed.drop((kind, uid))
+    for name in _FORGET_WITH_DEVICE:
+        picture.shown.drop((name, uid))
+    forget_words(picture, uid)
+
+
+def _measure(picture: Picture, took: int) -> None:
+    """One attach took so long beside the others under way: the fabric's own time for it is its share."""
+    beside = len(picture.under_way) or 1
+    share = took / SECOND / beside
+    rate = picture.rates.get("") or Rate()
+    service = share if not rate.count else 0.7 * rate.service + 0.3 * share
+    picture.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
+
+
+FOLDS: dict[type[Event], Fold] = {
+    e.ClaimMoved: _claim_moved,
+    e.DeviceMoved: _device_moved,
+}

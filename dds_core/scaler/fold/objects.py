@@ -1,0 +1,223 @@
+"""The folds of facts about objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from dds_core import events as e
+from dds_core.events import KIND_OF, Event, merged
+from dds_core.model import AttachRequest, FabricResource, Slice
+from dds_core.scaler.fold.common import (
+    DEPARTED,
+    Fold,
+    detach_void,
+    forget_claim,
+    forget_rejections,
+    forget_words,
+    order_met,
+)
+from dds_core.scaler.state import Picture
+
+_OF_CELL = ("AttachOrdered", "DetachOrdered", "CoolDown", "CoolDownOver")
+
+
+def _observed(picture: Picture, event: Any, at: int) -> None:
+    kind = KIND_OF[type(event)]
+    table = picture.table(kind)
+    old = table.get(event.uid)
+    table.put(event.uid, merged(old if old is not None else kind(uid=event.uid), event.changes))
+
+
+def _gone(picture: Picture, event: Any, at: int) -> None:
+    picture.table(KIND_OF[type(event)]).drop(event.uid)
+
+
+def _slice_observed(picture: Picture, event: e.SliceObserved, at: int) -> None:
+    old = picture.slices.get(event.uid) or Slice(uid=event.uid)
+    new = merged(old, event.changes)
+    if event.devices:
+        devices = {name: device for name, device in old.devices.items() if name not in event.devices}
+        devices.update({name: device for name, device in event.devices.items() if device is not None})
+        new = replace(new, devices=devices)
+    before = _uuids(picture, old, event.devices)
+    picture.slices.put(event.uid, new)
+    _forget_departed(picture, before)
+
+
+def _slice_gone(picture: Picture, event: e.SliceGone, at: int) -> None:
+    old = picture.slices.get(event.uid)
+    before = _uuids(picture, old, old.devices) if old is not None else set()
+    _gone(picture, event, at)
+    _forget_departed(picture, before)
+
+
+def _uuids(picture: Picture, slice: Slice, names: Iterable[str]) -> set[str]:
+    return {picture.uuid_at.get((slice.driver, slice.pool, name), "") for name in names}
+
+
+def _forget_departed(picture: Picture, uuids: set[str]) -> None:
+    """What no slice shows any more need not be remembered as gone."""
+    for uuid in uuids:
+        if not picture.keys_of[uuid]:
+            picture.passed.drop((DEPARTED, uuid))
+
+
+def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
+    _observed(picture, event, at)
+    claim = picture.claims.rows[event.uid]
+    if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
+        life = picture.lives.get(event.uid)
+        if life is None or life.allocation != claim.allocation:
+            seen = at - claim.allocation.timestamp
+            picture.skew = seen if picture.skew is None else min(picture.skew, seen)
+
+
+def _claim_gone(picture: Picture, event: e.ClaimGone, at: int) -> None:
+    picture.claims.drop(event.uid)
+    life = picture.lives.get(event.uid)
+    if life is None or life.state == "Released":
+        forget_claim(picture, event.uid)
+
+
+def _rule_gone(picture: Picture, event: e.TaintRuleGone, at: int) -> None:
+    _gone(picture, event, at)
+    picture.lifted.drop(event.uid)
+    picture.shown.drop(("TaintLifted", event.uid))
+
+
+def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
+    picture.pods.drop(event.uid)
+    picture.reservations.drop(f"pod:{event.uid}")
+    picture.shown.drop(("Steered", event.uid))
+
+
+def _node_observed(picture: Picture, event: e.NodeObserved, at: int) -> None:
+    _observed(picture, event, at)
+    node = picture.nodes.rows[event.uid]
+    for key in [key for key in picture.labelled.rows if key[0] == node.name]:
+        if node.labels.get(key[1], "") == picture.labelled.rows[key]:
+            picture.labelled.drop(key)
+
+
+def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
+    node = picture.nodes.get(event.uid)
+    picture.nodes.drop(event.uid)
+    if node is not None:
+        for cell in sorted(picture.cooling_at[node.name]):
+            picture.cooling.drop(cell)
+        for key in [key for key in picture.labelled.rows if key[0] == node.name]:
+            picture.labelled.drop(key)
+        for cell in [cell for cell in picture.orders.rows if cell[0] == node.name]:
+            picture.orders.drop(cell)
+        _forget_shown(picture, node.name)
+
+
+def _forget_shown(picture: Picture, node: str) -> None:
+    forget_words(picture, node)
+    for key in (node, f"{node}:ready"):
+        picture.shown.drop(("NodeLabelled", key))
+    for model in picture.models:
+        for name in _OF_CELL:
+            picture.shown.drop((name, f"{node}/{model}"))
+
+
+def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
+    old = picture.requests.get(event.uid)
+    _observed(picture, event, at)
+    request = picture.requests.rows[event.uid]
+    order_met(picture, request)
+    _order_overtaken(picture, request, old.size if old is not None else 0)
+
+
+def _order_overtaken(picture: Picture, request: AttachRequest, before: int) -> None:
+    """Somebody else took the size beyond what we ordered: our intent is void, or the next order would undo theirs."""
+    order = picture.orders.get((request.node, request.model))
+    if order is None or order.request != request.name:
+        return
+    if request.size > max(order.size, before) or request.size < order.size <= before:
+        picture.orders.drop((request.node, request.model))
+        detach_void(picture, request.name)
+
+
+def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None:
+    request = picture.requests.get(event.uid)
+    picture.requests.drop(event.uid)
+    if request is not None:
+        order = picture.orders.get((request.node, request.model))
+        if order is not None and order.request == request.name:
+            picture.orders.drop((request.node, request.model))
+
+
+def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: int) -> None:
+    """An error is an error from its first word on, until it is taken back, or until the device came all the same: the operator
+    takes back the words of an earlier try only with Online."""
+    old = picture.resources.get(event.uid)
+    _observed(picture, event, at)
+    resource = picture.resources.rows[event.uid]
+    if resource.uuid:
+        picture.passed.drop((DEPARTED, resource.uuid))
+    else:
+        _departed(picture, old, at)
+    if not resource.marked:
+        picture.unmarked.drop(event.uid)
+    stands = resource.error and resource.state in ("", "Attaching")
+    came = bool(resource.uuid) and old is not None and not old.uuid
+    unchanged = old is not None and old.error == resource.error
+    if not stands or (came and unchanged):
+        picture.erring.drop(event.uid)
+    elif event.uid not in picture.erring and not (resource.uuid and unchanged):
+        picture.erring.put(event.uid, at)
+
+
+def _departed(picture: Picture, old: FabricResource | None, at: int) -> None:
+    """The fabric has the device back. A slice that still shows it is old news: watches of two kinds need not keep step, and a
+    device that no resource names would pass for one that is built in. Before `Synced` lists come in any order."""
+    if picture.synced and old is not None and old.uuid and picture.keys_of[old.uuid]:
+        picture.passed.put((DEPARTED, old.uuid), at)
+
+
+def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> None:
+    _departed(picture, picture.resources.get(event.uid), at)
+    picture.resources.drop(event.uid)
+    picture.unmarked.drop(event.uid)
+    picture.erring.drop(event.uid)
+
+
+def _forgetting(fold: Fold) -> Fold:
+    """The fold of an object's end: what was rejected of it is forgotten, also when nothing else of it was ever taken in."""
+
+    def folded(picture: Picture, event: Any, at: int) -> None:
+        fold(picture, event, at)
+        forget_rejections(picture, event.uid)
+
+    return folded
+
+
+def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
+    picture.rejections.put((event.uid, event.field, event.reason), True)
+
+
+_ENDS: dict[type[Event], Fold] = {
+    **{gone: _gone for _, gone in e.OBSERVED.values()},
+    e.ClaimGone: _claim_gone,
+    e.SliceGone: _slice_gone,
+    e.TaintRuleGone: _rule_gone,
+    e.PodGone: _pod_gone,
+    e.NodeGone: _node_gone,
+    e.AttachRequestGone: _request_gone,
+    e.FabricResourceGone: _resource_gone,
+}
+
+FOLDS: dict[type[Event], Fold] = {
+    **{observed: _observed for observed, _ in e.OBSERVED.values()},
+    **{gone: _forgetting(fold) for gone, fold in _ENDS.items()},
+    e.ClaimObserved: _claim_observed,
+    e.SliceObserved: _slice_observed,
+    e.NodeObserved: _node_observed,
+    e.AttachRequestObserved: _request_observed,
+    e.FabricResourceObserved: _resource_observed,
+    e.Rejected: _rejected,
+}

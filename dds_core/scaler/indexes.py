@@ -1,0 +1,574 @@
+"""The indexes over the tables, kept right by the tables' hooks, and `dirty`: what a change makes necessary to look at again.
+
+Never stored: they are built anew from the rows. They exist so that the work per change does not grow with the fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dds_core.kit.state import Remembered
+from dds_core.kit.table import Hook, Index, Table
+from dds_core.lifecycle import WAITING
+from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
+    AttachRequest,
+    Claim,
+    Config,
+    DeviceClass,
+    DeviceKey,
+    FabricResource,
+    Model,
+    Node,
+    Observed,
+    Pod,
+    Slice,
+    TaintRule,
+)
+from dds_core.scaler.policy import Mode, Policy, lower
+from dds_core.scaler.pools import Pool, PoolKey, gather, model_of_pool, text_attribute
+from dds_core.scaler.rows import (
+    Cell,
+    ClaimLife,
+    Cooling,
+    DeviceLife,
+    Failure,
+    Fence,
+    HandOverRow,
+    Order,
+    Rate,
+    Reservation,
+    Timeout,
+)
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+# The tables of the picture: what was observed of each object, and what the engine remembers of its own.
+#
+# Rows only; what is derived from them is in `dds_core.scaler.indexes`.
+
+
+class Dirty:
+    """What has to be looked at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed` counts
+    attaches that ended or are not ordered any more: others may have waited for the room."""
+
+    __slots__ = ("claims", "devices", "everything", "freed", "nodes", "rules")
+
+    def __init__(self) -> None:
+        self.claims: set[str] = set()
+        self.devices: set[str] = set()
+        self.nodes: set[str] = set()
+        self.rules: set[str] = set()
+        self.everything = False
+        self.freed = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.claims or self.devices or self.nodes or self.rules or self.freed or self.everything)
+
+    def take(self) -> Dirty:
+        """A copy of what is dirty; this one is clean afterwards."""
+        taken = Dirty()
+        taken.claims, taken.devices, taken.nodes = self.claims, self.devices, self.nodes
+        taken.rules, taken.everything, taken.freed = self.rules, self.everything, self.freed
+        self.clear()
+        return taken
+
+    def add(self, other: Dirty) -> None:
+        self.claims |= other.claims
+        self.devices |= other.devices
+        self.nodes |= other.nodes
+        self.rules |= other.rules
+        self.everything = self.everything or other.everything
+        self.freed += other.freed
+
+    def clear(self) -> None:
+        self.claims, self.devices, self.nodes, self.rules = set(), set(), set(), set()
+        self.everything, self.freed = False, 0
+
+
+class Tables(Remembered[Observed]):
+    """Every table, and the few facts that are no rows. All changes go through the tables' `put` and `drop`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        journal = self.journal
+        self.claims: Table[str, Claim] = Table(journal)
+        self.pods: Table[str, Pod] = Table(journal)
+        self.nodes: Table[str, Node] = Table(journal)
+        self.slices: Table[str, Slice] = Table(journal)
+        self.classes: Table[str, DeviceClass] = Table(journal)
+        self.rules: Table[str, TaintRule] = Table(journal)
+        self.configs: Table[str, Config] = Table(journal)
+        self.requests: Table[str, AttachRequest] = Table(journal)
+        self.resources: Table[str, FabricResource] = Table(journal)
+        self._tables: dict[type[Observed], Table[str, Any]] = {
+            Claim: self.claims,
+            Slice: self.slices,
+            DeviceClass: self.classes,
+            TaintRule: self.rules,
+            Node: self.nodes,
+            Pod: self.pods,
+            Config: self.configs,
+            AttachRequest: self.requests,
+            FabricResource: self.resources,
+        }
+
+        self.lives: Table[str, ClaimLife] = Table(journal)
+        self.devices: Table[str, DeviceLife] = Table(journal)
+        self.reservations: Table[str, Reservation] = Table(journal)
+        self.orders: Table[Cell, Order] = Table(journal)
+        self.hand_overs: Table[str, HandOverRow] = Table(journal)
+        self.failures: Table[str, Failure] = Table(journal)
+        self.cooling: Table[Cell, Cooling] = Table(journal)
+        self.fences: Table[str, Fence] = Table(journal)
+        self.timeouts: Table[str, Timeout] = Table(journal)
+        self.unmarked: Table[str, int] = Table(journal)
+        self.lifted: Table[str, int] = Table(journal)
+        self.marks: Table[str, int] = Table(journal)
+        self.erring: Table[str, int] = Table(journal)
+        self.counters: Table[str, int] = Table(journal)
+        self.rates: Table[str, Rate] = Table(journal)
+
+        self.policy = Policy()
+        self.taint_rules = ""
+        self.skew: int | None = None
+        self.dirty = Dirty()
+
+
+# -- own indexes -------------------------------------------------------------------------------------------------------
+
+# The indexes over what the engine itself remembers: lives, reservations, orders, failures, cool-downs and fences. Kept
+# right by the tables' hooks as those of `dds_core.scaler.indexes` are, and never stored either.
+
+
+class OwnIndexes(Tables):
+    """The tables with what is derived from the engine's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken_as: Index[DeviceKey, str] = Index()
+        self.returning: Index[str, str] = Index()
+        self.reserved_for: Index[str, str] = Index()
+        self.reservations_for: Index[str, str] = Index()
+        self.reservations_at: Index[str, str] = Index()
+        self.ready_for: Index[str, str] = Index()
+        self.cooling_at: Index[str, Cell] = Index()
+        self.fabric_of: dict[str, str] = {}
+        self.fabric_failed: Index[tuple[str, str], str] = Index()
+        self.failed_at: Index[str, str] = Index()
+        self.under_way: set[str] = set()
+        self.units_ordered = 0
+        self.idle_of_model: Index[str, str] = Index()
+        self.idle_at: Index[str, str] = Index()
+        self.waiting_at: Index[str, str] = Index()
+        self.our_rules: Index[DeviceKey, str] = Index()
+        self.fenced: Index[DeviceKey, str] = Index()
+
+        self.lives.watch(self._life_changed)
+        self.devices.watch(self._device_changed)
+        self.reservations.watch(self._reservation_changed)
+        self.orders.watch(self._cell_changed)
+        self.failures.watch(self._failure_changed)
+        self.cooling.watch(self._cell_changed)
+        self.fences.watch(self._fence_changed)
+
+    def fails(self, fabric: str, model: str) -> bool:
+        """Whether the fabric has brought no device of the model to so many of its nodes lately that it is the fabric's fault."""
+        return 0 < self.policy.pool_cool_down_nodes <= len(self.fabric_failed[fabric, model])
+
+    def _life_changed(self, uid: str, old: ClaimLife | None, new: ClaimLife | None) -> None:
+        for life, gone in ((old, True), (new, False)):
+            if life is None:
+                continue
+            if life.node:
+                self.dirty.nodes.add(life.node)
+            if life.state in WAITING:
+                (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
+            for promise in life.promises:
+                (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
+            if life.state == "Detaching":
+                for resource in life.devices:
+                    (self.returning.discard if gone else self.returning.add)(resource, uid)
+        self.dirty.claims.add(uid)
+
+    def _device_changed(self, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> None:
+        if new is not None and new.state == "Attaching":
+            self.under_way.add(uid)
+        elif uid in self.under_way:
+            self.under_way.discard(uid)
+            self.dirty.freed += 1
+        self.dirty.devices.add(uid)
+        self.dirty.claims |= self.returning[uid]
+        if old is not None and old.key is not None:
+            self.taken_as.discard(old.key, uid)
+        if new is not None and new.key is not None:
+            self.taken_as.add(new.key, uid)
+        resource = self.resources.get(uid)
+        if resource is not None:
+            self.dirty.nodes.add(resource.node)
+        if old is not None and old.state == "Idle":
+            self.idle_of_model.discard(old.model, uid)
+            self.idle_at.discard(old.node, uid)
+        if new is not None and new.state == "Idle":
+            self.idle_of_model.add(new.model, uid)
+            self.idle_at.add(new.node, uid)
+
+    def _reservation_changed(self, key: str, old: Reservation | None, new: Reservation | None) -> None:
+        for row, gone in ((old, True), (new, False)):
+            if row is not None:
+                for promise in row.promises:
+                    (self.reserved_for.discard if gone else self.reserved_for.add)(promise.identity, key)
+                (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
+                (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
+                self.dirty.nodes.add(row.node)
+                self.dirty.claims.add(row.claim)
+
+    def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:
+        for failure, change in ((old, Index.discard), (new, Index.add)):
+            if failure is not None:
+                change(self.failed_at, failure.node, claim)
+                self.dirty.nodes.add(failure.node)
+
+    def _fence_changed(self, resource: str, old: Fence | None, new: Fence | None) -> None:
+        self.dirty.devices.add(resource)
+        for fence, change in ((old, Index.discard), (new, Index.add)):
+            if fence is not None:
+                change(self.fenced, fence.key, resource)
+                self.dirty.rules |= self.our_rules[fence.key]
+
+    def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
+        if isinstance(old, Order):
+            self.units_ordered -= old.more
+            self.dirty.freed += old.more
+        if isinstance(new, Order):
+            self.units_ordered += new.more
+        if isinstance(new or old, Cooling):
+            (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
+        for row, change in ((old, Index.discard), (new, Index.add)):
+            if isinstance(row, Cooling) and row.of_fabric:
+                self._count_failed(cell, change)
+        self.dirty.nodes.add(cell[0])
+
+    def _count_failed(self, cell: Cell, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
+        """One node more, or less, that its fabric brought no device of a model to. When the fabric begins to count as failing, or
+        does no longer, each of them is looked at."""
+        node, model = cell
+        key = (self.fabric_of.get(node, ""), model)
+        if not key[0]:
+            return
+        before = self.fails(*key)
+        change(self.fabric_failed, key, node)
+        if self.fails(*key) != before:
+            self.dirty.nodes |= self.fabric_failed[key]
+
+
+# -- indexes -----------------------------------------------------------------------------------------------------------
+
+NO_CONFIG = Config(uid="")
+
+
+class Indexes(OwnIndexes):
+    """The tables with what is derived from them; here from what was observed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uid_named: dict[tuple[type[Observed], str, str], str] = {}
+        self.claim_named: dict[tuple[str, str], str] = {}
+        self.node_named: dict[str, str] = {}
+        self.holders: Index[DeviceKey, str] = Index()
+        self.claims_on: Index[str, str] = Index()
+        self.claims_in_pool: Index[PoolKey, str] = Index()
+        self.pods_naming: Index[tuple[str, str], str] = Index()
+        self.claims_for: Index[str, str] = Index()
+        self.pods_nominated: Index[str, str] = Index()
+        self.slices_of: Index[PoolKey, str] = Index()
+        self.pools: dict[PoolKey, Pool] = {}
+        self.pools_at: Index[str, PoolKey] = Index()
+        self.pools_of_model: Index[str, PoolKey] = Index()
+        self.uuid_at: dict[DeviceKey, str] = {}
+        self.keys_of: Index[str, DeviceKey] = Index()
+        self.requests_at: Index[str, str] = Index()
+        self.request_named: dict[str, str] = {}
+        self.resources_at: Index[str, str] = Index()
+        self.resources_of_uuid: Index[str, str] = Index()
+        self.resources_of_request: Index[str, str] = Index()
+        self.limits: dict[Cell, tuple[int, int]] = {}
+        self._pool_models: dict[PoolKey, Model | None] = {}
+        self.drivers: frozenset[str] = frozenset()
+        self.models: dict[str, Model] = {}
+        self.rivals: dict[str, frozenset[str]] = {}
+        self.config = NO_CONFIG
+        self.mode: Mode = "observe"
+        self.live = False
+        self.alerts_of: Index[str, tuple[str, str]] = Index()
+        self.rejections_of: Index[str, tuple[str, str, str]] = Index()
+
+        for kind, table in self._tables.items():
+            table.watch(self._naming(kind))
+        self.claims.watch(self._claim_changed)
+        self.pods.watch(self._pod_changed)
+        self.nodes.watch(self._node_changed)
+        self.slices.watch(self._slice_changed)
+        self.rules.watch(self._rule_changed)
+        self.configs.watch(self._config_changed)
+        self.requests.watch(self._request_changed)
+        self.resources.watch(self._resource_changed)
+        self.shown.watch(self._shown_changed)
+        self.rejections.watch(self._rejection_changed)
+
+    # --- what the hooks ask, and the rules too -----------------------------------------------------------------------
+
+    def _rivals_of(self, model: Model) -> frozenset[str]:
+        """Models that may not share a node with this one, in whosever list it stands: it is symmetric."""
+        return frozenset(
+            other.model
+            for other in self.config.models
+            if other.index in model.conflicts or model.index in other.conflicts
+        ) - {model.model}
+
+    def model_of_pool(self, key: PoolKey) -> Model | None:
+        """The model whose devices the pool lists by its name, None for a node's own pool."""
+        if key not in self._pool_models:
+            self._pool_models[key] = model_of_pool(self.config, *key)
+        return self._pool_models[key]
+
+    def node_of(self, claim: Claim) -> str:
+        """The node that the claim's devices are wanted on, "" when nothing says so.
+
+        A pool device without bindsToNode leaves the allocation without a node; the pod's nomination then tells it.
+        """
+        if claim.allocation is None:
+            return ""
+        if claim.allocation.node:
+            return claim.allocation.node
+        names = {pod.node or pod.nominated for pod in self.pods_of(claim)} - {""}
+        return min(names) if len(names) == 1 else ""
+
+    def pods_of(self, claim: Claim) -> list[Pod]:
+        """The pods that refer to the claim or are reserved for it, in a fixed order."""
+        uids = self.pods_naming[(claim.namespace, claim.name)] | {c.uid for c in claim.consumers}
+        pods = [pod for uid in uids if (pod := self.pods.get(uid)) is not None]
+        return sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    def _naming(self, kind: type[Observed]) -> Hook[str, Any]:
+        """The hook of an observed table that keeps its objects findable by name."""
+        named = self.uid_named
+
+        def changed(uid: str, old: Any, new: Any) -> None:
+            if old is not None:
+                key = (kind, getattr(old, "namespace", ""), getattr(old, "name", ""))
+                if named.get(key) == uid:
+                    del named[key]
+            if new is not None:
+                named[(kind, getattr(new, "namespace", ""), getattr(new, "name", ""))] = uid
+
+        return changed
+
+    def _shown_changed(self, key: tuple[str, str], old: bytes | None, new: bytes | None) -> None:
+        if key[0] == "Alerted":
+            of = key[1].rpartition(":")[0]
+            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
+
+    def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
+        (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
+
+    def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
+        dirty = self.dirty
+        for claim, gone in ((old, True), (new, False)):
+            if claim is None:
+                continue
+            name = (claim.namespace, claim.name)
+            if gone:
+                if self.claim_named.get(name) == uid:
+                    del self.claim_named[name]
+            else:
+                self.claim_named[name] = uid
+            change = Index.discard if gone else Index.add
+            for consumer in claim.consumers:
+                change(self.claims_for, consumer.uid, uid)
+            allocation = claim.allocation
+            if allocation is None:
+                continue
+            change(self.claims_on, allocation.node, uid)
+            dirty.nodes.add(allocation.node or self.node_of(claim))
+            for result in allocation.results:
+                key = result.key
+                change(self.holders, key, uid)
+                change(self.claims_in_pool, key[:2], uid)
+                self._device_touched(key)
+        dirty.claims.add(uid)
+
+    def _device_touched(self, key: DeviceKey) -> None:
+        uuid = self.uuid_at.get(key)
+        if uuid:
+            self.dirty.devices |= self.resources_of_uuid[uuid]
+        self.dirty.devices |= self.taken_as[key]  # its slice may be gone
+
+    def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
+        for pod, gone in ((old, True), (new, False)):
+            if pod is None:
+                continue
+            change = Index.discard if gone else Index.add
+            names = [*pod.claims, pod.extended_claim]
+            for name in names:
+                if name:
+                    change(self.pods_naming, (pod.namespace, name), uid)
+                    claim = self.claim_named.get((pod.namespace, name))
+                    if claim is not None:
+                        self._touch_claim(claim)
+            if pod.nominated:
+                change(self.pods_nominated, pod.nominated, uid)
+                self.dirty.nodes.add(pod.nominated)
+        for claim in self.claims_for[uid]:
+            self._touch_claim(claim)
+
+    def _touch_claim(self, uid: str) -> None:
+        self.dirty.claims.add(uid)
+        claim = self.claims.get(uid)
+        if claim is not None and claim.allocation is not None:
+            self.dirty.nodes.add(self.node_of(claim))
+
+    def _node_changed(self, uid: str, old: Node | None, new: Node | None) -> None:
+        if old is not None and self.node_named.get(old.name) == uid:
+            del self.node_named[old.name]
+        if new is not None:
+            self.node_named[new.name] = uid
+        for node in (old, new):
+            if node is not None:
+                self._place(node.name)
+                for model in self.models:
+                    self.limits.pop((node.name, model), None)
+                self.dirty.nodes.add(node.name)
+                for resource in self.resources_at[node.name]:
+                    self.dirty.claims |= self.returning[resource]
+
+    def _slice_changed(self, uid: str, old: Slice | None, new: Slice | None) -> None:
+        if old is not None:
+            self.slices_of.discard((old.driver, old.pool), uid)
+        if new is not None:
+            self.slices_of.add((new.driver, new.pool), uid)
+        for key in {(s.driver, s.pool) for s in (old, new) if s is not None}:
+            self._gather_pool(key)
+
+    def _gather_pool(self, key: PoolKey) -> None:
+        before = self.pools.get(key)
+        after = gather(s for uid in self.slices_of[key] if (s := self.slices.get(uid)) is not None)
+        if before == after:
+            return
+        if after is None:
+            self.pools.pop(key, None)
+        else:
+            self.pools[key] = after
+        for pool, change in ((before, Index.discard), (after, Index.add)):
+            if pool is not None and pool.node:
+                change(self.pools_at, pool.node, key)
+                self.dirty.nodes.add(pool.node)
+            elif pool is not None and (model := self.model_of_pool(key)) is not None:
+                change(self.pools_of_model, model.model, key)
+        self._index_devices(key, before, after)
+        for claim in self.claims_in_pool[key]:
+            life, failure = self.lives.get(claim), self.failures.get(claim)
+            if life is not None and life.state in WAITING:
+                self._touch_claim(claim)
+            if failure is not None:
+                self.dirty.nodes.add(failure.node)  # it may wait until the pool is closed
+
+    def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
+        """Keep name and UUID of a node's own devices together; only those that changed are touched."""
+        old = before.devices if before is not None and before.node else {}
+        new = after.devices if after is not None and after.node else {}
+        attribute = self.policy.driver_of(key[0]).uuid_attribute
+        for name, device in old.items():
+            if new.get(name) is not device and (uuid := self.uuid_at.pop((*key, name), "")):
+                self.keys_of.discard(uuid, (*key, name))
+                self.dirty.devices |= self.resources_of_uuid[uuid]
+        for name, device in new.items():
+            if old.get(name) is not device and (uuid := text_attribute(device, key[0], attribute)):
+                self.uuid_at[(*key, name)] = uuid
+                self.keys_of.add(uuid, (*key, name))
+                self.dirty.devices |= self.resources_of_uuid[uuid]
+
+    def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
+        self.dirty.rules.add(uid)
+        for rule, change in ((old, Index.discard), (new, Index.add)):
+            if rule is not None and rule.labels.get(OWNER_LABEL) == OWNER:
+                change(self.our_rules, (rule.driver, rule.pool, rule.device), uid)
+        for rule in (old, new):
+            if rule is None:
+                continue
+            if not (rule.driver and rule.pool):
+                self.dirty.nodes |= self.pools_at.sets.keys()
+            elif (pool := self.pools.get((rule.driver, rule.pool))) is not None and pool.node:
+                self.dirty.nodes.add(pool.node)
+
+    def _config_changed(self, uid: str, old: Config | None, new: Config | None) -> None:
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Take in the ConfigMap and the policy: the mode (the kill switch only lowers it), and what every pool means."""
+        self.config = min(self.configs.rows.values(), key=lambda config: config.uid, default=NO_CONFIG)
+        self.mode = lower(self.policy.mode, self.config.mode)
+        self.live = self.mode != "observe"
+        self.drivers = frozenset(model.driver for model in self.config.models)
+        self.models = {model.model: model for model in self.config.models}
+        self.rivals = {model.model: self._rivals_of(model) for model in self.config.models}
+        self.pools.clear()
+        self._pool_models.clear()
+        self.limits.clear()
+        self.uuid_at.clear()
+        self.keys_of.clear()
+        self.pools_at.clear()
+        self.pools_of_model.clear()
+        for key in list(self.slices_of.sets):
+            self._gather_pool(key)
+        for name in {*self.node_named, *self.fabric_of}:
+            self._place(name)
+        self.dirty.everything = True
+
+    def _request_changed(self, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> None:
+        for request, gone in ((old, True), (new, False)):
+            if request is None:
+                continue
+            if gone:
+                self.requests_at.discard(request.node, uid)
+                if self.request_named.get(request.name) == uid:
+                    del self.request_named[request.name]
+            else:
+                self.requests_at.add(request.node, uid)
+                self.request_named[request.name] = uid
+            if request.node:
+                self.dirty.nodes.add(request.node)
+            for resource in self.resources_of_request[request.name]:
+                self.dirty.claims |= self.returning[resource]
+
+    def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
+        for resource, gone in ((old, True), (new, False)):
+            if resource is None:
+                continue
+            change = Index.discard if gone else Index.add
+            change(self.resources_at, resource.node, uid)
+            change(self.resources_of_request, resource.request, uid)
+            if resource.uuid:
+                change(self.resources_of_uuid, resource.uuid, uid)
+            self.dirty.nodes.add(resource.node)
+        self.dirty.devices.add(uid)
+
+    def _place(self, node: str) -> None:
+        """Keep the fabric that the node's label names, and the node among those that this fabric failed."""
+        found = self.nodes.get(self.node_named.get(node, ""))
+        fabric = found.labels.get(f"{self.config.prefix}/fabric", "") if found is not None else ""
+        if fabric == self.fabric_of.get(node, ""):
+            return
+        failed = [cell for cell in self.cooling_at[node] if self.cooling.rows[cell].of_fabric]
+        for cell in failed:
+            self._count_failed(cell, Index.discard)
+        if fabric:
+            self.fabric_of[node] = fabric
+        else:
+            del self.fabric_of[node]
+        for cell in failed:
+            self._count_failed(cell, Index.add)

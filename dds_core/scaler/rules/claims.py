@@ -1,0 +1,241 @@
+"""The steps of a claim's life that follow from the claim, its pods and its devices; what a node has for it is in `nodes`."""
+
+from __future__ import annotations
+
+from dds_core.lifecycle import ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
+from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
+from dds_core.scaler.events import ClaimMoved
+from dds_core.scaler.rows import ClaimLife
+from dds_core.scaler.rules.assignment import cover
+from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.scaler.rules.failures import fail_overdue
+from dds_core.scaler.rules.handover import steer
+from dds_core.scaler.rules.moves import move
+from dds_core.scaler.rules.orders import limits_of, usable
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+_LONGEST_CHAIN = 8
+
+
+def step(work: Work, uid: str) -> None:
+    """Take every step that is due for the claim, then look whether its time is up and whether it can be steered."""
+    for _ in range(_LONGEST_CHAIN):
+        move = next_move(work.picture, uid, work.at)
+        if move is None:
+            break
+        work.emit(move)
+    claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
+    if claim is not None and life is not None and life.state in WAITING:
+        fail_overdue(work, claim, life)
+        steer(work, claim, life)
+
+
+def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:
+    claim, life = picture.claims.get(uid), picture.lives.get(uid)
+    allocation = claim.allocation if claim is not None else None
+    if claim is not None and allocation is not None and (life is None or life.allocation != allocation):
+        return _allocated(picture, claim, allocation, life, at)
+    if life is None:
+        return None
+    if allocation is None:
+        return _unallocated(picture, claim, life, uid)
+    assert claim is not None
+    return _condition_move(picture, claim, allocation, life)
+
+
+def _allocated(
+    picture: Picture, claim: Claim, allocation: Allocation, life: ClaimLife | None, at: int
+) -> ClaimMoved | None:
+    """Another allocation than the one last seen: a new attempt, or a new cycle when the last had ended."""
+    state = life.state if life is not None else NEW
+    waits, local = picture.pool_results(allocation), picture.local_results(allocation)
+    if not waits and not local:
+        ours = life is not None and state not in ("Released", DETACHING)
+        return (
+            _release(picture, claim.uid, life, "allocated on devices that are none of ours") if ours and life else None
+        )
+    trigger = "allocated_pool" if waits else "allocated_local"
+    target = claim_target(trigger, state)
+    if target is None:
+        return _release(picture, claim.uid, life, "allocated anew") if life is not None else None
+    fresh = life is None or state in ("Released", FAILED, DETACHING)
+    cycle = (life.cycle if life is not None else 0) + (1 if fresh else 0)
+    attempt = 1 if fresh or life is None else life.attempt + 1
+    node = picture.node_of(claim)
+    names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
+    return ClaimMoved(
+        claim=claim.uid,
+        trigger=trigger,
+        source=state,
+        target=target,
+        cycle=cycle,
+        attempt=attempt,
+        cause=f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}",
+        devices=_resources_of(picture, allocation),
+        began=_began(picture, allocation, at),
+        landed=_landing(life, node, bool(waits)),
+    )
+
+
+def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:
+    if life is None or not life.handed or life.state not in WAITING:
+        return ""
+    if node != life.node:
+        return "elsewhere"
+    return "pool" if pool else "here"
+
+
+def _began(picture: Picture, allocation: Allocation, at: int) -> int:
+    """When the attempt began: now, except for what a start finds in the cluster, which is as old as its timestamp says
+    once the skew between our clock and the scheduler's was measured."""
+    if at != picture.synced_at and at != picture.level_at:
+        return 0
+    if allocation.timestamp is None or picture.skew is None:
+        return 0
+    return min(at, allocation.timestamp + picture.skew)
+
+
+def _resources_of(picture: Picture, allocation: Allocation) -> tuple[str, ...]:
+    found = (picture.resource_of(result.key) for result in allocation.results if not result.binding)
+    return tuple(dict.fromkeys(resource.uid for resource in found if resource is not None))
+
+
+def _unallocated(picture: Picture, claim: Claim | None, life: ClaimLife, uid: str) -> ClaimMoved | None:
+    if life.state == DETACHING:
+        why = settled_because(picture, uid, life)
+        return move(uid, life, "settled", why) if why else None
+    if life.state == "Released":
+        return None
+    waiting = claim is not None and any(pod.pending for pod in picture.pods_of(claim))
+    if life.state != BOUND and waiting:
+        return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
+    return _release(picture, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")
+
+
+def _release(picture: Picture, uid: str, life: ClaimLife | None, cause: str) -> ClaimMoved | None:
+    if life is None:
+        return None
+    devices = _devices_left_by(picture, uid, life)
+    ordered = bool(devices) or _order_stands(picture, life)
+    stays = claim_target("released", life.state, ordered=ordered) == DETACHING
+    return move(uid, life, "released", cause, devices=devices if stays else (), ordered=ordered)
+
+
+def _devices_left_by(picture: Picture, uid: str, life: ClaimLife) -> tuple[str, ...]:
+    """The resources that the claim had, or that are still coming for it and for nobody else."""
+    had = [d for d in life.devices if (resource := picture.resources.get(d)) is not None and not resource.deleting]
+    if life.allocation is not None:
+        keys = {result.key for result in life.allocation.results}
+        had += [r.uid for key in sorted(keys) if (r := picture.resource_of(key)) is not None]
+        on_node = (
+            u
+            for u in picture.resources_at[life.node]
+            if (d := picture.devices.get(u)) and d.state == USED and d.key in keys
+        )
+        had += sorted(on_node)
+    if life.state in (PENDING, ATTACHING) and not had:
+        had += _still_coming(picture, uid, life)
+    return tuple(dict.fromkeys(had))
+
+
+def _still_coming(picture: Picture, uid: str, life: ClaimLife) -> list[str]:
+    others = (one for one in cover(picture, life.node) if one.claim.uid != uid)
+    taken = {resource for one in others for resource in one.resources}
+    models = [model.model for _, _, model in picture.pool_results(life.allocation)]
+    coming = [
+        resource
+        for name in picture.resources_at[life.node]
+        if (resource := picture.resources.rows[name]).model in models
+        and name not in taken
+        and not resource.deleting
+        and resource.state in BEING_ATTACHED
+    ]
+    coming.sort(key=lambda r: (r.created, r.name))
+    return [resource.uid for resource in coming[: len(models)]]
+
+
+def _order_stands(picture: Picture, life: ClaimLife) -> bool:
+    """Whether a request on the claim's node still asks for a model of its last allocation."""
+    if life.state != ATTACHING or picture.node(life.node) is None:
+        return False
+    models = {model.model for _, _, model in picture.pool_results(life.allocation)}
+    requests = (picture.requests.rows[uid] for uid in picture.requests_at[life.node])
+    return any(request.model in models and request.size > 0 and not request.deleting for request in requests)
+
+
+def settled_because(picture: Picture, uid: str, life: ClaimLife) -> str:
+    """Why nothing is left to wait for after the claim let go of its devices; "" while something is."""
+    reasons = []
+    for device in life.devices:
+        reason = _device_settled(picture, device)
+        if not reason:
+            return ""
+        reasons.append(reason)
+    return ", ".join(dict.fromkeys(reasons)) or "it had no device that could go back"
+
+
+def _device_settled(picture: Picture, uid: str) -> str:
+    life, resource = picture.devices.get(uid), picture.resources.get(uid)
+    if resource is None:
+        return "its device went back"
+    if picture.node(resource.node) is None:
+        return "its node is gone"
+    if life is not None and life.state == USED:
+        return "its device was taken by another claim"
+    if life is not None and life.state == "Idle" and kept_by_policy(picture, uid):
+        return "its device is kept by policy"
+    return ""
+
+
+def kept_by_policy(picture: Picture, uid: str) -> bool:
+    """Whether the policy never gives this idle device back: nothing detaches, it is not ours to detach, or the node's
+    minimum keeps it."""
+    if picture.mode == "attach":
+        return True
+    resource = picture.resources.rows[uid]
+    request_uid = picture.request_named.get(resource.request)
+    request = picture.requests.get(request_uid) if request_uid is not None else None
+    if request is not None and not usable(picture, request):
+        return True
+    here = [
+        r
+        for other in picture.resources_at[resource.node]
+        if (r := picture.resources.rows[other]).model == resource.model
+    ]
+    return len([r for r in here if not r.deleting]) <= limits_of(picture, resource.node, resource.model)[0]
+
+
+def _condition_move(picture: Picture, claim: Claim, allocation: Allocation, life: ClaimLife) -> ClaimMoved | None:
+    """Steps within an attempt: told failed, told ready, bound, reserved or not."""
+    if life.state in WAITING:
+        told = told_by_conditions(picture, claim)
+        if told is not None and claim_target(told[0], life.state) is not None:
+            return move(claim.uid, life, told[0], told[1])
+        consumers = {c.uid for c in claim.consumers}
+        for pod in picture.pods_of(claim):
+            if pod.uid in consumers and pod.node and pod.phase not in FINISHED:
+                return move(claim.uid, life, "pod_bound", f"pod {pod.namespace}/{pod.name} runs on {pod.node}")
+    if bool(claim.consumers) != life.reserved:
+        trigger = "reserved" if claim.consumers else "reservation_lost"
+        cause = f"reserved for {claim.consumers[0].name}" if claim.consumers else "no pod is reserved any more"
+        return move(claim.uid, life, trigger, cause)
+    return None
+
+
+def told_by_conditions(picture: Picture, claim: Claim) -> tuple[str, str] | None:
+    """(trigger, cause) that the conditions on our own results amount to, None when they say nothing."""
+    waits = picture.pool_results(claim.allocation)
+    true = claim.true_conditions
+    if not true:
+        return None
+    for _, result, _ in waits:
+        for name in result.failure:
+            if name != RESCHEDULE and (*result.key, name) in true:
+                return "failed", f"condition {name} on {result.device}"
+    for _, result, _ in waits:
+        if RESCHEDULE in result.failure and (*result.key, RESCHEDULE) in true:
+            return "signalled", f"condition {RESCHEDULE} on {result.device}"
+    if waits and all((*result.key, name) in true for _, result, _ in waits for name in result.binding):
+        return "signalled", f"condition {waits[0][1].binding[0]} on {waits[0][1].device}"
+    return None

@@ -1,0 +1,85 @@
+"""The steps of a device's life, from what is observed of its resource and of the claims that hold it."""
+
+from __future__ import annotations
+
+from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
+from dds_core.model import DeviceKey, FabricResource
+from dds_core.scaler.events import DeviceMoved, UsedStamped
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+BEING_ATTACHED = ("", "Attaching")
+BEING_DETACHED = ("Detaching", "Deleting")
+
+
+def step(work: Work, uid: str) -> None:
+    """Take every step that is due for the device of resource `uid`."""
+    for _ in range(4):
+        move = next_move(work.picture, uid)
+        if move is None:
+            return
+        work.emit(move)
+        if move.trigger == "freed":
+            resource = work.picture.resources.get(uid)
+            if resource is not None:
+                work.want(UsedStamped(resource=uid, mode=work.picture.mode, name=resource.name, at=work.at), uid)
+
+
+def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
+    resource = picture.resources.get(uid)
+    life = picture.devices.get(uid)
+    state = life.state if life is not None else NEW
+    if resource is None:
+        return _move(uid, "gone", state, "its resource was deleted") if life is not None else None
+    if state == NEW:
+        return _move(uid, "requested", state, f"resource {resource.name} for {resource.model} on {resource.node}")
+    if state == LEAVING:
+        return None
+    if resource.deleting or resource.state in BEING_DETACHED:
+        return _move(
+            uid,
+            "detaching",
+            state,
+            f"resource {resource.name} is {'being deleted' if resource.deleting else resource.state}",
+        )
+    key = held_key(picture, uid, resource)
+    if key is not None:
+        if state != USED:
+            claim = picture.claims.get(min(picture.holders[key]))
+            who = f"claim {claim.namespace}/{claim.name}" if claim is not None else "a claim"
+            return _move(uid, "taken", state, f"{who} holds {key[2]} of {key[1]}", key)
+        return None
+    if state == USED:
+        return _move(uid, "freed", state, "no claim holds it any more")
+    if state == REQUESTED:
+        online = resource.state == "Online"
+        return _move(uid, "online", state, f"resource {resource.name} is Online") if online else None
+    marked = is_marked(picture, uid, resource)
+    if state == IDLE and marked:
+        return _move(uid, "marked", state, "marked to go back to the pool")
+    if state == MARKED and not marked:
+        return _move(uid, "unmarked", state, "the mark was taken off")
+    return None
+
+
+def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
+    """The name under which a claim holds the device, None when none does. The name it was taken by still counts when its
+    slice is gone or the name has moved to another UUID."""
+    life = picture.devices.get(uid)
+    keys = set(picture.keys_of[resource.uuid]) if resource.uuid else set()
+    if life is not None and life.key is not None:
+        keys.add(life.key)
+    held = [key for key in keys if picture.holders[key]]
+    return min(held) if held else None
+
+
+def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:
+    """Marked by us, or by anybody's annotation that we have not asked to take off."""
+    return uid in picture.fences or (resource.marked and uid not in picture.unmarked)
+
+
+def _move(uid: str, trigger: str, state: str, cause: str, key: DeviceKey | None = None) -> DeviceMoved | None:
+    target = device_target(trigger, state)
+    if target is None:
+        return None
+    return DeviceMoved(resource=uid, trigger=trigger, source=state, target=target, cause=cause, key=key)

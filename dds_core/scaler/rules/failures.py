@@ -1,0 +1,191 @@
+"""Claims that will not get their device: noticed early, told with the fabric's words, and only after the cool-down was
+read back, so that the scheduler does not choose the same again. What cools down is a model on a node, and in the whole fabric
+when it failed on several of its nodes."""
+
+from __future__ import annotations
+
+from dds_core.events import decode
+from dds_core.lifecycle import ATTACHED
+from dds_core.model import FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim
+from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
+from dds_core.scaler.policy import MICROSECONDS
+from dds_core.scaler.pools import BLOCKING
+from dds_core.scaler.rows import ClaimLife, Failure
+from dds_core.scaler.rules.assignment import cover
+from dds_core.scaler.rules.handover import reschedule_entry
+from dds_core.scaler.rules.moves import move
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+
+def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
+    """The instant at which this attempt has taken too long."""
+    scheduler = picture.scheduler_of(claim)
+    timeout = picture.timeouts.get(scheduler)
+    learned = timeout.learned if timeout is not None and timeout.learned else None
+    return life.began + picture.policy.attach_budget(scheduler, learned)
+
+
+def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
+    """Fail the attempt when its budget is used up; say at once when nothing tells the node."""
+    picture = work.picture
+    if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
+        return
+    if not picture.node_of(claim):
+        work.alert(
+            claim.uid,
+            "NoNode",
+            f"claim {claim.namespace}/{claim.name} is allocated on no single node; its device cannot be placed",
+        )
+    due = budget_due(picture, claim, life)
+    if life.state != ATTACHED and work.has_come(due):
+        seconds = (due - life.began) // MICROSECONDS
+        fail(work, claim, life, "AttachTimeout", f"no device within {seconds} s", _late(picture, claim))
+
+
+def _late(picture: Picture, claim: Claim) -> str:
+    """The first model of the claim that has no device yet; the others are not to blame."""
+    node = picture.node_of(claim)
+    covers = cover(picture, node) if node else []
+    there = {place for one in covers if one.claim.uid == claim.uid for place, _ in one.ready}
+    return next((m.model for place, _, m in picture.pool_results(claim.allocation) if place not in there), "")
+
+
+def fail(
+    work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, model: str = "", *, observed: bool = False
+) -> None:
+    """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
+    cool the cell down."""
+    picture = work.picture
+    if not (picture.live or observed) and _was_shown(picture, claim, life):
+        return
+    node = picture.node_of(claim) or life.node
+    models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
+    model = model or (models[0] if models else "")
+    decision = ClaimFailed(
+        claim=claim.uid,
+        mode=picture.mode,
+        cycle=life.cycle,
+        attempt=life.attempt,
+        reason=reason,
+        message=message,
+        node=node,
+        model=model,
+    )
+    if not work.want(decision):
+        return
+    failed = move(claim.uid, life, "failed", f"{reason}: {message}", devices=life.devices)
+    if (picture.live or observed) and failed is not None:
+        work.emit(failed)
+    if node and model and (node, model) not in picture.cooling:
+        until = work.at + picture.policy.cool_down_seconds * MICROSECONDS
+        work.want(CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason), f"{node}/{model}")
+
+
+def _was_shown(picture: Picture, claim: Claim, life: ClaimLife) -> bool:
+    """In observe a failure is not folded: an attempt that would have failed would not have failed again in another way."""
+    shown = picture.shown.get(("ClaimFailed", claim.uid))
+    before = decode("ClaimFailed", shown) if shown is not None else None
+    return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
+
+
+def tell_failures(work: Work, node: str) -> None:
+    """Set the failure condition on claims whose cool-down has been read back."""
+    picture = work.picture
+    for uid in sorted(picture.failed_at[node]):
+        failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
+        if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
+            continue
+        if not _stands(work, failure):
+            continue
+        signal = failure_signal(picture, claim, failure.reason, failure.message)
+        if signal is not None:
+            work.want(FailureSignalled(claim=uid, mode=picture.mode, attempt=failure.attempt, signal=signal))
+
+
+def failure_signal(picture: Picture, claim: Claim, reason: str, message: str) -> Signal | None:
+    """The failure where the scheduler looks first: the first claim of the pod, in pod order, that is not ready. An earlier
+    claim that is not ready would hide one set on a later (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding)."""
+    waiting = [pod for pod in picture.pods_of(claim) if not pod.node and not pod.deleting]
+    in_order = [one for pod in waiting[:1] for one in picture.claims_of(pod) if claim in picture.claims_of(pod)]
+    for one in in_order or [claim]:
+        entry = failure_entry(picture, one, reason, message)
+        if entry is not None:
+            return Signal(one.uid, (*standing_entries(picture, one, entry), entry))
+    return None
+
+
+def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Entry, ...]:
+    """What we told of the claim's other devices already: an apply replaces all that its manager applied before."""
+    if claim.uid not in picture.hand_overs:
+        return ()
+    true = claim.true_conditions
+    return tuple(
+        reschedule_entry(result)
+        for _, result, _ in picture.pool_results(claim.allocation)
+        if (*result.key, RESCHEDULE) in true and result.device != beside.device
+    )
+
+
+def withdrawn(picture: Picture, node: str, model: str) -> bool:
+    """Whether the scheduler can no longer choose the model from the pool on the node: its pool label was seen gone."""
+    found, named = picture.node(node), picture.model(model)
+    if found is None or named is None:
+        return True
+    return found.labels.get(f"{picture.config.prefix}/{named.device}") != "true"
+
+
+def failure_entry(picture: Picture, claim: Claim, reason: str, message: str) -> Entry | None:
+    """The failure on the first own result that is not ready: the scheduler looks no further."""
+    true = claim.true_conditions
+    for _, result, _ in picture.pool_results(claim.allocation):
+        if all((*result.key, name) in true for name in result.binding):
+            continue
+        names = [name for name in result.failure if name == FAILED_CONDITION] or list(result.failure)
+        if names:
+            return Entry(result.driver, result.pool, result.device, names[0], reason, message, result.share)
+    return None
+
+
+def _stands(work: Work, failure: Failure) -> bool:
+    """Whether the cool-down was read back. A publisher that is away cannot hold the failure up for long."""
+    picture = work.picture
+    if not withdrawn(picture, failure.node, failure.model):
+        return False
+    if not cools_with_fabric(picture, failure.node, failure.model) or _closed(picture, failure):
+        return True
+    return work.has_come(read_back_due(picture, failure))
+
+
+def read_back_due(picture: Picture, failure: Failure) -> int:
+    """The instant from which the failure waits for the publisher no more."""
+    return failure.since + picture.policy.cool_down_read_back_seconds * MICROSECONDS
+
+
+def cools_with_fabric(picture: Picture, node: str, model: str) -> bool:
+    """Whether the model cools down on the node because the fabric fails, and not for the node's own sake."""
+    fabric = picture.fabric_of.get(node, "")
+    return picture.fails(fabric, model) and node in picture.fabric_failed[fabric, model]
+
+
+def _closed(picture: Picture, failure: Failure) -> bool:
+    """Whether no device of the fabric's pool can be chosen any more: each is tainted for the cool-down, or a claim has it. Only
+    our publisher knows what the label asks for, so the pool of another is not waited for."""
+    named = picture.model(failure.model)
+    if named is None:
+        return True
+    key = (named.driver, f"{named.device}-fabric{picture.fabric_of[failure.node]}")
+    pool = picture.pools.get(key)
+    if pool is None or pool.owner != PUBLISHER:
+        return True
+    taint = f"{picture.config.prefix}/cooling"
+    return pool.usable and all(
+        (*key, name) in picture.holders.sets or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        for name, device in pool.devices.items()
+    )
+
+
+def end_cool_downs(work: Work, node: str) -> None:
+    for cell in sorted(work.picture.cooling_at[node]):
+        if work.has_come(work.picture.cooling.rows[cell].until):
+            work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))

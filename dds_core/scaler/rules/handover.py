@@ -1,0 +1,225 @@
+"""The hand-over: promise devices durably, tell the scheduler, steer it to the node. The unit is the pod.
+
+The scheduler stops at the first claim of a pod that is not ready and, after a failure, clears one random unavailable claim
+of it, healthy ones included (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding and PostFilter). So all pool
+claims of a group (a pod with its claims, and the other pods of shared claims) are told in one batch, or none.
+"""
+
+from __future__ import annotations
+
+from dds_core.events import NodeLabelled
+from dds_core.lifecycle import ATTACHED
+from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result, Taint, Toleration
+from dds_core.scaler.events import Entry, HandOver, Promise, ReservationDropped, Reserved, Signal, Steered
+from dds_core.scaler.policy import MICROSECONDS
+from dds_core.scaler.rows import ClaimLife
+from dds_core.scaler.rules.assignment import Cover
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+
+def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
+    """Promise the devices to the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
+    that pod; True when they are promised (or, in observe, would be)."""
+    picture, claim = work.picture, covered.claim
+    promises = promises_of(covered)
+    pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
+    standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
+    if standing is not None and standing.promises == promises and standing.claim == claim.uid:
+        return True
+    return work.want(
+        Reserved(
+            claim=claim.uid,
+            mode=picture.mode,
+            node=node,
+            cycle=life.cycle,
+            attempt=life.attempt,
+            promises=promises,
+            pod=pod,
+        )
+    )
+
+
+def promises_of(covered: Cover) -> tuple[Promise, ...]:
+    """The devices that stand ready for a claim, by the place of the result each is for."""
+    return tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
+
+
+def drop_overdue(work: Work, node: str) -> None:
+    """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
+    again."""
+    picture = work.picture
+    for key in sorted(picture.reservations_at[node]):
+        row = picture.reservations.rows[key]
+        if work.has_come(reservation_due(picture, key)):
+            reason = (
+                "not taken in time after the hand-over" if row.signalled else "kept longer than its scheduler waits"
+            )
+            work.want(ReservationDropped(claim=row.claim, mode=picture.mode, reason=reason))
+
+
+def reservation_due(picture: Picture, key: str) -> int:
+    """The instant from which a promise binds nobody any more."""
+    row = picture.reservations.rows[key]
+    if row.signalled:
+        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
+    claim = picture.claims.get(row.claim)
+    knobs = picture.policy.scheduler_of(picture.scheduler_of(claim) if claim is not None else "")
+    return row.since + knobs.binding_timeout_seconds * MICROSECONDS
+
+
+def hand_over(work: Work, claim: Claim, node: str) -> None:
+    """Signal the claim's whole group when every part of it can give way."""
+    picture = work.picture
+    life = picture.lives.rows[claim.uid]
+    if life.state != ATTACHED or claim.uid in picture.hand_overs or told(picture, claim):
+        return
+    group = group_of(picture, claim)
+    if group is None:
+        return
+    pods, claims = group
+    place = picture.node(node)
+    if place is None or not all(can_land(place, pod) for pod in pods):
+        return
+    signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
+    if len(signals) != len(claims):
+        return
+    steering = picture.policy.hand_over
+    if steering == "prefer" and not _ready_label_stands(work, place, claims):
+        return
+    work.want(
+        HandOver(
+            pod=pods[0].uid if pods else "",
+            node=node,
+            steering=steering,
+            signals=signals,
+            mode=picture.mode,
+            cause=f"attempt {life.cycle}.{life.attempt}",
+        )
+    )
+
+
+def told(picture: Picture, claim: Claim) -> bool:
+    """Whether anybody has already told the scheduler that our devices are there, or that they will not come; other drivers'
+    devices, and conditions that the scheduler does not read, say nothing."""
+    read = {
+        (*result.key, name)
+        for _, result, _ in picture.pool_results(claim.allocation)
+        for name in (*result.binding, *result.failure)
+    }
+    return not read.isdisjoint(claim.true_conditions)
+
+
+def group_of(picture: Picture, claim: Claim) -> tuple[list[Pod], list[Claim]] | None:
+    """The pods that must give way together and their claims that wait for pool devices, in pod order; None while one of
+    them cannot: a claim that is not attached or for which nothing is kept, a pod that runs."""
+    pods: dict[str, Pod] = {}
+    claims: dict[str, Claim] = {claim.uid: claim}
+    queue = [claim]
+    while queue:
+        one = queue.pop(0)
+        for pod in picture.pods_of(one):
+            if pod.uid in pods or pod.phase in FINISHED:
+                continue
+            if pod.node or pod.deleting:
+                return None
+            pods[pod.uid] = pod
+            for other in picture.claims_of(pod):
+                if other.uid not in claims:
+                    claims[other.uid] = other
+                    queue.append(other)
+    waiting = [one for one in _in_pod_order(picture, pods, claims) if picture.pool_results(one.allocation)]
+    for one in waiting:
+        life = picture.lives.get(one.uid)
+        if life is None or life.state != ATTACHED or life.allocation != one.allocation:
+            return None
+        if not (picture.reservations_for[one.uid] if picture.live else life.promises):
+            return None
+    return list(pods.values()), waiting
+
+
+def _in_pod_order(picture: Picture, pods: dict[str, Pod], claims: dict[str, Claim]) -> list[Claim]:
+    ordered = {one.uid: one for pod in pods.values() for one in picture.claims_of(pod)}
+    return list({**ordered, **claims}.values())
+
+
+def can_land(node: Node, pod: Pod) -> bool:
+    """Whether the scheduler could still put the pod on the node: not cordoned, no taint that the pod does not tolerate."""
+    return open_for(node, pod.tolerations)
+
+
+def open_for(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
+    if node.unschedulable or node.deleting:
+        return False
+    blocking = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
+    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in blocking)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    return toleration.key == taint.key and toleration.value == taint.value
+
+
+def _signal(work: Work, claim: Claim) -> Signal | None:
+    """Our full set of entries on the claim; None, and an alert, for a device that knows no way to give way."""
+    entries = []
+    for _, result, _ in work.picture.pool_results(claim.allocation):
+        if RESCHEDULE not in result.failure:
+            text = f"device {result.device} of pool {result.pool} does not list {RESCHEDULE}; its claim cannot be handed over"
+            work.alert(claim.uid, "NoWayToHandOver", text)
+            return None
+        entries.append(reschedule_entry(result))
+    return Signal(claim.uid, tuple(entries))
+
+
+def reschedule_entry(result: Result) -> Entry:
+    """Our word on one device of a claim that is handed over."""
+    message = "the device is attached to the node; the pod is scheduled again to use it"
+    return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
+
+
+def _ready_label_stands(work: Work, node: Node, claims: list[Claim]) -> bool:
+    """For hand-over mode `prefer`: the label that preferred node affinity looks for, written and read back."""
+    picture = work.picture
+    prefix = picture.config.prefix
+    names = {f"{prefix}/{model.device}-ready" for one in claims for _, _, model in picture.pool_results(one.allocation)}
+    absent = sorted(name for name in names if node.labels.get(name) != "true")
+    if not absent:
+        return True
+    if any(picture.labelled.get((node.name, name)) != "true" for name in absent):
+        labels: dict[str, str | None] = dict.fromkeys(absent, "true")
+        work.want(
+            NodeLabelled(node=node.name, labels=labels, mode=picture.mode, reason="a hand-over to this node follows")
+        )
+    return not picture.live
+
+
+def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
+    """Hand-over mode `clear`: between the failed binding and the next attempt, nominate our node for the pod and clear the
+    allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
+    picture = work.picture
+    if picture.policy.hand_over != "clear" or life.state != ATTACHED or life.allocation is None:
+        return
+    for pod in picture.pods_of(claim):
+        if pod.waiting != "SchedulerError" or pod.nominated or pod.node or pod.deleting:
+            continue
+        signalled = [one for one in picture.claims_of(pod) if _given_way(picture, one)]
+        if claim not in signalled or any(one.consumers for one in signalled):
+            continue
+        rows = [picture.hand_overs.get(one.uid) for one in signalled]
+        if picture.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
+            continue
+        place = picture.node(life.node)
+        if place is None or not can_land(place, pod):
+            continue
+        uids = tuple(one.uid for one in signalled)
+        cause = f"attempt {life.cycle}.{life.attempt}"
+        work.want(Steered(pod=pod.uid, node=life.node, claims=uids, mode=picture.mode, cause=cause))
+
+
+def _given_way(picture: Picture, claim: Claim) -> bool:
+    signals = {(*result.key, RESCHEDULE) for _, result, _ in picture.pool_results(claim.allocation)}
+    return not signals.isdisjoint(claim.true_conditions)

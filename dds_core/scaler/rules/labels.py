@@ -1,0 +1,114 @@
+"""The pool labels of a node: whether the scheduler may choose a model from the pool there, and whether its fabric's publisher
+is asked to close the pool for a while. Written on change only, and on nodes of a fabric only."""
+
+from __future__ import annotations
+
+from dds_core.events import NodeLabelled
+from dds_core.lifecycle import IDLE
+from dds_core.model import Model, Node
+from dds_core.scaler.rules.assignment import Cover
+from dds_core.scaler.rules.failures import cools_with_fabric
+from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+READY = "-ready"
+COOLING = "-cooling"
+"""Asks the publisher to keep the scheduler from the model's pool in the node's fabric, for as long as any node has it."""
+
+
+def label(work: Work, name: str, covers: list[Cover]) -> None:
+    picture = work.picture
+    node, config = picture.node(name), picture.config
+    if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
+        return
+    at_most = _at_most(picture, name)
+    changes: dict[str, str | None] = {}
+    reasons: list[str] = []
+    for model in config.models:
+        why_not = reason_against(picture, node, model, at_most, covers)
+        _compare(
+            picture, node, f"{config.prefix}/{model.device}", "true" if not why_not else "", changes, reasons, why_not
+        )
+        _ask_publisher(picture, node, model, changes, reasons)
+    _remove_stale(picture, node, changes, reasons)
+    if changes:
+        reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
+        work.want(NodeLabelled(node=name, labels=changes, mode=picture.mode, reason=reason), name)
+
+
+def _compare(
+    picture: Picture, node: Node, key: str, wanted: str, changes: dict[str, str | None], reasons: list[str], why: str
+) -> None:
+    intended = picture.labelled.get((node.name, key))
+    current = intended if intended is not None else node.labels.get(key, "")
+    if current != wanted:
+        changes[key] = wanted or None
+        if why:
+            reasons.append(why)
+
+
+def _ask_publisher(
+    picture: Picture, node: Node, model: Model, changes: dict[str, str | None], reasons: list[str]
+) -> None:
+    key = f"{picture.config.prefix}/{model.device}{COOLING}"
+    cools = cools_with_fabric(picture, node.name, model.model)
+    _compare(picture, node, key, "true" if cools else "", changes, reasons, "")
+    if key in changes:
+        reasons.append(
+            f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
+        )
+
+
+def reason_against(picture: Picture, node: Node, model: Model, at_most: int, covers: list[Cover]) -> str:
+    """Why the scheduler should not choose the model from the pool on the node, "" when it may. No model has more than
+    `at_most` devices there."""
+    cooling = picture.cooling.get((node.name, model.model))
+    if cooling is not None:
+        return f"{model.model} is cooling down after {cooling.reason}"
+    rival = conflicting_model(picture, node.name, model)
+    if rival:
+        return f"{model.model} may not share the node with {rival}"
+    top = limits_of(picture, node.name, model.model)[1]
+    if at_most < top:
+        return ""
+    cell = cell_of(picture, node.name, model)
+    idle = sum(
+        (life := picture.devices.get(uid)) is not None
+        and life.state == IDLE
+        and picture.resources.rows[uid].model == model.model
+        for uid in picture.resources_at[node.name]
+    )
+    waiting = sum(m is model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
+    if cell.size + cell.others >= top and idle <= waiting:
+        return f"the node has its {top} of {model.model}"
+    return ""
+
+
+def _at_most(picture: Picture, node: str) -> int:
+    """No model has more than this on the node, or ordered for it; cheaper than counting each."""
+    asked = sum(picture.requests.rows[uid].size for uid in picture.requests_at[node])
+    meant = sum(row.size for name in picture.models if (row := picture.orders.get((node, name))))
+    return asked + meant + len(picture.resources_at[node])
+
+
+def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
+    """Pool labels of models that are no longer configured, and ready labels whose hand-over is over."""
+    config = picture.config
+    known = {model.device for model in config.models}
+    for key, value in sorted(node.labels.items()):  # a mapping's order is not kept in the log
+        stem, _, name = key.rpartition("/")
+        if stem != config.prefix or value != "true" or name in known or name == "fabric":
+            continue
+        if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
+            continue
+        ready = name.endswith(READY) and name.removesuffix(READY) in known
+        if ready and (picture.policy.hand_over == "prefer" or _handing_over(picture, node.name)):
+            continue
+        if picture.labelled.get((node.name, key)) != "":
+            changes[key] = None
+            reasons.append("no hand-over is under way" if ready else f"{name} is not configured any more")
+
+
+def _handing_over(picture: Picture, node: str) -> bool:
+    return any(row.node == node for row in picture.hand_overs.rows.values())

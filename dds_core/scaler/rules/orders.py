@@ -1,0 +1,335 @@
+"""Orders: how many devices of a model a node's request should have, raised on demand and never beyond a limit."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model
+from dds_core.scaler.events import AttachOrdered, DetachOrdered
+from dds_core.scaler.policy import MICROSECONDS
+from dds_core.scaler.pools import Pool, PoolKey, reaches
+from dds_core.scaler.rules.assignment import Cover, size_wanted
+from dds_core.scaler.rules.devices import BEING_DETACHED
+from dds_core.scaler.rules.failures import fail
+from dds_core.scaler.rules.handover import open_for
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+@lru_cache(maxsize=8192)
+def request_name(node: str, type: str, model: str) -> str:
+    """Our name for the request of a cell: readable, stable, unique by a hash of (node, type, model)."""
+    digest = hashlib.sha256("\0".join((node, type, model)).encode()).hexdigest()[:10]
+    slug = _SLUG.sub("-", f"{node}-{model}".lower()).strip("-")[:45].strip("-")
+    return f"dds-{slug}-{digest}"
+
+
+def usable(picture: Picture, request: AttachRequest) -> bool:
+    """Whether we may change the request's size: it is ours, or the policy lets us adopt it."""
+    if request.labels.get(OWNER_LABEL) == OWNER or request.name == request_name(
+        request.node, request.type, request.model
+    ):
+        return True
+    if request.policy != "samenode" or not request.node:
+        return False
+    match picture.policy.adoption:
+        case "all":
+            return True
+        case "reference":
+            return request.generate_name == "composability-"
+        case _:
+            return False
+
+
+def limits_of(picture: Picture, node: str, model: str) -> tuple[int, int]:
+    """(min, max) devices of the model on the node; the node's labels win over the policy, a label that is no number
+    counts as absent."""
+    cell = (node, model)
+    known = picture.limits.get(cell)
+    if known is None:
+        known = picture.limits[cell] = _read_limits(picture, node, model)
+    return known
+
+
+def _read_limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
+    limit = picture.policy.limit_of(node, model)
+    found, named = picture.node(node), picture.model(model)
+    labels = found.labels if found is not None else {}
+    stem = f"{picture.config.prefix}/{named.device if named is not None else ''}"
+    low, high = (_number(labels.get(f"{stem}-size-{end}", "")) for end in ("min", "max"))
+    top = limit.max if high is None else high
+    return min(limit.min if low is None else low, top), top
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+@dataclass(slots=True)
+class Cell:
+    """The requests of one model on one node: the one that we may change, a foreign one in its way, and the devices that
+    other requests brought."""
+
+    node: str
+    model: Model
+    type: str
+    own: AttachRequest | None = None
+    foreign: AttachRequest | None = None
+    leaving: AttachRequest | None = None
+    others: int = 0
+    size: int = 0
+    granted: list[str] = field(default_factory=list)
+
+
+def cell_of(picture: Picture, node: str, model: Model) -> Cell:
+    cell = Cell(node, model, picture.policy.driver_of(model.driver).request_type)
+    requests = [picture.requests.rows[uid] for uid in picture.requests_at[node]]
+    for request in sorted(requests, key=lambda r: (r.created, r.name)):
+        if request.model != model.model or request.type != cell.type:
+            continue
+        if request.deleting:
+            cell.leaving = request
+        elif usable(picture, request) and cell.own is None:
+            cell.own = request
+        elif request.policy == "samenode":
+            cell.foreign = request
+            cell.others += request.size
+    mine = cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
+    cell.size = size_wanted(picture, node, model.model, mine, cell.own.size if cell.own is not None else 0)
+    requests_here = {request.name for request in requests}
+    brought = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+    cell.others += sum(r.model == model.model and r.request not in requests_here and not r.deleting for r in brought)
+    return cell
+
+
+def order(work: Work, node: str, covers: list[Cover]) -> None:
+    """Raise the requests of the node for the claims that nothing covers yet, oldest first, whole claims only."""
+    if not any(covered.missing for covered in covers):
+        return
+    picture = work.picture
+    cells: dict[str, Cell] = {}
+    blocked: set[str] = set()
+    for covered in covers:
+        models = {m.model: m for _, _, m in picture.pool_results(covered.claim.allocation)}
+        for name in models:
+            if name not in cells:
+                cells[name] = cell_of(picture, node, models[name])
+        if covered.missing:
+            _grant(work, node, covered, cells, blocked)
+    for cell in cells.values():
+        if cell.granted:
+            _place(work, cell, tuple(dict.fromkeys(cell.granted)), "demand")
+
+
+def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocked: set[str]) -> None:
+    picture, claim = work.picture, covered.claim
+    life = picture.lives.rows[claim.uid]
+    needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
+    granted = {name for name, cell in cells.items() if cell.granted}
+    for name in needed:
+        refusal = _refusal(picture, node, claim, cells[name], needed[name], granted)
+        if refusal is not None:
+            fail(work, claim, life, *refusal, model=name)
+            return
+    if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
+        blocked.update(needed)
+        return
+    if blocked & needed.keys() or not _may_order(picture, node, claim):
+        blocked.update(needed)
+        return
+    if not all(_there_is(picture, node, cells[name], count) for name, count in needed.items()):
+        blocked.update(needed)
+        return
+    for name, count in needed.items():
+        cells[name].size += count
+        cells[name].granted += [claim.uid] * count
+
+
+def _refusal(
+    picture: Picture, node: str, claim: Claim, cell: Cell, count: int, granted: set[str]
+) -> tuple[str, str] | None:
+    """(reason, message) why this node can never give the claim its devices as things stand, None when it can. `granted` are the
+    models that older claims are just being given."""
+    if cell.own is None and cell.foreign is not None:
+        return (
+            "RequestOwnedByOther",
+            f"ComposabilityRequest {cell.foreign.name} holds {cell.model.model} on {node} and is not ours",
+        )
+    rival = conflicting_model(picture, node, cell.model, claim, leaving=False)
+    rival = rival or min(granted & picture.rivals.get(cell.model.model, frozenset()), default="")
+    if rival:
+        return "Coexistence", f"{cell.model.model} may not share {node} with {rival}"
+    top = limits_of(picture, node, cell.model.model)[1]
+    if cell.size + cell.others + count > top:
+        return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.size + cell.others}"
+    return None
+
+
+def conflicting_model(
+    picture: Picture, node: str, model: Model, claim: Claim | None = None, *, leaving: bool = True
+) -> str:
+    """A model on the node, or ordered for it, that may not share it with `model`. The claim's own other models count as
+    well; devices that are being taken off only with `leaving`."""
+    rivals = picture.rivals.get(model.model)
+    if not rivals:
+        return ""
+    there = installed_models(picture, node, leaving=leaving)
+    if claim is not None:
+        there |= {m.model for _, _, m in picture.pool_results(claim.allocation)}
+    return min(there & rivals, default="")
+
+
+def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
+    """The devices of a request that are not on their way back, there or still coming; in no order."""
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
+
+
+def lower_size(
+    work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], *, unattached: bool = False
+) -> None:
+    """Ask for as many less as there are victims; see `DetachOrdered`."""
+    work.want(
+        DetachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=work.picture.mode,
+            request=own.name,
+            uid=own.uid,
+            size=own.size - len(victims),
+            previous=own.size,
+            victims=tuple(sorted(r.uid for r in victims)),
+            unattached=unattached,
+        ),
+        own.name,
+    )
+
+
+def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
+    """Models with a device on the node, or a request for one."""
+    there = [picture.resources.rows[uid] for uid in picture.resources_at[node]]
+    models = {r.model for r in there if leaving or not (r.deleting or r.state in BEING_DETACHED)}
+    requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
+    models |= {request.model for request in requests if request.size > 0}
+    return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
+
+
+def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
+    """No new orders for a node that the claim's pods could not use: cordoned, tainted, draining or gone."""
+    place = picture.node(node)
+    if place is None:
+        return False
+    pods = [pod for pod in picture.pods_of(claim) if not pod.node]
+    return (
+        all(open_for(place, pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
+    )
+
+
+def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
+    """Whether the pool shows so many free devices, the operator can be asked, and the fabric can keep up."""
+    if cell.leaving is not None and cell.own is None:
+        return False
+    if len(picture.under_way) + picture.units_ordered + len(cell.granted) >= in_flight_cap(picture):
+        return False
+    shown = published_free(picture, node, cell.model)
+    return shown is not None and shown >= count + _still_shown(picture, node, cell)
+
+
+def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
+    """Devices that the pools may show and that are spoken for: asked for on this node and not there yet (pools are published some
+    seconds after an attach has begun), and ordered on other nodes that the same pools reach. Asking for more than there is would
+    not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[cell.own.name]] if cell.own else []
+    there = sum(bool(r.uuid) and not r.deleting and r.state not in BEING_DETACHED for r in owned)
+    elsewhere = sum(
+        order.more
+        for (other, model), order in picture.orders.rows.items()
+        if model == cell.model.model and other != node and _share_a_pool(picture, node, other, cell.model)
+    )
+    return max(0, cell.size - there) + elsewhere
+
+
+def _share_a_pool(picture: Picture, node: str, other: str, model: Model) -> bool:
+    return not {key for key, _ in _pools_for(picture, node, model)}.isdisjoint(
+        key for key, _ in _pools_for(picture, other, model)
+    )
+
+
+def in_flight_cap(picture: Picture) -> int:
+    """Attaches that may be under way: what the fabric can finish within the attach budget at its measured pace."""
+    rate = picture.rates.get("")
+    if rate is None or rate.count < 5 or rate.service <= 0:
+        return picture.policy.orders_in_flight
+    return max(1, int(picture.policy.attach_budget("") / MICROSECONDS / rate.service))
+
+
+def held_back(picture: Picture, freed: int) -> bool:
+    """Whether the cap may have held orders back until so many attaches ended. One more measurement makes the fabric's
+    share of an attach smaller by 0.3 at most, so the cap was no lower than 0.7 of what it is now."""
+    before = len(picture.under_way) + picture.units_ordered + freed
+    return before >= min(picture.policy.orders_in_flight, 0.7 * in_flight_cap(picture) - 1)
+
+
+def published_free(picture: Picture, node: str, model: Model) -> int | None:
+    """Devices of the model that the pools within the node's reach show, without those that a taint keeps from the scheduler;
+    None while no such pool is known whole."""
+    whole = [pool for _, pool in _pools_for(picture, node, model)]
+    return sum(pool.free for pool in whole) if whole else None
+
+
+def _pools_for(picture: Picture, node: str, model: Model) -> list[tuple[PoolKey, Pool]]:
+    """The whole pools of the model within the node's reach, as if no cool-down kept it from them."""
+    place = picture.node(node)
+    if place is None:
+        return []
+    labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
+    pools = ((key, picture.pools[key]) for key in picture.pools_of_model[model.model])
+    return [(key, pool) for key, pool in pools if pool.usable and reaches(pool, node, labels)]
+
+
+def _place(work: Work, cell: Cell, claims: tuple[str, ...], reason: str) -> None:
+    picture = work.picture
+    own = cell.own
+    name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)
+    work.want(
+        AttachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=picture.mode,
+            request=name,
+            type=cell.type,
+            size=cell.size,
+            previous=own.size if own is not None else None,
+            uid=own.uid if own is not None else "",
+            claims=claims,
+            reason=reason,
+        ),
+        name,
+    )
+
+
+def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
+    """Ahead of demand, one device at a time, up to the minimum of each cell; never on a foreign request, and not where
+    demand itself is being served."""
+    picture = work.picture
+    interval = picture.policy.prewarm_interval_seconds * MICROSECONDS
+    place = picture.node(node)
+    if not picture.policy.prewarm or place is None or not open_for(place, ()):
+        return
+    wanted = {model.model for one in covers for _, _, model in picture.pool_results(one.claim.allocation)}
+    for model in picture.config.models:
+        if model.model in wanted:
+            continue
+        if work.at < (picture.passed.get(("prewarm", "")) or -interval) + interval:
+            return
+        low, top = limits_of(picture, node, model.model)
+        cell = cell_of(picture, node, model)
+        short = cell.foreign is None and cell.size + cell.others < min(low, top)
+        if short and not conflicting_model(picture, node, model) and _there_is(picture, node, cell, 1):
+            cell.size += 1
+            _place(work, cell, (), "prewarm")

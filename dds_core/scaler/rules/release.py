@@ -1,0 +1,457 @@
+"""Giving devices back: which idle device goes, the fence around it, and the size that lets it go. Never trusted, always
+checked again: a victim that is wanted is unmarked, one that went wrong is told.
+
+The operator picks resources that are still attaching first and marked ones only second, so a size is lowered only when
+nothing is attaching, and by exactly the marked number.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from dds_core.lifecycle import IDLE, LEAVING, MARKED
+from dds_core.matching.likely import could_satisfy
+from dds_core.model import AttachRequest, DeviceKey, FabricResource
+from dds_core.scaler.events import AttachOrdered, ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
+from dds_core.scaler.fold import HOUR
+from dds_core.scaler.policy import MICROSECONDS
+from dds_core.scaler.rows import Fence
+from dds_core.scaler.rules.assignment import Cover, cover
+from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.scaler.rules.orders import Cell, cell_of, limits_of, lower_size, published_free, staying_of
+from dds_core.scaler.rules.work import Work
+from dds_core.scaler.state import Picture
+
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+# Marks that stand without a reason: those that were to come off and are still there, and those that nobody here has
+# set. A mark behind which a fence stands is never touched.
+
+
+def unmark_again(work: Work, node: str) -> None:
+    """A mark that we asked to take off and that is still there, after a restart or because the write came to nothing."""
+    picture = work.picture
+    for uid in sorted(uid for uid in picture.resources_at[node] if uid in picture.unmarked):
+        resource = picture.resources.rows[uid]
+        restarted = ("VictimUnmarked", uid) in picture.reissue
+        if resource.marked and (restarted or (picture.live and not picture.unmarked.rows[uid])):
+            why = "the mark was to come off before the restart" if restarted else "the mark was to come off before"
+            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
+
+
+def unmark_strange(work: Work, node: str) -> None:
+    """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
+    first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn.
+
+    Not while the request is smaller than what stays of it, and not for victims of ours alone: the mark says which device the
+    operator is about to take, and without it that would be another."""
+    picture = work.picture
+    strange = sorted(
+        uid
+        for uid in picture.resources_at[node]
+        if picture.resources.rows[uid].marked and uid not in picture.fences and uid not in picture.unmarked
+    )
+    for uid in strange if picture.live else ():
+        resource = picture.resources.rows[uid]
+        model = picture.model(resource.model)
+        own = cell_of(picture, node, model).own if model is not None else None
+        leaving = resource.deleting or resource.state in BEING_DETACHED
+        if own is None or own.name != resource.request or leaving:
+            continue
+        kept = [one for one in staying_of(picture, own) if not _is_ordered(picture, one.uid)]
+        if own.size >= len(kept):
+            why = "nobody here knows why it is marked"
+            work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
+
+
+def _is_ordered(picture: Picture, uid: str) -> bool:
+    """Whether we have lowered the size for it."""
+    fence = picture.fences.get(uid)
+    return fence is not None and fence.ordered
+
+
+# -- vain --------------------------------------------------------------------------------------------------------------
+
+# Orders in vain: what was ordered, cannot be had, and is needed by nobody any more is taken back.
+
+
+def models_in_vain(picture: Picture, node: str) -> set[str]:
+    """The models for which the fabric reports an error on a node."""
+    failing = [uid for uid in picture.resources_at[node] if uid in picture.erring] if picture.erring else []
+    return {picture.resources.rows[uid].model for uid in failing}
+
+
+def call_off(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) -> None:
+    """Take back what was ordered, cannot be had, and is needed by nobody any more: as long as it hangs, no device of the request
+    can go. The operator takes off first what has no device yet. Should one arrive in that very moment another might go in its
+    place, so nothing of the request may be in use."""
+    picture = work.picture
+    if _somebody_waits(picture, covers, cell.model.model):
+        return
+    staying = staying_of(picture, own)
+    hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
+    if picture.stale or not all(_hangs(work, r) for r in hanging):
+        return
+    if not (cell.size == own.size == own.acted_size == len(staying)) or any(_is_needed(picture, r) for r in staying):
+        return
+    low = limits_of(picture, cell.node, cell.model.model)[0]
+    victims = hanging[: max(0, cell.size + cell.others - low)]
+    if victims:
+        lower_size(work, cell, own, victims, unattached=True)
+
+
+def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
+    """Whether a claim on the node waits for a device of the model."""
+    return any(m.model == model for one in covers for _, _, m in picture.pool_results(one.claim.allocation))
+
+
+def _hangs(work: Work, resource: FabricResource) -> bool:
+    """Whether the fabric has said for long enough that it has no device for it."""
+    since = work.picture.erring.get(resource.uid)
+    grace = work.picture.policy.error_grace_seconds * MICROSECONDS
+    return not (resource.uuid or resource.fabric_id) and since is not None and work.has_come(since + grace)
+
+
+def _is_needed(picture: Picture, resource: FabricResource) -> bool:
+    """Whether an attached device of the request is in a claim's hands, or meant for one."""
+    if resource.state in BEING_ATTACHED:
+        return False
+    life = picture.devices.get(resource.uid)
+    return life is None or life.state not in (IDLE, MARKED) or bool(picture.promised(resource.uuid))
+
+
+# -- detach ------------------------------------------------------------------------------------------------------------
+
+UNLISTED = 600 * MICROSECONDS
+"""Microseconds from the fence after which a device that no slice lists keeps no other back."""
+
+
+def detach(work: Work, node: str, covers: list[Cover]) -> None:
+    """Check the fences of the node, go on with those that hold, and mark what has idled long enough."""
+    picture = work.picture
+    fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
+    idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
+    vain = models_in_vain(picture, node)
+    if picture.unmarked:
+        unmark_again(work, node)
+    unmark_strange(work, node)
+    if not fenced and not idle and not vain:
+        return
+    wanted = {uid for one in covers for uid in one.resources}
+    for uid in fenced:
+        _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
+        if picture.reissue:
+            _mark_again(work, uid)
+    if picture.mode == "attach":
+        return
+    for name in sorted(idle | vain | {picture.resources.rows[uid].model for uid in fenced}):
+        model = picture.model(name)
+        if model is not None:
+            cell = cell_of(picture, node, model)
+            if cell.own is not None:
+                _mark_idle(work, cell, cell.own, wanted)
+                _lower(work, cell, cell.own)
+                if name in vain:
+                    call_off(work, cell, cell.own, covers)
+
+
+# --- fence -------------------------------------------------------------------------------------------------------------
+
+
+def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> None:
+    picture = work.picture
+    life = picture.devices.get(resource.uid)
+    if life is not None and life.state == LEAVING:
+        return
+    broken = _broken(work, resource, fence, wanted)
+    if broken:
+        _unmark(work, resource, fence, broken)
+        return
+    if not fence.wanted and work.has_come(fence_due(picture, fence)):
+        work.want(ClaimsListWanted(resource=resource.uid, mode=picture.mode, fenced=fence.since), resource.uid)
+
+
+def fence_due(picture: Picture, fence: Fence) -> int:
+    return fence.since + picture.policy.fence_settle_seconds * MICROSECONDS
+
+
+def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
+    """Why the victim may not go after all, "" while the fence holds."""
+    picture, key = work.picture, _key_of(work.picture, resource)
+    if picture.mode != "detach":
+        return f"mode is {picture.mode}"
+    if picture.holders[fence.key]:
+        return "a claim holds it"
+    if resource.uid in wanted:
+        return "a claim waits for it"
+    if key not in (None, fence.key):
+        return "its name on the node has changed"
+    if key is None and not fence.ordered and work.has_come(fence.since + UNLISTED):
+        return "the node has not listed it for long, and others of its request wait for it"
+    if _could_be_taken(picture, resource, fence.key):
+        return "a pod nominated to the node could take it"
+    if not fence.ordered and _is_kept(picture, resource):
+        return "the node's minimum keeps it"
+    if fence.ordered and picture.live and _called_off(picture, resource):
+        return "its detach was called off"
+    return ""
+
+
+def _is_kept(picture: Picture, resource: FabricResource, more: int = 0) -> bool:
+    """Whether the node would have less than its minimum without those that are marked, and so many more: it, or what is
+    there, may have changed since."""
+    model = picture.model(resource.model)
+    if model is None:
+        return False
+    cell = cell_of(picture, resource.node, model)
+    here = (picture.resources.rows[uid] for uid in picture.resources_at[resource.node] if uid in picture.fences)
+    going = sum(one.model == resource.model and not picture.fences.rows[one.uid].ordered for one in here)
+    return cell.size + cell.others - going - more < limits_of(picture, resource.node, model.model)[0]
+
+
+def _key_of(picture: Picture, resource: FabricResource) -> DeviceKey | None:
+    keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    return min(keys) if keys else None
+
+
+def _could_be_taken(picture: Picture, resource: FabricResource, key: DeviceKey) -> bool:
+    """Whether a pending pod nominated to the node has a claim without allocation that the device could satisfy."""
+    for uid in picture.pods_nominated[resource.node]:
+        pod = picture.pods.rows[uid]
+        if pod.node or pod.deleting:
+            continue
+        known = picture.claims_of(pod)
+        if len(known) < len(pod.claims):
+            return True
+        if any(one.allocation is None and could_satisfy(picture, one, key) for one in known):
+            return True
+    return False
+
+
+def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> None:
+    """Take the mark off. When the size was lowered for it, the size comes back first: an operator that has one to take off and
+    finds none marked takes another, and that may be in use."""
+    picture = work.picture
+    model = picture.model(resource.model)
+    if fence.ordered and model is not None:
+        cell = cell_of(picture, resource.node, model)
+        if cell.own is not None:
+            staying = len(staying_of(picture, cell.own))
+            if cell.size < staying:
+                _ask_back(work, cell, cell.own)
+            if cell.own.size < staying:
+                return
+    work.want(
+        VictimUnmarked(resource=resource.uid, mode=picture.mode, name=resource.name, reason=why),
+        resource.uid,
+    )
+
+
+def _called_off(picture: Picture, resource: FabricResource) -> bool:
+    """Whether the size that was lowered for a victim was asked back."""
+    model = picture.model(resource.model)
+    cell = cell_of(picture, resource.node, model) if model is not None else None
+    return cell is not None and cell.own is not None and cell.size >= len(staying_of(picture, cell.own))
+
+
+def _ask_back(work: Work, cell: Cell, own: AttachRequest) -> None:
+    work.want(
+        AttachOrdered(
+            node=cell.node,
+            model=cell.model.model,
+            mode=work.picture.mode,
+            request=own.name,
+            type=cell.type,
+            size=cell.size + 1,
+            previous=own.size,
+            uid=own.uid,
+            reason="victim wanted after its detach was ordered",
+        ),
+        own.name,
+    )
+
+
+def lift(work: Work, uid: str) -> None:
+    """Delete a taint rule of ours whose device no fence stands around: its detach is done, was called off, or another device
+    has the name by now."""
+    picture = work.picture
+    rule = picture.rules.get(uid)
+    if rule is None or rule.deleting or uid in picture.lifted:
+        return
+    key = (rule.driver, rule.pool, rule.device)
+    if uid in picture.our_rules[key] and not picture.fenced[key]:
+        work.want(TaintLifted(rule=uid, name=rule.name, mode=picture.mode), uid)
+
+
+def _mark_again(work: Work, uid: str) -> None:
+    """After a restart: a victim whose fence still holds and whose mark never arrived."""
+    picture = work.picture
+    resource, fence = picture.resources.rows[uid], picture.fences.get(uid)
+    if ("VictimMarked", uid) in picture.reissue and fence is not None and not resource.marked:
+        work.want(_marking(picture, resource, fence.key, "it was marked before the restart"), uid)
+
+
+# --- victims -----------------------------------------------------------------------------------------------------------
+
+
+def idle_due(picture: Picture, uid: str) -> int:
+    """The instant at which an idle device has idled long enough to go."""
+    return picture.devices.rows[uid].idle_since + picture.policy.no_removal_seconds * MICROSECONDS
+
+
+def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
+    picture = work.picture
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
+    idle = [
+        r for r in owned if r.uid not in wanted and _is_idle(picture, r) and work.has_come(idle_due(picture, r.uid))
+    ]
+    idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
+    low = limits_of(picture, cell.node, cell.model.model)[0]
+    marked = sum(_is_marked(picture, r.uid) for r in owned)
+    spare = cell.size + cell.others - marked - low
+    for resource in idle[: max(0, spare)]:
+        seconds = picture.policy.no_removal_seconds
+        mark(work, resource, f"idle for {seconds} s")
+
+
+def mark(work: Work, resource: FabricResource, reason: str) -> bool:
+    """Choose the device as the next to go, unless a fence around it would be broken at once."""
+    picture = work.picture
+    key = _key_of(picture, resource)
+    life = picture.devices.get(resource.uid)
+    if key is None or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, key):
+        return False
+    if _is_kept(picture, resource, more=1):
+        return False
+    return work.want(_marking(picture, resource, key, reason), resource.uid)
+
+
+def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason: str) -> VictimMarked:
+    return VictimMarked(
+        resource=resource.uid,
+        mode=picture.mode,
+        name=resource.name,
+        node=resource.node,
+        model=resource.model,
+        uuid=resource.uuid,
+        driver=key[0],
+        pool=key[1],
+        device=key[2],
+        reason=reason,
+        idle_since=picture.devices.rows[resource.uid].idle_since,
+        taint=bool(picture.taint_rules),
+    )
+
+
+def may_mark(picture: Picture, at: int) -> bool:
+    """Nothing goes while a view is stale; detaches per hour are capped, and without a DeviceTaintRule the policy may forbid
+    them."""
+    if picture.stale:
+        return False
+    if not picture.taint_rules and picture.policy.detach_without_fence == "never":
+        return False
+    recent = sum(marked > at - HOUR for marked in picture.marks.rows.values())
+    return recent < picture.policy.detaches_per_hour
+
+
+def _is_idle(picture: Picture, resource: FabricResource) -> bool:
+    """Online, in no claim's hands, and meant for none."""
+    life = picture.devices.get(resource.uid)
+    free = life is not None and life.state == IDLE and resource.uid not in picture.fences
+    return free and not picture.promised(resource.uuid)
+
+
+def _is_marked(picture: Picture, uid: str) -> bool:
+    life = picture.devices.get(uid)
+    return life is not None and life.state == MARKED
+
+
+def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
+    """Lower the size by exactly the marked victims, when nothing else could go in their place. One that somebody takes off
+    already is none: its place is filled again, and a lower size would cost another."""
+    picture = work.picture
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
+    victims = [r for r in owned if r.uid in picture.fences and _is_marked(picture, r.uid)]
+    if picture.stale or not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
+        return
+    if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
+        return
+    if cell.size != own.size or not _at_rest(picture, own, owned):
+        return
+    if any(r.marked and r.uid not in picture.fences for r in owned):
+        return
+    if any(_key_of(picture, r) != picture.fences.rows[r.uid].key for r in victims):  # a gap in the slices: not known
+        return
+    lower_size(work, cell, own, victims)
+
+
+def _at_rest(picture: Picture, own: AttachRequest, owned: list[FabricResource]) -> bool:
+    """Whether the operator is done with the request: its size is there, no more and no less, and nothing is attaching."""
+    done = own.state == "Running" and own.acted_size == own.size == len(staying_of(picture, own))
+    return done and not any(r.state in BEING_ATTACHED for r in owned)
+
+
+def check_departures(work: Work, uid: str) -> None:
+    """A device that leaves while another was marked, or under a claim, is told to a person."""
+    picture = work.picture
+    resource, life = picture.resources.get(uid), picture.devices.get(uid)
+    if resource is None or life is None or life.state != LEAVING:
+        return
+    fence = picture.fences.get(uid)
+    others = [o for o in picture.resources_of_request[resource.request] if (f := picture.fences.get(o)) and f.ordered]
+    if fence is None and others:
+        work.alert(
+            uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
+        )
+    key = fence.key if fence is not None else life.key or _key_of(picture, resource)
+    if key is not None and picture.holders[key]:
+        work.alert(
+            uid,
+            "DetachedInUse",
+            f"{resource.name} ({resource.uuid}) leaves {resource.node} while a claim holds {key[2]}",
+        )
+
+
+# --- a pool that is empty ----------------------------------------------------------------------------------------------
+
+
+def rebalance(work: Work, node: str, covers: list[Cover]) -> None:
+    """When a claim waits and the pool shows nothing, mark the device of its model that has idled longest elsewhere. A fabric
+    that fails could not bring it."""
+    picture = work.picture
+    if not picture.policy.rebalance or picture.mode == "attach":
+        return
+    for covered in covers:
+        for name in dict.fromkeys(covered.missing):
+            model = picture.model(name)
+            if model is None or picture.fails(picture.fabric_of.get(node, ""), name):
+                continue
+            if published_free(picture, node, model) == 0:  # None: the pool is not known whole
+                _free_elsewhere(work, node, name, covered.missing.count(name))
+
+
+def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
+    picture = work.picture
+    on_the_way = [
+        uid
+        for uid, f in picture.fences.rows.items()
+        if (r := picture.resources.get(uid)) and r.model == model and r.node != node
+    ]
+    candidates = []
+    for uid in picture.idle_of_model[model]:
+        resource = picture.resources.get(uid)
+        if resource is None or resource.node == node or not _is_idle(picture, resource):
+            continue
+        named = picture.model(model)
+        cell = cell_of(picture, resource.node, named) if named is not None else None
+        if cell is not None and cell.own is not None and cell.own.name == resource.request:
+            candidates.append((picture.devices.rows[uid].idle_since, resource.name, resource))
+    candidates.sort(key=lambda row: row[:2])
+    unwanted = (resource for _, _, resource in candidates if not _wanted_there(picture, resource))
+    for resource in islice(unwanted, max(0, count - len(on_the_way))):
+        mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")
+
+
+def _wanted_there(picture: Picture, resource: FabricResource) -> bool:
+    """Whether a claim on the device's own node waits for it: two nodes would take each other's devices in turn."""
+    return any(resource.uid in one.resources for one in cover(picture, resource.node))

@@ -1,0 +1,282 @@
+"""The ResourceClaim controller of kube-controller-manager: claims from templates, reservations that end, deallocation.
+
+A reservation ends with its pod (gone, replaced, finished, or deleted before it had a node); with the last one the
+allocation goes in the same update, then the finalizer. It never looks at binding conditions. Source:
+pkg/controller/resourceclaim/controller.go.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from dds_lab.actors.workqueue import Finish, WorkQueue
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.latency import Latency, Uniform
+from dds_lab.time import Time
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+MANAGER = "ResourceClaimController"
+WORKERS = 50
+
+
+@dataclass(frozen=True)
+class ClaimsSettings:
+    """`look`: seconds that one look at a pod or a claim takes."""
+
+    look: Latency = field(default=Uniform(0.003, 0.008))
+
+
+class Claims:
+    """One controller, two kinds of keys: `pod/<namespace>/<name>` and `claim/<namespace>/<name>`."""
+
+    def __init__(self, client: Client, time: Time, settings: ClaimsSettings) -> None:
+        self._client = client
+        random: Random = time.random("claims")
+        self._queue = WorkQueue(time, self._look, settings.look, random, WORKERS)
+
+    def start(self) -> None:
+        self._pods = self._client.mirror("pods")
+        self._claims = self._client.mirror("resourceclaims")
+        self._pods.on_change(self._pod_changed)
+        self._claims.on_change(self._claim_changed)
+        for pod in self._pods.values():
+            self._pod_changed(None, pod)
+        for claim in self._claims.values():
+            self._claim_changed(None, claim)
+
+    def stop(self) -> None:
+        self._queue.stop()
+        self._pods.close()
+        self._claims.close()
+
+    # -- what is news
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        if pod is None or not (pod["spec"].get("resourceClaims") or extended_claim(pod)):
+            return
+        if new is None or is_done(new):
+            for name in claim_names(pod):
+                self._queue.add(f"claim/{pod['metadata']['namespace']}/{name}")
+        elif old is None or old["spec"].get("nodeName") != new["spec"].get("nodeName") or not _all_named(new):
+            self._queue.add(f"pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+
+    def _claim_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._missed(old)
+            return
+        if reservations(new) or new["metadata"].get("deletionTimestamp") or _owning_pod(new) is not None:
+            self._queue.add(f"claim/{new['metadata']['namespace']}/{new['metadata']['name']}")
+
+    def _missed(self, claim: Object) -> None:
+        """A generated claim is gone; its pod, if it still waits, gets another one."""
+        owner = _owning_pod(claim)
+        if owner is not None:
+            self._queue.add(f"pod/{claim['metadata']['namespace']}/{owner['name']}")
+
+    # -- one look
+
+    def _look(self, key: str, finish: Finish) -> None:
+        kind, namespace, name = key.split("/")
+        try:
+            if kind == "pod":
+                pod = self._pods.get(name, namespace)
+                if pod is not None and not is_done(pod) and not pod["metadata"].get("deletionTimestamp"):
+                    self._provide(pod)
+            else:
+                claim = self._claims.get(name, namespace)
+                if claim is not None:
+                    self._release(claim)
+            self._queue.forget(key)
+        except ApiError:
+            self._queue.retry(key)
+        finish()
+
+    def _provide(self, pod: Object) -> None:
+        """Generate the claims that the pod's templates ask for; reserve allocated ones if it was put on a node by
+        hand."""
+        named = {one["name"]: one.get("resourceClaimName") for one in _statuses(pod)}
+        new = False
+        for entry in pod["spec"].get("resourceClaims") or ():
+            if entry.get("resourceClaimTemplateName") and entry["name"] not in named:
+                named[entry["name"]] = self._generated(pod, entry)
+                new = True
+        if new:
+            self._tell(pod, named)
+        elif pod["spec"].get("nodeName"):
+            for name in claim_names(pod):
+                self._reserve(pod, name)
+
+    def _generated(self, pod: Object, entry: Object) -> str:
+        """The name of the claim for one entry: one that an earlier look made, or a new one."""
+        metadata = pod["metadata"]
+        for claim in self._client.list("resourceclaims", metadata["namespace"]) if self._retried(pod) else ():
+            annotations = claim["metadata"].get("annotations") or {}
+            owner = _owning_pod(claim)
+            if owner is not None and owner["uid"] == metadata["uid"] and annotations.get(POD_CLAIM) == entry["name"]:
+                found: str = claim["metadata"]["name"]
+                return found
+        template = self._client.get("resourceclaimtemplates", entry["resourceClaimTemplateName"], metadata["namespace"])
+        made = self._client.create("resourceclaims", _claim_of(template, pod, entry["name"]))
+        name: str = made["metadata"]["name"]
+        return name
+
+    def _retried(self, pod: Object) -> bool:
+        """Only a look that is not the first can have left a claim behind."""
+        return self._queue.failures(f"pod/{pod['metadata']['namespace']}/{pod['metadata']['name']}") > 0
+
+    def _tell(self, pod: Object, named: dict[str, str | None]) -> None:
+        statuses = [{"name": name, **({"resourceClaimName": claim} if claim else {})} for name, claim in named.items()]
+        metadata = {
+            "name": pod["metadata"]["name"],
+            "namespace": pod["metadata"]["namespace"],
+            "uid": pod["metadata"]["uid"],
+        }
+        patch = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"resourceClaimStatuses": statuses},
+        }  # fmt: skip
+        self._client.patch(
+            "pods", metadata["name"], patch, metadata["namespace"], how="apply", subresource="status", force=True
+        )
+
+    def _reserve(self, pod: Object, name: str) -> None:
+        claim = self._claims.get(name, pod["metadata"]["namespace"])
+        if claim is None or not (claim.get("status") or {}).get("allocation"):
+            return
+        known = reservations(claim)
+        if any(one["uid"] == pod["metadata"]["uid"] for one in known):
+            return
+        entry = {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        status = {**claim["status"], "reservedFor": [*known, entry]}
+        self._client.update("resourceclaims", {**claim, "status": status}, subresource="status")
+
+    def _release(self, claim: Object) -> None:
+        known = reservations(claim)
+        valid = [one for one in known if self._holds(claim, one)]
+        protected = FINALIZER in (claim["metadata"].get("finalizers") or ())
+        deleting = bool(claim["metadata"].get("deletionTimestamp"))
+        if len(valid) < len(known):
+            claim = self._reserved_for(claim, valid, deallocate=protected and not valid)
+            if protected and not (claim.get("status") or {}).get("allocation"):
+                claim = self._without_finalizer(claim)
+        elif protected and deleting and not valid:
+            if (claim.get("status") or {}).get("allocation"):
+                claim = self._reserved_for(claim, [], deallocate=True)
+            claim = self._without_finalizer(claim)
+        if not valid:
+            self._delete_unwanted(claim)
+
+    def _holds(self, claim: Object, consumer: Object) -> bool:
+        """Whether a reservation still counts: its pod is there, is the same, and may still run. Other consumers always
+        count."""
+        if consumer.get("apiGroup") or consumer["resource"] != "pods":
+            return True
+        namespace = claim["metadata"]["namespace"]
+        pod = self._pods.get(consumer["name"], namespace)
+        if pod is None:
+            pod = self._client.find("pods", consumer["name"], namespace)
+        return pod is not None and pod["metadata"]["uid"] == consumer["uid"] and not is_done(pod)
+
+    def _reserved_for(self, claim: Object, valid: list[Object], deallocate: bool) -> Object:
+        status = {key: value for key, value in claim["status"].items() if key != "reservedFor"}
+        if valid:
+            status["reservedFor"] = valid
+        if deallocate:
+            status.pop("allocation", None)
+            status.pop("devices", None)
+        return self._client.update("resourceclaims", {**claim, "status": status}, subresource="status")
+
+    def _without_finalizer(self, claim: Object) -> Object:
+        metadata = claim["metadata"]
+        finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
+        return self._client.update("resourceclaims", {**claim, "metadata": {**metadata, "finalizers": finalizers}})
+
+    def _delete_unwanted(self, claim: Object) -> None:
+        """A claim that was generated for a pod which is not going to run any more. If the pod is gone, garbage
+        collection does it."""
+        owner, metadata = _owning_pod(claim), claim["metadata"]
+        if owner is None or metadata.get("deletionTimestamp"):
+            return
+        pod = self._pods.get(owner["name"], metadata["namespace"])
+        if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or is_done(pod)):
+            try:
+                self._client.delete("resourceclaims", metadata["name"], metadata["namespace"], uid=metadata["uid"])
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+
+
+def is_done(pod: Object) -> bool:
+    """Whether the pod will not run (any more): finished, or deleted before it had a node."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
+
+
+def reservations(claim: Object) -> list[Object]:
+    found: list[Object] = (claim.get("status") or {}).get("reservedFor") or []
+    return found
+
+
+def claim_names(pod: Object) -> Iterator[str]:
+    """The claims of a pod, in its order: named ones, generated ones, then that of its extended resources."""
+    generated = {one["name"]: one.get("resourceClaimName") for one in _statuses(pod)}
+    for entry in pod["spec"].get("resourceClaims") or ():
+        name = entry.get("resourceClaimName") or generated.get(entry["name"])
+        if name:
+            yield name
+    special = extended_claim(pod)
+    if special:
+        yield special
+
+
+def extended_claim(pod: Object) -> str:
+    """The claim that the scheduler made for the pod's extended resources, "" for none."""
+    found = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    name: str = found.get("resourceClaimName", "")
+    return name
+
+
+def _statuses(pod: Object) -> list[Object]:
+    found: list[Object] = (pod.get("status") or {}).get("resourceClaimStatuses") or []
+    return found
+
+
+def _all_named(pod: Object) -> bool:
+    named = {one["name"] for one in _statuses(pod)}
+    return all(
+        one["name"] in named for one in pod["spec"].get("resourceClaims") or () if one.get("resourceClaimTemplateName")
+    )
+
+
+def _owning_pod(claim: Object) -> Object | None:
+    for one in claim["metadata"].get("ownerReferences") or ():
+        if one.get("controller") and one["kind"] == "Pod" and one["apiVersion"] == "v1":
+            found: Object = one
+            return found
+    return None
+
+
+def _claim_of(template: Object, pod: Object, entry: str) -> Object:
+    spec = template["spec"]
+    told = spec.get("metadata") or {}
+    metadata = {
+        "generateName": f"{pod['metadata']['name']}-{entry}-",
+        "namespace": pod["metadata"]["namespace"],
+        "annotations": {**(told.get("annotations") or {}), POD_CLAIM: entry},
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": pod["metadata"]["name"],
+                "uid": pod["metadata"]["uid"],
+                "controller": True,
+                "blockOwnerDeletion": True,
+            }
+        ],
+    }
+    if told.get("labels"):
+        metadata["labels"] = told["labels"]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec["spec"]}

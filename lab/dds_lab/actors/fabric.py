@@ -1,0 +1,498 @@
+"""The hardware: machines, the fabrics that reach them, the devices in each fabric's pool, and what it takes to move
+one.
+
+It knows no API object. The operator orders, the vendor's driver looks at what a machine has, the publisher at what is
+free, the kubelet says which device is at work. It must never know why a device is wanted.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
+from dds_lab.faults.told import Told
+from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.time import Time
+
+# -- hardware ----------------------------------------------------------------------------------------------------------
+
+# What a fabric is made of: machines, devices, what its pools have to begin with, and how long moving one takes.
+#
+# Words only; what moves them is `fabric`. Nothing here knows an API, neither Kubernetes' nor a manager's.
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A physical device. `serial` is what its vendor calls it (a GPU UUID), `resource` what the fabric calls it."""
+
+    serial: str
+    resource: str
+    model: str
+    fabric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A server that is cabled to one fabric (none: it has only what is built in), and the node that runs on it."""
+
+    uuid: str
+    node: str
+    fabric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """A device in a machine. The minor number is the lowest that was free when it came (`since`, an instant); `fixed`
+    ones are built in."""
+
+    device: Device
+    minor: int
+    since: int
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Pool:
+    """How many devices of a model a fabric has to begin with."""
+
+    fabric: str
+    model: str
+    count: int
+
+
+@dataclass(frozen=True)
+class FabricSettings:
+    """Latencies are in seconds. `in_flight` and `in_flight_per_machine` are how many orders run at once, 0 for any
+    number; further ones wait in line. `timeout` is how long a caller waits for an answer that does not come."""
+
+    pools: tuple[Pool, ...] = ()
+    attach: Latency = field(default=Uniform(1.0, 6.0))
+    detach: Latency = field(default=Uniform(0.4, 0.6))
+    refusal: Latency = field(default=Fixed(0.01))
+    in_flight: int = 0
+    in_flight_per_machine: int = 0
+    timeout: float = 180.0
+
+
+# -- fabric faults -----------------------------------------------------------------------------------------------------
+
+# What can go wrong when a fabric moves a device: which orders it befalls, and how often.
+#
+# A fault is told in advance (by a scenario or a test) and taken when an order begins. It never touches hardware itself.
+
+
+Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"]
+REFUSED = "CDI manager: machine update failed, E02XXXX"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What befalls orders of one operation.
+
+    `refuse`: the fabric says no, with `words`. `hang`: nothing is done and the caller's time runs out. `lose_answer`:
+    it is done, the caller hears `words`. `wrong_device`: one of another model comes. `second_device`: two come and one
+    is named. Empty `nodes` or `models` mean any; `times` 0 means until lifted; `chance` is how likely each order is to
+    be hit.
+    """
+
+    kind: Kind
+    operation: Literal["attach", "detach"] = "attach"
+    nodes: frozenset[str] = frozenset()
+    models: frozenset[str] = frozenset()
+    times: int = 0
+    chance: float = 1.0
+    words: str = REFUSED
+
+
+class Faults(Told[Fault]):
+    """The faults that wait for an order."""
+
+    def take(self, operation: str, node: str, model: str) -> Fault | None:
+        """The fault that befalls this order, the earliest told first."""
+        return next(iter(self.struck(lambda fault: _befalls(fault, operation, node, model), most=1)), None)
+
+
+def _befalls(fault: Fault, operation: str, node: str, model: str) -> bool:
+    return (
+        fault.operation == operation
+        and (not fault.nodes or node in fault.nodes)
+        and (not fault.models or model in fault.models)
+    )
+
+
+# -- fabric ------------------------------------------------------------------------------------------------------------
+
+__all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
+
+LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
+BROKEN = "the device is in a critical state"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the one who ordered is told: the device, or the fabric's words for why not."""
+
+    device: Device | None = None
+    error: str = ""
+
+
+@dataclass(slots=True)
+class _Order:
+    number: int
+    operation: Operation
+    node: str
+    model: str
+    resource: str
+    done: Callable[[Answer], None]
+    fabric: str = ""
+    taken: list[Device] = field(default_factory=list)
+    fault: Fault | None = None
+
+
+class Fabric:
+    """Every fabric of the lab, in one. `ledger` has every order and what became of it."""
+
+    def __init__(self, time: Time, settings: FabricSettings, name: str = "fabric") -> None:
+        self.ledger = Ledger()
+        self.faults = Faults(time.random(f"{name}/faults"))
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random(name)
+        self._serials: Random = time.random(f"{name}/serials")
+        self._free: dict[tuple[str, str], deque[Device]] = {}
+        self._running: dict[tuple[str, str], int] = {}
+        self._machines: dict[str, Machine] = {}
+        self._by_uuid: dict[str, Machine] = {}
+        self._attached: dict[str, dict[str, Attached]] = {}  # node → resource → device
+        self._where: dict[str, str] = {}  # serial → node
+        self._coming: dict[str, tuple[Device, str]] = {}  # serial → what is on its way in, and the node
+        self._broken: dict[str, str] = {}  # serial → words
+        self._out: dict[str, Device] = {}  # serial → what was taken out broken, and is in no pool until it is repaired
+        self._users: dict[str, dict[str, None]] = {}  # serial → who computes on it
+        self._uses: dict[str, dict[str, None]] = {}  # who → serials
+        self._waiting: deque[_Order] = deque()
+        self._busy: dict[str, int] = {}  # node → orders that run
+        self._orders = 0
+        self._pool_listeners: list[Callable[[str, str], None]] = []
+        self._machine_listeners: list[Callable[[str], None]] = []
+        for pool in settings.pools:
+            self.resize(pool.fabric, pool.model, pool.count)
+
+    # -- what there is
+
+    def connect(self, node: str, fabric: str = "", fixed: Iterable[str] = ()) -> Machine:
+        """Cable a node's machine to a fabric; `fixed` are the models of the devices that are built into it.
+
+        The machine's UUID is the one that ends the node's providerID in a lab.
+        """
+        machine = Machine(str(uuid.uuid5(uuid.NAMESPACE_DNS, node)), node, fabric)
+        self._machines[node] = self._by_uuid[machine.uuid] = machine
+        self._attached.setdefault(node, {})
+        for model in fixed:
+            self._plug(node, self._made(fabric, model), fixed=True)
+        return machine
+
+    def disconnect(self, node: str) -> None:
+        """The fabric's manager knows nothing of a node's machine any more; what is in it stays there."""
+        machine = self._machines.pop(node, None)
+        if machine is not None:
+            del self._by_uuid[machine.uuid]
+
+    def machine(self, node: str) -> Machine | None:
+        return self._machines.get(node)
+
+    def machines(self) -> tuple[Machine, ...]:
+        return tuple(self._machines.values())
+
+    def machine_of(self, uuid: str) -> Machine | None:
+        """The machine of a UUID, None when no fabric knows one."""
+        return self._by_uuid.get(uuid)
+
+    def free(self, fabric: str, model: str) -> int:
+        """How many devices could be attached now: not those that are on their way in, and not yet those on their way
+        out."""
+        return len(self._free.get((fabric, model), ()))
+
+    def pool(self, fabric: str, model: str) -> tuple[Device, ...]:
+        """The devices that could be attached now, the next one first."""
+        return tuple(self._free.get((fabric, model), ()))
+
+    def coming(self) -> tuple[tuple[Device, str], ...]:
+        """The devices that are on their way into a machine, each with the node."""
+        return tuple(self._coming.values())
+
+    def out(self) -> tuple[Device, ...]:
+        """What was taken out of a machine broken: in no machine and, until it is repaired, in no pool."""
+        return tuple(self._out.values())
+
+    def running(self, fabric: str, model: str) -> int:
+        """How many attaches of the model are under way."""
+        return self._running.get((fabric, model), 0)
+
+    def pools(self) -> tuple[tuple[str, str], ...]:
+        """The (fabric, model) pairs that there ever were, in order of appearance."""
+        return tuple(self._free)
+
+    def attached(self, node: str) -> tuple[Attached, ...]:
+        """What is in the node's machine, by minor number; without what has dropped out."""
+        return tuple(one for one in self.plugged(node) if one.device.serial not in self._broken)
+
+    def plugged(self, node: str) -> tuple[Attached, ...]:
+        """What is in the node's machine, by minor number, whether or not it works."""
+        return tuple(sorted(self._attached.get(node, {}).values(), key=lambda one: one.minor))
+
+    def broken(self, serial: str) -> str:
+        """Words for what is wrong with a device, wherever it is; "" for nothing."""
+        return self._broken.get(serial, "")
+
+    def where(self, serial: str) -> str:
+        """The node whose machine the device is in, "" when it is in none."""
+        return self._where.get(serial, "")
+
+    def health(self, node: str, resource: str) -> str:
+        """What a check of one device finds: nothing, or words."""
+        found = self._attached.get(node, {}).get(resource)
+        if found is None:
+            return f"the resource {resource} is not attached to {node}"
+        return self._broken.get(found.device.serial, "")
+
+    def on_pool(self, call: Callable[[str, str], None]) -> Callable[[], None]:
+        """Be called with (fabric, model) whenever what is free changes. What is returned ends that."""
+        self._pool_listeners.append(call)
+        return lambda: self._pool_listeners.remove(call)
+
+    def on_machine(self, call: Callable[[str], None]) -> Callable[[], None]:
+        """Be called with the node whenever what is in its machine, or its health, changes. What is returned ends
+        that."""
+        self._machine_listeners.append(call)
+        return lambda: self._machine_listeners.remove(call)
+
+    # -- who computes on what
+
+    def occupy(self, serial: str, user: str) -> None:
+        self._users.setdefault(serial, {})[user] = None
+        self._uses.setdefault(user, {})[serial] = None
+
+    def vacate(self, user: str) -> None:
+        """Whoever it is computes on nothing any more."""
+        for serial in self._uses.pop(user, ()):
+            del self._users[serial][user]
+            if not self._users[serial]:
+                del self._users[serial]
+
+    def users(self, serial: str) -> tuple[str, ...]:
+        """Who computes on the device now."""
+        return tuple(self._users.get(serial, ()))
+
+    def busy(self) -> tuple[str, ...]:
+        """Whoever computes on anything."""
+        return tuple(self._uses)
+
+    # -- what happens to it
+
+    def resize(self, fabric: str, model: str, by: int) -> int:
+        """Add devices to a pool, or take free ones away; returns by how many it really changed."""
+        free = self._free.setdefault((fabric, model), deque())
+        moved = max(by, -len(free))
+        for _ in range(moved):
+            free.append(self._made(fabric, model))
+        for _ in range(-moved):
+            free.pop()
+        if moved:
+            self._pool_changed(fabric, model)
+        return moved
+
+    def drop(self, serial: str, words: str = BROKEN) -> None:
+        """The device falls off its bus: no driver sees it any more, and a check says so."""
+        self._broken[serial] = words
+        self._machine_changed(self.where(serial))
+
+    def restore(self, serial: str) -> None:
+        """It works again; what was taken out meanwhile goes back into its pool."""
+        if self._broken.pop(serial, None) is None:
+            return
+        device = self._out.pop(serial, None)
+        if device is None:
+            self._machine_changed(self.where(serial))
+        else:
+            self._return(device)
+            self._pool_changed(device.fabric, device.model)
+
+    # -- orders
+
+    def attach(self, node: str, model: str, done: Callable[[Answer], None], resource: str = "") -> int:
+        """Order one device of a model into a node's machine, the next of its pool, or the one that is named by the
+        fabric's name for it. `done` comes later and once, or never if nobody answers."""
+        return self._order("attach", node, model, resource, done)
+
+    def detach(self, node: str, resource: str, done: Callable[[Answer], None]) -> int:
+        """Order a device, by the fabric's name for it, back into the pool."""
+        found = self._attached.get(node, {}).get(resource)
+        return self._order("detach", node, found.device.model if found else "", resource, done)
+
+    def _order(self, operation: Operation, node: str, model: str, resource: str, done: Callable[[Answer], None]) -> int:
+        self._orders += 1
+        order = _Order(self._orders, operation, node, model, resource, done)
+        self._write(order, "ordered", self._attached.get(node, {}).get(resource))
+        self._waiting.append(order)
+        self._start()
+        return order.number
+
+    def _start(self) -> None:
+        """Begin the orders that may run, the oldest first."""
+        kept: deque[_Order] = deque()
+        while self._waiting:
+            order = self._waiting.popleft()
+            if self._may_run(order.node):
+                self._run(order)
+            else:
+                kept.append(order)
+        self._waiting = kept
+
+    def _may_run(self, node: str) -> bool:
+        all_of_them, per_machine = self._settings.in_flight, self._settings.in_flight_per_machine
+        if all_of_them and sum(self._busy.values()) >= all_of_them:
+            return False
+        return not per_machine or self._busy.get(node, 0) < per_machine
+
+    def _run(self, order: _Order) -> None:
+        self._busy[order.node] = self._busy.get(order.node, 0) + 1
+        order.fault = self.faults.take(order.operation, order.node, order.model)
+        refused = self._refusal(order)
+        if refused:
+            wait = self._settings.refusal.draw(self._random)
+            self._time.after(wait, lambda: self._fail(order, refused))
+        elif order.fault is not None and order.fault.kind == "hang":
+            self._time.after(self._settings.timeout, lambda: self._fail(order, LOST))
+        elif order.operation == "attach":
+            self._reserve(order)
+            self._time.after(self._settings.attach.draw(self._random), lambda: self._attach(order))
+        else:
+            self._time.after(self._settings.detach.draw(self._random), lambda: self._detach(order))
+
+    def _refusal(self, order: _Order) -> str:
+        """Why the fabric says no at once, "" when it does not."""
+        machine = self._machines.get(order.node)
+        if machine is None or not machine.fabric:
+            return f"CDI manager: no machine of a fabric is known for {order.node}"
+        if order.fault is not None and order.fault.kind == "refuse":
+            return order.fault.words
+        if order.operation == "attach" and not self.free(machine.fabric, order.model):
+            return f"CDI manager: no free resource of model {order.model} in fabric {machine.fabric}"
+        if order.operation == "attach" and order.resource and self._named(order, machine.fabric) is None:
+            return f"CDI manager: the resource {order.resource} is not free in fabric {machine.fabric}"
+        found = self._attached.get(order.node, {}).get(order.resource)
+        if order.operation == "detach" and (found is None or found.fixed):
+            return f"CDI manager: the resource {order.resource} cannot be removed from {order.node}"
+        return ""
+
+    def _reserve(self, order: _Order) -> None:
+        """Take from the pool what is going to come, which is not always what was asked for."""
+        fabric = order.fabric = self._machines[order.node].fabric
+        kind = order.fault.kind if order.fault is not None else ""
+        model = self._other_model(fabric, order.model) if kind == "wrong_device" else order.model
+        named = self._named(order, fabric) if model == order.model and order.resource else None
+        for _ in range(2 if kind == "second_device" else 1):
+            free = self._free[(fabric, model)]
+            if free:
+                wanted = named if named is not None and named in free else free[0]
+                free.remove(wanted)
+                order.taken.append(wanted)
+                self._coming[wanted.serial] = wanted, order.node
+        self._count(order, 1)
+        self._pool_changed(fabric, model)
+
+    def _named(self, order: _Order, fabric: str) -> Device | None:
+        free = self._free.get((fabric, order.model), ())
+        return next((one for one in free if one.resource == order.resource), None)
+
+    def _other_model(self, fabric: str, model: str) -> str:
+        others = [name for place, name in self._free if place == fabric and name != model and self.free(place, name)]
+        return others[0] if others else model
+
+    def _count(self, order: _Order, by: int) -> None:
+        key = (order.fabric, order.model)
+        self._running[key] = self._running.get(key, 0) + by
+
+    def _attach(self, order: _Order) -> None:
+        self._count(order, -1)
+        words = self._unheard(order)
+        for device in order.taken:
+            del self._coming[device.serial]
+            self._write(order, "done", self._plug(order.node, device), words)
+        self._answer(order, Answer(error=words) if words else Answer(order.taken[0]))
+
+    def _detach(self, order: _Order) -> None:
+        found = self._attached[order.node].pop(order.resource, None)
+        if found is None:
+            self._fail(order, f"CDI manager: the resource {order.resource} is not attached to {order.node} any more")
+            return
+        device = found.device
+        del self._where[device.serial]
+        broken = device.serial in self._broken
+        if broken:
+            self._out[device.serial] = device
+        else:
+            self._return(device)
+        words = self._unheard(order)
+        self._write(order, "done", found, words)
+        self._machine_changed(order.node)
+        if not broken:
+            self._pool_changed(device.fabric, device.model)
+        self._answer(order, Answer(error=words) if words else Answer(device))
+
+    def _unheard(self, order: _Order) -> str:
+        """The error that is heard instead of the good answer, if the answer is lost on its way."""
+        return order.fault.words if order.fault is not None and order.fault.kind == "lose_answer" else ""
+
+    def _fail(self, order: _Order, words: str) -> None:
+        self._write(order, "failed", self._attached.get(order.node, {}).get(order.resource), words)
+        self._answer(order, Answer(error=words))
+
+    def _answer(self, order: _Order, answer: Answer) -> None:
+        self._busy[order.node] -= 1
+        if not self._busy[order.node]:
+            del self._busy[order.node]
+        order.done(answer)
+        self._start()
+
+    # -- parts
+
+    def _made(self, fabric: str, model: str) -> Device:
+        resource = str(uuid.UUID(int=self._serials.getrandbits(128), version=4))
+        return Device(f"GPU-{resource}", resource, model, fabric)
+
+    def _return(self, device: Device) -> None:
+        self._free.setdefault((device.fabric, device.model), deque()).append(device)
+
+    def _plug(self, node: str, device: Device, fixed: bool = False) -> Attached:
+        there = self._attached[node]
+        taken = {one.minor for one in there.values()}
+        minor = next(number for number in range(len(taken) + 1) if number not in taken)
+        plugged = Attached(device, minor, self._time.now(), fixed)
+        there[device.resource] = plugged
+        self._where[device.serial] = node
+        self._machine_changed(node)
+        return plugged
+
+    def _write(self, order: _Order, outcome: Outcome, what: Attached | None, words: str = "") -> None:
+        serial = what.device.serial if what else ""
+        resource = what.device.resource if what else order.resource
+        model = what.device.model if what else order.model
+        entry = Entry(
+            self._time.now(), order.number, order.operation, outcome, order.node, model, serial, resource, words
+        )
+        self.ledger.write(entry)
+
+    def _pool_changed(self, fabric: str, model: str) -> None:
+        for call in tuple(self._pool_listeners):
+            call(fabric, model)
+
+    def _machine_changed(self, node: str) -> None:
+        for call in tuple(self._machine_listeners):
+            call(node)

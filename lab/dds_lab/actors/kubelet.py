@@ -1,0 +1,286 @@
+"""The kubelets of all nodes: bound pods start, have their claims prepared by the drivers, run, end, and go when they
+are told to.
+
+A claim is prepared by device name; a name that the node's driver does not know keeps the pod waiting. What runs is told
+to the fabric as computing on its devices. A node that is `lost` is silent: nothing on it starts, ends or goes until it
+is found again.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from dds_lab.actors import instants
+from dds_lab.actors.claims import claim_names, reservations
+from dds_lab.actors.events import Teller
+from dds_lab.actors.fabric import Fabric
+from dds_lab.actors.vendor import NotPrepared
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.time import Time, Timer
+
+RUN_FOR = "lab.dynamic-device-scaler.io/run-for"
+_SECONDS = re.compile(r"\d{1,12}(\.\d{1,9})?")
+FIRST_RETRY, LAST_RETRY = 2.0, 120.0
+
+
+class Driver(Protocol):
+    """A DRA driver's plugin, as a kubelet sees it."""
+
+    def prepare(self, node: str, device: str) -> str:
+        """Make a device ready; its serial, "" when it has none. Raises NotPrepared."""
+        ...
+
+
+@dataclass(frozen=True)
+class KubeletSettings:
+    """`start`: seconds from the binding to Running. `stop`: from the deletion to the end, at most the pod's grace
+    period. A pod runs for as many seconds as its annotation `run_for` says, else for ever."""
+
+    start: Latency = field(default=Uniform(0.03, 0.12))
+    stop: Latency = field(default=Uniform(0.5, 2.0))
+    forced: Latency = field(default=Fixed(0.005))
+    run_for: str = RUN_FOR
+
+
+@dataclass(slots=True)
+class _Pod:
+    """A pod that a kubelet has to do with."""
+
+    uid: str
+    node: str
+    serials: tuple[str, ...] = ()
+    running: bool = False
+    ending: bool = False
+    tries: int = 0
+    timer: Timer | None = None
+
+
+class Kubelet:
+    """All nodes' kubelets. `drivers` are the DRA plugins by driver name."""
+
+    def __init__(
+        self, client: Client, time: Time, settings: KubeletSettings, fabric: Fabric, drivers: Mapping[str, Driver]
+    ) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._fabric = fabric
+        self._drivers = drivers
+        self._random: Random = time.random("kubelet")
+        self._events = Teller(client, time, "kubelet")
+        self._known: dict[tuple[str, str], _Pod] = {}  # (namespace, name)
+        self._lost: set[str] = set()
+
+    def start(self) -> None:
+        self._pods = self._client.mirror("pods")
+        self._pods.on_change(self._changed)
+        for pod in self._pods.values():
+            self._changed(None, pod)
+        there = {"/".join(_key(pod)) for pod in self._pods.values()}
+        for user in self._fabric.busy():  # what runs of pods that went while there was no kubelet
+            if user not in there:
+                self._fabric.vacate(user)
+
+    def stop(self) -> None:
+        self._pods.close()
+        for known in self._known.values():
+            self._cancel(known)
+        self._known.clear()
+
+    def lose(self, node: str) -> None:
+        """The node falls silent. What runs on it runs on."""
+        self._lost.add(node)
+        for known in self._known.values():
+            if known.node == node:
+                self._cancel(known)
+
+    def find(self, node: str) -> None:
+        """The node answers again and catches up."""
+        self._lost.discard(node)
+        for pod in [one for one in self._pods.values() if one["spec"].get("nodeName") == node]:
+            self._known.pop(_key(pod), None)
+            self._changed(None, pod)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        if pod is None or not pod["spec"].get("nodeName"):
+            return
+        key, known = _key(pod), self._known.get(_key(pod))
+        if new is None or (known is not None and known.uid != new["metadata"]["uid"]):
+            if known is not None:
+                self._gone(key, known)
+            if new is None:
+                return
+            known = None
+        node = new["spec"]["nodeName"]
+        if node in self._lost:
+            return
+        phase = (new.get("status") or {}).get("phase", "Pending")
+        if known is None:
+            known = self._known[key] = _Pod(new["metadata"]["uid"], node)
+            if not new["metadata"].get("deletionTimestamp"):
+                self._admit(key, known, new, phase)
+        if new["metadata"].get("deletionTimestamp") and not known.ending:
+            self._end(key, known, new)
+
+    def _admit(self, key: tuple[str, str], known: _Pod, pod: Object, phase: str) -> None:
+        """A pod that is new to us: it is to be started, or it runs since before we did."""
+        if phase == "Pending":
+            self._after(known, self._settings.start.draw(self._random), lambda: self._start(key, known))
+        elif phase == "Running":
+            with suppress(NotPrepared, ApiError):
+                known.serials = tuple(self._prepared(pod))
+            began = (pod.get("status") or {}).get("startTime")
+            self._run(key, known, pod, instants.read(began) if began else self._time.now())
+
+    def _start(self, key: tuple[str, str], known: _Pod) -> None:
+        pod = self._pods.get(key[1], key[0])
+        if pod is None or pod["metadata"]["uid"] != known.uid:
+            return
+        try:
+            known.serials = tuple(self._prepared(pod))
+        except NotPrepared as error:
+            self._events.warn(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
+            self._again(known, lambda: self._start(key, known))
+            return
+        except ApiError:
+            self._again(known, lambda: self._start(key, known))
+            return
+        now = instants.written(self._time.now())
+        if self._patch(key, _running(pod, now)):
+            self._run(key, known, pod, self._time.now())
+        else:
+            self._again(known, lambda: self._start(key, known))
+
+    def _run(self, key: tuple[str, str], known: _Pod, pod: Object, began: int) -> None:
+        known.running, known.tries = True, 0
+        for serial in known.serials:
+            self._fabric.occupy(serial, "/".join(key))
+        seconds = self._run_for(pod)
+        if seconds is not None:
+            left = seconds - (self._time.now() - began) / 1_000_000
+            self._after(known, max(0.0, left), lambda: self._succeed(key, known))
+
+    def _run_for(self, pod: Object) -> float | None:
+        """How long the pod runs; for ever, if its annotation is no number of seconds."""
+        text = (pod["metadata"].get("annotations") or {}).get(self._settings.run_for, "")
+        return float(text) if _SECONDS.fullmatch(text) else None
+
+    def _succeed(self, key: tuple[str, str], known: _Pod) -> None:
+        pod = self._pods.get(key[1], key[0])
+        if pod is None or pod["metadata"]["uid"] != known.uid:
+            return
+        if not self._patch(key, _succeeded(pod, instants.written(self._time.now()))):
+            self._again(known, lambda: self._succeed(key, known))
+            return
+        self._vacate(key, known)
+
+    def _end(self, key: tuple[str, str], known: _Pod, pod: Object) -> None:
+        """The pod is told to go: it does so within its grace period."""
+        known.ending = True
+        grace = pod["metadata"].get("deletionGracePeriodSeconds", 30)
+        wait = min(float(grace), self._settings.stop.draw(self._random)) if known.running else 0.0
+        self._after(known, max(wait, self._settings.forced.draw(self._random)), lambda: self._finish(key, known))
+
+    def _finish(self, key: tuple[str, str], known: _Pod) -> None:
+        self._vacate(key, known)
+        try:
+            self._client.delete("pods", key[1], key[0], uid=known.uid, grace=0)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                self._again(known, lambda: self._finish(key, known))
+
+    def _gone(self, key: tuple[str, str], known: _Pod) -> None:
+        self._cancel(known)
+        self._vacate(key, known)
+        del self._known[key]
+
+    def _vacate(self, key: tuple[str, str], known: _Pod) -> None:
+        known.running = False
+        self._fabric.vacate("/".join(key))
+        known.serials = ()
+
+    # -- parts
+
+    def _prepared(self, pod: Object) -> list[str]:
+        """The serials of all devices of the pod's claims. Raises NotPrepared."""
+        namespace, serials = pod["metadata"]["namespace"], []
+        for name in claim_names(pod):
+            claim = self._client.find("resourceclaims", name, namespace)
+            if claim is None or all(one["uid"] != pod["metadata"]["uid"] for one in reservations(claim)):
+                raise NotPrepared(f"claim {name} is not reserved for the pod", where=f"{namespace}/{name}")
+            for result in claim["status"]["allocation"]["devices"].get("results") or ():
+                driver = self._drivers.get(result["driver"])
+                if driver is None:
+                    raise NotPrepared(f"DRA driver {result['driver']} is not registered", where=f"{namespace}/{name}")
+                serial = driver.prepare(pod["spec"]["nodeName"], result["device"])
+                if serial:
+                    serials.append(serial)
+        return serials
+
+    def _patch(self, key: tuple[str, str], status: Object) -> bool:
+        """Write a pod's status; False if that was refused for now."""
+        try:
+            self._client.patch("pods", key[1], {"status": status}, key[0], how="strategic", subresource="status")
+        except ApiError as error:
+            return error.code == 404
+        return True
+
+    def _again(self, known: _Pod, call: Callable[[], None]) -> None:
+        wait = min(LAST_RETRY, FIRST_RETRY * 2.0 ** min(known.tries, 20))
+        known.tries += 1
+        self._after(known, wait, call)
+
+    def _after(self, known: _Pod, seconds: float, call: Callable[[], None]) -> None:
+        self._cancel(known)
+        known.timer = self._time.after(seconds, call)
+
+    def _cancel(self, known: _Pod) -> None:
+        if known.timer is not None:
+            known.timer.cancel()
+            known.timer = None
+
+
+def _key(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _running(pod: Object, now: str) -> Object:
+    return {
+        "phase": "Running",
+        "startTime": now,
+        "conditions": [_condition(name, "True", now) for name in ("Initialized", "ContainersReady", "Ready")],
+        "containerStatuses": [
+            _container(one, ready=True, state={"running": {"startedAt": now}}) for one in pod["spec"]["containers"]
+        ],
+    }
+
+
+def _succeeded(pod: Object, now: str) -> Object:
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": now}}
+    return {
+        "phase": "Succeeded",
+        "conditions": [_condition(name, "False", now, "PodCompleted") for name in ("ContainersReady", "Ready")],
+        "containerStatuses": [_container(one, ready=False, state=ended) for one in pod["spec"]["containers"]],
+    }
+
+
+def _condition(name: str, status: str, now: str, reason: str = "") -> Object:
+    found = {"type": name, "status": status, "lastTransitionTime": now}
+    return {**found, "reason": reason} if reason else found
+
+
+def _container(container: Object, *, ready: bool, state: Object) -> Object:
+    return {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "started": ready,
+        "restartCount": 0,
+        "state": state,
+    }

@@ -1,0 +1,243 @@
+"""Node lifecycle: taints that follow a node's condition, pods that have to leave it, pods of a node that is no more.
+
+Heartbeats are not simulated: whoever lets a node fall silent says so here as well. Source:
+pkg/controller/nodelifecycle, tainteviction and podgc.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from dds_lab.actors import instants
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.latency import Latency, Uniform
+from dds_lab.time import Time, Timer
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+RETRY = 1.0
+
+
+@dataclass(frozen=True)
+class NodesSettings:
+    """Seconds. `reaction`: from a condition to its taint. `grace`: until a silent node counts as unreachable.
+    `orphaned`: from the deletion of a node to that of the pods that were bound to it."""
+
+    reaction: Latency = field(default=Uniform(0.005, 0.03))
+    grace: float = 40.0
+    orphaned: Latency = field(default=Uniform(40.0, 60.0))
+
+
+class NodeLifecycle:
+    """One controller for all nodes."""
+
+    def __init__(self, client: Client, time: Time, settings: NodesSettings) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random("nodes")
+        self._timers: dict[str, Timer] = {}  # what is to come, by what it is about
+
+    def start(self) -> None:
+        self._nodes = self._client.mirror("nodes")
+        self._bound = self._client.mirror("pods")
+        self._nodes.on_change(self._changed)
+        self._bound.on_change(self._pod_changed)
+        for node in self._nodes.values():
+            self._changed(None, node)
+        for pod in self._bound.values():
+            self._pod_changed(None, pod)
+
+    def stop(self) -> None:
+        self._nodes.close()
+        self._bound.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def silent(self, node: str) -> None:
+        """The node's heartbeats cease."""
+        self._later(f"silent/{node}", self._settings.grace, lambda: self._ready(node, "Unknown"))
+
+    def heard(self, node: str) -> None:
+        """The node's heartbeats are back."""
+        self._cancel(f"silent/{node}")
+        self._ready(node, "True")
+
+    # -- what is news
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._node_gone(old["metadata"]["name"])
+            return
+        name = new["metadata"]["name"]
+        if old is None or _condition(old) != _condition(new) or _taints(old) != _taints(new):
+            self._cancel(f"gone/{name}")
+            wait = self._settings.reaction.draw(self._random)
+            self._later(f"taints/{name}", wait, lambda: self._taint(name))
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        """A pod that was bound to a node that is gone, or that has to be left, is seen to as those that were there before."""
+        name = new["spec"].get("nodeName") if new is not None else None
+        if not name or (old is not None and old["spec"].get("nodeName")):
+            return
+        node = self._nodes.get(name)
+        if node is None:
+            if f"gone/{name}" not in self._timers:
+                self._node_gone(name)
+        elif any(one["effect"] == "NoExecute" for one in _taints(node)):
+            self._evict(name)
+
+    def _node_gone(self, name: str) -> None:
+        for what in ("taints", "silent"):
+            self._cancel(f"{what}/{name}")
+        self._later(f"gone/{name}", self._settings.orphaned.draw(self._random), lambda: self._collect(name))
+
+    # -- taints
+
+    def _taint(self, name: str) -> None:
+        """Make the node's taints what its Ready condition asks for, and let the pods go that do not tolerate them."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        ready = _condition(node)
+        key = {"True": "", "": NOT_READY, "False": NOT_READY, "Unknown": UNREACHABLE}[ready]
+        others = [one for one in _taints(node) if one["key"] not in (NOT_READY, UNREACHABLE)]
+        added = {(one["key"], one["effect"]): one.get("timeAdded") for one in _taints(node)}
+        now = instants.written(self._time.now())
+        wanted = [
+            {"key": key, "effect": effect, "timeAdded": added.get((key, effect)) or now}
+            for effect in (("NoSchedule", "NoExecute") if ready else ("NoSchedule",))
+            if key
+        ]
+        if _named([*others, *wanted]) == _named(_taints(node)):
+            self._evict(name)
+            return
+        taints = [*others, *wanted]
+        try:
+            self._client.patch("nodes", name, {"spec": {"taints": taints or None}})
+        except ApiError:
+            self._later(f"taints/{name}", RETRY, lambda: self._taint(name))
+
+    def _evict(self, name: str) -> None:
+        """Pods that do not tolerate a NoExecute taint of the node, or not for ever, are deleted when their time is
+        up."""
+        node = self._nodes.get(name)
+        taints = [one for one in _taints(node) if one["effect"] == "NoExecute"] if node is not None else []
+        for pod in self._pods(name, lambda: self._evict(name)) if taints else ():
+            left = _seconds_left(pod, taints, self._time.now())
+            if left is not None:
+                key = f"evict/{name}/{pod['metadata']['uid']}"
+                self._later(key, left, self._deletion(pod, name))
+
+    def _deletion(self, pod: Object, node: str) -> Callable[[], None]:
+        """Delete the pod, if the node is still tainted then."""
+
+        def delete() -> None:
+            found = self._nodes.get(node)
+            if found is not None and any(one["effect"] == "NoExecute" for one in _taints(found)):
+                self._delete(pod, None)
+
+        return delete
+
+    # -- pods
+
+    def _collect(self, name: str) -> None:
+        """The node has been gone for a while: its pods are deleted, with nobody left to end them."""
+        if self._nodes.get(name) is None:
+            for pod in self._pods(name, lambda: self._collect(name)):
+                self._delete(pod, 0)
+
+    def _pods(self, node: str, again: Callable[[], None]) -> list[Object]:
+        """The pods of a node; none, and another try later, if the API does not say."""
+        try:
+            return self._client.list("pods", fields=f"spec.nodeName={node}")
+        except ApiError:
+            self._later(f"pods/{node}", RETRY, again)
+            return []
+
+    def _delete(self, pod: Object, grace: int | None) -> None:
+        metadata = pod["metadata"]
+        try:
+            self._client.delete("pods", metadata["name"], metadata["namespace"], uid=metadata["uid"], grace=grace)
+        except ApiError as error:
+            if error.code not in (404, 409):
+                self._later(f"delete/{metadata['uid']}", RETRY, lambda: self._delete(pod, grace))
+
+    def _ready(self, name: str, status: str) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        known = (node.get("status") or {}).get("conditions") or []
+        words = {"True": ("KubeletReady", "kubelet is posting ready status")}
+        reason, message = words.get(status, ("NodeStatusUnknown", "Kubelet stopped posting node status."))
+        now = instants.written(self._time.now())
+        condition = {
+            "type": "Ready",
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        conditions = [*(one for one in known if one["type"] != "Ready"), condition]
+        try:
+            self._client.patch("nodes", name, {"status": {"conditions": conditions}}, subresource="status")
+        except ApiError:
+            self._later(f"silent/{name}", RETRY, lambda: self._ready(name, status))
+
+    # -- parts
+
+    def _later(self, key: str, seconds: float, call: Callable[[], None]) -> None:
+        self._cancel(key)
+
+        def due() -> None:
+            self._timers.pop(key, None)
+            call()
+
+        self._timers[key] = self._time.after(seconds, due)
+
+    def _cancel(self, key: str) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+
+def _condition(node: Object) -> str:
+    """The status of Ready, "" for a node that has never said anything: it gets no new pods, and keeps those it has."""
+    for one in (node.get("status") or {}).get("conditions") or ():
+        if one["type"] == "Ready":
+            found: str = one["status"]
+            return found
+    return ""
+
+
+def _taints(node: Object) -> list[Object]:
+    found: list[Object] = node["spec"].get("taints") or []
+    return found
+
+
+def _named(taints: list[Object]) -> list[tuple[str, str, str]]:
+    return sorted((one["key"], one["effect"], one.get("value", "")) for one in taints)
+
+
+def _seconds_left(pod: Object, taints: list[Object], now: int) -> float | None:
+    """How long the pod may stay: None for ever."""
+    found: list[float] = []
+    for taint in taints:
+        fitting = [one for one in pod["spec"].get("tolerations") or () if _tolerates(one, taint)]
+        limits = [one["tolerationSeconds"] for one in fitting if one.get("tolerationSeconds") is not None]
+        if fitting and not limits:
+            continue
+        added = instants.read(taint["timeAdded"]) if taint.get("timeAdded") else now
+        found.append(max(0.0, min(limits, default=0) - (now - added) / 1_000_000))
+    return min(found, default=None)
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return (toleration.get("key"), toleration.get("value", "")) == (taint["key"], taint.get("value", ""))

@@ -1,0 +1,167 @@
+"""The operator as one actor: what it reads, its two controllers and its syncer, started and stopped together."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from random import Random
+
+from dds_lab.actors.fabric import Attached, Fabric
+from dds_lab.actors.formed import has_resource
+from dds_lab.actors.operator import webhook
+from dds_lab.actors.operator.requests import Requests
+from dds_lab.actors.operator.resources import Resources
+from dds_lab.actors.operator.settings import (
+    API_VERSION,
+    DETACH_DEVICE,
+    DETACH_RESOURCE,
+    RESOURCES,
+    OperatorSettings,
+    Plugins,
+)
+from dds_lab.actors.operator.view import View
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.time import Time, Timer
+
+# -- syncer ------------------------------------------------------------------------------------------------------------
+
+# The upstream syncer: a device that the fabric says is attached, and that no resource names for long, is made to go.
+#
+# It cannot tell a device that somebody attached by hand from one whose answer was lost. The clock is in memory: a
+# restart starts it anew.
+
+
+class Syncer:
+    """Asks at every multiple of `sync` seconds, but only while there is something that is not accounted for."""
+
+    def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: View, fabric: Fabric) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._view = view
+        self._fabric = fabric
+        self._names: Random = time.random("operator/syncer")
+        self._since: dict[str, int] = {}  # serial → when it was first seen without an object
+        self._suspects: dict[str, None] = {}  # nodes on which something may be unaccounted for
+        self._timer: Timer | None = None
+        self._began = time.now()
+
+    def start(self) -> None:
+        for machine in self._fabric.machines():
+            self.machine_changed(machine.node)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def machine_changed(self, node: str) -> None:
+        if node and any(self._orphan(one) for one in self._fabric.attached(node)):
+            self._suspects[node] = None
+            self._arm()
+
+    def resource_gone(self, node: str) -> None:
+        """A resource was deleted; what it named may be left."""
+        self.machine_changed(node)
+
+    def _arm(self) -> None:
+        if self._timer is None and self._settings.sync:
+            period = round(self._settings.sync * 1_000_000)
+            left = period - (self._time.now() - self._began) % period
+            self._timer = self._time.after(left / 1_000_000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        for node in tuple(self._suspects):
+            orphans = [one for one in self._fabric.attached(node) if self._orphan(one)]
+            if self._view.nodes.get(node) is None or not orphans:
+                del self._suspects[node]  # without a node nobody asks for its machine
+                continue
+            for one in orphans:
+                self._judge(node, one)
+        for serial in [one for one in self._since if self._accounted(one)]:
+            del self._since[serial]
+        if self._suspects:
+            self._arm()
+
+    def _judge(self, node: str, one: Attached) -> None:
+        serial = one.device.serial
+        since = self._since.setdefault(serial, self._time.now())
+        if self._time.now() - since <= self._settings.orphan * 1_000_000:
+            return
+        obj = {
+            "apiVersion": API_VERSION,
+            "kind": "ComposableResource",
+            "metadata": {
+                "name": f"gpu-{uuid.UUID(int=self._names.getrandbits(128), version=4)}",
+                "labels": {DETACH_DEVICE: serial, DETACH_RESOURCE: one.device.resource},
+            },
+            "spec": {"type": "gpu", "model": one.device.model, "target_node": node, "force_detach": False},
+        }
+        try:
+            self._client.create(RESOURCES, obj)
+        except ApiError:
+            return  # at the next tick again
+
+    def _accounted(self, serial: str) -> bool:
+        """Whether the device is in no machine any more, or an object names it: its clock starts anew, should it have to."""
+        return not self._fabric.where(serial) or next(self._view.holding(serial), None) is not None
+
+    def _orphan(self, one: Attached) -> bool:
+        return not one.fixed and next(self._view.holding(one.device.serial), None) is None
+
+
+# -- operator ----------------------------------------------------------------------------------------------------------
+
+
+class Operator:
+    """`plugins` is the vendor's driver, whose pods the operator restarts. Stopping it loses what the fabric still has
+    to answer."""
+
+    def __init__(
+        self, client: Client, time: Time, settings: OperatorSettings, fabric: Fabric, plugins: Plugins
+    ) -> None:
+        self._settings = settings
+        self._fabric = fabric
+        self._view = View(client)
+        self._requests = Requests(client, time, settings, self._view)
+        self._resources = Resources(client, time, settings, self._view, fabric, plugins)
+        self._syncer = Syncer(client, time, settings, self._view, fabric)
+        self._ends: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        self._view.request_changed = self._requests.changed
+        self._view.resource_changed = self._resource_changed
+        self._view.node_changed = self._node_changed
+        self._view.device_shown = self._resources.device_shown
+        self._view.start()
+        self._ends.append(self._fabric.on_machine(self._machine_changed))
+        self._syncer.start()
+
+    def stop(self) -> None:
+        for end in self._ends:
+            end()
+        self._requests.stop()
+        self._resources.stop()
+        self._syncer.stop()
+        self._view.stop()
+
+    def refusal(self, request: Object) -> str:
+        """What the operator's webhook says against a ComposabilityRequest, "" for nothing."""
+        return webhook.refusal(request, self._view.kin_of(request) if has_resource(request) else ())
+
+    def _resource_changed(self, old: Object | None, new: Object | None) -> None:
+        self._resources.changed(old, new)
+        self._requests.resource_changed(old, new)
+        if new is None and old is not None:
+            self._syncer.resource_gone(old["spec"].get("target_node", ""))
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if self._settings.deletes_with_node:
+            self._requests.node_changed(old, new)
+            self._resources.node_changed(old, new)
+        if old is None and new is not None:
+            self._syncer.machine_changed(new["metadata"]["name"])
+
+    def _machine_changed(self, node: str) -> None:
+        self._resources.machine_changed(node)
+        self._syncer.machine_changed(node)

@@ -1,0 +1,163 @@
+"""Which resources a ComposabilityRequest keeps, which it gives up first, and on which nodes new ones go. Pure
+functions.
+
+The rules are those of the real operator, with its faults: a resource that was just created (state "") is given up last.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dds_core.errors import DdsError
+from dds_core.quantity import amount
+from dds_lab.actors import instants
+from dds_lab.actors.operator.settings import DELETE_DEVICE, LAST_USED
+from dds_lab.client import Object
+
+GOING = ("Detaching", "Deleting")
+
+
+class NoNode(DdsError):
+    """There is no node, or not enough of them, for what is asked for."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The resources that stay, and the node of each one that is to be made."""
+
+    kept: tuple[Object, ...]
+    nodes: tuple[str, ...]
+
+
+def plan(
+    request: Object, owned: Iterable[Object], nodes: Mapping[str, Object], occupied: Callable[[], Iterable[str]]
+) -> Plan:
+    """`nodes` are all nodes by name, `occupied` gives those of other samenode requests. Raises NoNode."""
+    wanted = request["spec"]["resource"]
+    there = [one for one in owned if state(one) not in GOING]
+    fitting = [one for one in there if _fits(one, wanted, nodes)]
+    fitting = _by_policy(fitting, wanted)
+    surplus = len(fitting) - wanted["size"]
+    given_up = sorted(fitting, key=_priority)[: max(0, surplus)]
+    kept = tuple(one for one in fitting if one not in given_up)
+    return Plan(kept, _nodes(wanted, kept, nodes, occupied))
+
+
+def state(resource: Object) -> str:
+    found: str = (resource.get("status") or {}).get("state", "")
+    return found
+
+
+def _fits(resource: Object, wanted: Object, nodes: Mapping[str, Object]) -> bool:
+    spec = resource["spec"]
+    node = spec.get("target_node", "")
+    return (
+        spec["type"] == wanted["type"]
+        and spec["model"] == wanted["model"]
+        and bool(spec.get("force_detach")) == bool(wanted.get("force_detach"))
+        and wanted.get("target_node", "") in ("", node)
+        and node in nodes
+        and has_room(nodes[node], wanted)
+    )
+
+
+def _by_policy(fitting: list[Object], wanted: Object) -> list[Object]:
+    """samenode: only those on the node of the first; differentnode: one a node."""
+    if not fitting:
+        return fitting
+    if wanted.get("allocation_policy", "samenode") == "samenode":
+        node = fitting[0]["spec"].get("target_node", "")
+        return [one for one in fitting if one["spec"].get("target_node", "") == node]
+    firsts: dict[str, Object] = {}
+    for one in fitting:
+        firsts.setdefault(one["spec"].get("target_node", ""), one)
+    return list(firsts.values())
+
+
+def _priority(resource: Object) -> tuple[int, int, str]:
+    """Who is given up first: the bucket, then who was not used for longest."""
+    return (_bucket(resource), last_used(resource), resource["metadata"]["name"])
+
+
+def _bucket(resource: Object) -> int:
+    status = resource.get("status") or {}
+    now, device = status.get("state", ""), status.get("device_id", "")
+    annotations = resource["metadata"].get("annotations") or {}
+    if now == "None" or (now == "Attaching" and not device):
+        return 0
+    if now == "Online" and annotations.get(DELETE_DEVICE) == "true":
+        return 1
+    if now == "Attaching":
+        return 2
+    if now == "Online":
+        return 3
+    return 4
+
+
+def last_used(resource: Object) -> int:
+    """When the device was last used as the annotation says, or when the object was made."""
+    metadata = resource["metadata"]
+    for text in ((metadata.get("annotations") or {}).get(LAST_USED, ""), metadata.get("creationTimestamp", "")):
+        try:
+            return instants.read(text)
+        except ValueError:
+            continue
+    return 0
+
+
+def _nodes(
+    wanted: Object, kept: tuple[Object, ...], nodes: Mapping[str, Object], occupied: Callable[[], Iterable[str]]
+) -> tuple[str, ...]:
+    missing: int = wanted["size"] - len(kept)
+    if missing <= 0:
+        return ()
+    if wanted.get("allocation_policy", "samenode") == "differentnode":
+        return _different(wanted, kept, nodes, missing)
+    return (_same(wanted, kept, nodes, occupied),) * missing
+
+
+def _same(
+    wanted: Object, kept: tuple[Object, ...], nodes: Mapping[str, Object], occupied: Callable[[], Iterable[str]]
+) -> str:
+    target: str = wanted.get("target_node", "")
+    if target:
+        if target not in nodes:
+            raise NoNode(f"the target node {target} does not exist")
+        if not has_room(nodes[target], wanted):
+            raise NoNode(f"the target node {target} has not the capacity of other_spec")
+        return target
+    if kept:
+        first: str = kept[0]["spec"]["target_node"]
+        return first
+    taken = set(occupied())
+    for name in sorted(nodes):
+        if name not in taken and has_room(nodes[name], wanted):
+            return name
+    raise NoNode("insufficient number of available nodes")
+
+
+def _different(wanted: Object, kept: tuple[Object, ...], nodes: Mapping[str, Object], missing: int) -> tuple[str, ...]:
+    taken = {one["spec"]["target_node"] for one in kept}
+    free = [name for name in sorted(nodes) if name not in taken and has_room(nodes[name], wanted)]
+    if len(free) < missing:
+        raise NoNode("insufficient number of available nodes")
+    return tuple(free[:missing])
+
+
+def has_room(node: Object, wanted: Object) -> bool:
+    """Whether the node's *capacity* (not what is left of it) covers other_spec; CPU counts in whole cores."""
+    other = wanted.get("other_spec")
+    if not other:
+        return True
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    enough: bool = (
+        int(_amount(capacity, "cpu")) * 1000 >= other.get("milli_cpu", 0)
+        and _amount(capacity, "memory") >= other.get("memory", 0)
+        and _amount(capacity, "ephemeral-storage") >= other.get("ephemeral_storage", 0)
+        and _amount(capacity, "pods") >= other.get("allowed_pod_number", 0)
+    )
+    return enough
+
+
+def _amount(capacity: Mapping[str, str], name: str) -> Fraction:
+    return amount(str(capacity.get(name, "0"))) or Fraction(0)

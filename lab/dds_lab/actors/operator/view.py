@@ -1,0 +1,147 @@
+"""What the operator has read: its two kinds, nodes, and which devices the nodes' slices show. Indexes only; it decides
+nothing."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dds_lab.actors.formed import Formed, has_resource, has_spec
+from dds_lab.actors.operator.settings import MANAGED_BY, REQUESTS, RESOURCES
+from dds_lab.actors.operator.webhook import kin
+from dds_lab.client import Client, Mirror, Object
+
+Key = TypeVar("Key", str, tuple[str, ...])
+Change = Callable[[Object | None, Object | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Where a device is published: driver, pool and name."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class View:
+    """Mirrors with indexes; whoever wants to be called at changes says so before `start`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._owned: dict[str, dict[str, None]] = {}  # request → its resources
+        self._targets: dict[str, dict[str, None]] = {}  # node → resources
+        self._holders: dict[str, dict[str, None]] = {}  # device id → resources
+        self._kin: dict[tuple[str, ...], dict[str, None]] = {}  # what webhook.kin says → requests
+        self._shown: dict[str, dict[str, Shown]] = {}  # uuid → slice → where
+        self._in_slice: dict[str, tuple[str, ...]] = {}
+        self.request_changed: Change = _ignore
+        self.resource_changed: Change = _ignore
+        self.node_changed: Change = _ignore
+        self.device_shown: Callable[[str], None] = lambda uuid: None
+
+    def start(self) -> None:
+        self.nodes = self._client.mirror("nodes")
+        self.slices = self._client.mirror("resourceslices")
+        self.resources = Formed(self._client.mirror(RESOURCES), has_spec)
+        self.requests = Formed(self._client.mirror(REQUESTS), has_resource)
+        self._mirrors: list[Mirror | Formed] = [self.nodes, self.slices, self.resources, self.requests]
+        for mirror, call in zip(self._mirrors, (self._node, self._slice, self._resource, self._request), strict=True):
+            mirror.on_change(call)
+            for obj in mirror.values():
+                call(None, obj)
+
+    def stop(self) -> None:
+        for mirror in self._mirrors:
+            mirror.close()
+
+    def owned(self, request: str) -> Iterator[Object]:
+        """The resources that a request manages, by name."""
+        return self._named(self._owned, request)
+
+    def on_node(self, node: str) -> Iterator[Object]:
+        """The resources whose target is the node, by name."""
+        return self._named(self._targets, node)
+
+    def holding(self, device_id: str) -> Iterator[Object]:
+        """The resources that name the device, by name."""
+        return self._named(self._holders, device_id)
+
+    def kin_of(self, request: Object) -> list[Object]:
+        """The requests that a request may be in the way of, by name."""
+        found = (self.requests.get(name) for name in sorted(self._kin.get(kin(request), ())))
+        return [one for one in found if one is not None]
+
+    def shown(self, uuid: str) -> Shown | None:
+        """Where a slice shows the device with this uuid; None when none does. An empty uuid matches nothing here."""
+        return next(iter(self._shown.get(uuid, {}).values()), None) if uuid else None
+
+    def _named(self, index: dict[str, dict[str, None]], key: str) -> Iterator[Object]:
+        for name in sorted(index.get(key, ())):
+            obj = self.resources.get(name)
+            if obj is not None:
+                yield obj
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        self.node_changed(old, new)
+
+    def _request(self, old: Object | None, new: Object | None) -> None:
+        for obj, add in ((old, False), (new, True)):
+            if obj is not None:
+                _index(self._kin, kin(obj), obj["metadata"]["name"], add)
+        self.request_changed(old, new)
+
+    def _resource(self, old: Object | None, new: Object | None) -> None:
+        for obj, add in ((old, False), (new, True)):
+            if obj is None:
+                continue
+            name = obj["metadata"]["name"]
+            _index(self._owned, owner(obj), name, add)
+            _index(self._targets, obj["spec"].get("target_node", ""), name, add)
+            _index(self._holders, (obj.get("status") or {}).get("device_id", ""), name, add)
+        self.resource_changed(old, new)
+
+    def _slice(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        name, spec = obj["metadata"]["name"], obj["spec"]
+        before = self._in_slice.pop(name, ())
+        found: dict[str, Shown] = {}
+        for device in spec.get("devices") or () if new is not None else ():
+            uuid = (device.get("attributes") or {}).get("uuid", {}).get("string")
+            if uuid:
+                found[uuid] = Shown(spec["driver"], spec["pool"]["name"], device["name"])
+        for uuid in before:
+            places = self._shown[uuid]
+            del places[name]
+            if not places:
+                del self._shown[uuid]
+        for uuid, place in found.items():
+            self._shown.setdefault(uuid, {})[name] = place
+        if found:
+            self._in_slice[name] = tuple(found)
+        for uuid in dict.fromkeys((*before, *found)):
+            if (uuid in before) != (uuid in found):
+                self.device_shown(uuid)
+
+
+def owner(resource: Object) -> str:
+    """The request that manages a resource, "" when none does."""
+    found: str = (resource["metadata"].get("labels") or {}).get(MANAGED_BY, "")
+    return found
+
+
+def _index(index: dict[Key, dict[str, None]], key: Key, name: str, add: bool) -> None:
+    if not key:
+        return
+    if add:
+        index.setdefault(key, {})[name] = None
+        return
+    names = index.get(key, {})
+    names.pop(name, None)
+    if not names:
+        index.pop(key, None)
+
+
+def _ignore(old: Object | None, new: Object | None) -> None:
+    pass

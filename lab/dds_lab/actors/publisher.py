@@ -1,0 +1,241 @@
+"""The pool publisher: what is free in each fabric, as slices of devices that have to be attached first, and node
+labels.
+
+As the reference does it: names by position among what is free (so that the last name vanishes when a device is
+attached), one slice for each model and fabric, a generation that counts in memory, the ConfigMap read once at start.
+With `stable_names` a name stays as long as a claim holds it. It must never attach anything.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from dds_lab.actors.fabric import Fabric
+from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model, read_config_map
+from dds_lab.actors.slices import SlicePool, SliceWriter
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.latency import Latency, Uniform
+from dds_lab.time import Time, Timer
+
+MOST_DEVICES = 128
+RETRY = 5.0
+
+READY = ("FabricDeviceReady",)
+FAILED = ("FabricDeviceReschedule", "FabricDeviceFailed")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many devices of a model (by its k8s-device-name) a node of a group may have, written as node labels."""
+
+    device: str
+    most: int
+    least: int = 0
+    nodes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class PublisherSettings:
+    """`interval`: seconds between two looks at the fabric; 0 looks whenever something changes, `reaction` seconds
+    later. `limits` become the labels `-size-max` and `-size-min`. `label_nodes`: write the label of the fabric."""
+
+    interval: float = 5.0
+    reaction: Latency = field(default=Uniform(0.005, 0.02))
+    stable_names: bool = False
+    label_nodes: bool = True
+    limits: tuple[Limits, ...] = ()
+    ready: tuple[str, ...] = READY
+    failed: tuple[str, ...] = FAILED
+
+
+class Publisher:
+    """One process for all fabrics."""
+
+    def __init__(self, client: Client, time: Time, settings: PublisherSettings, fabric: Fabric) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._fabric = fabric
+        self._random: Random = time.random("publisher")
+        self._began = time.now()
+        self._info: DeviceInfo | None = None
+        self._writers: dict[str, SliceWriter] = {}  # by driver
+        self._devices: dict[str, Object] = {}
+        self._pools: dict[str, tuple[str, str]] = {}  # pool → fabric, model
+        self._slots: dict[str, list[int]] = {}  # pool → numbers of its names, with stable names
+        self._held: dict[str, dict[str, int]] = {}  # pool → device → claims that hold it
+        self._stale: dict[tuple[str, str], None] = {}  # (fabric, model)
+        self._unlabelled: dict[str, None] = {}  # nodes
+        self._timer: Timer | None = None
+        self._ends: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        self._wait(0.0)
+        self._nodes = self._client.mirror("nodes")
+        self._nodes.on_change(self._node_changed)
+        self._ends.append(self._nodes.close)
+        self._ends.append(self._fabric.on_pool(self._pool_changed))
+        if self._settings.stable_names:
+            claims = self._client.mirror("resourceclaims")
+            claims.on_change(self._claim_changed)
+            self._ends.append(claims.close)
+            for claim in claims.values():
+                self._claim_changed(None, claim)
+        for node in self._nodes.values():
+            self._node_changed(None, node)
+        for pool in self._fabric.pools():
+            self._pool_changed(*pool)
+
+    def stop(self) -> None:
+        for end in self._ends:
+            end()
+        for writer in self._writers.values():
+            writer.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- what is news
+
+    def _pool_changed(self, fabric: str, model: str) -> None:
+        self._stale[(fabric, model)] = None
+        self._wait()
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and (old is None or old["metadata"].get("labels") != new["metadata"].get("labels")):
+            self._unlabelled[new["metadata"]["name"]] = None
+            self._wait()
+
+    def _claim_changed(self, old: Object | None, new: Object | None) -> None:
+        before, after = _results(old), _results(new)
+        if before == after:
+            return
+        for found, by in ((before, -1), (after, 1)):
+            for pool, device in found:
+                names = self._held.setdefault(pool, {})
+                names[device] = names.get(device, 0) + by
+                if not names[device]:
+                    del names[device]
+        for pool in dict.fromkeys(pool for pool, _ in (*before, *after)):
+            if pool in self._pools:
+                self._pool_changed(*self._pools[pool])
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Look at the next multiple of the interval, or soon."""
+        if self._timer is not None:
+            return
+        if seconds is None:
+            period = round(self._settings.interval * 1_000_000)
+            left = (period - (self._time.now() - self._began) % period) / 1_000_000 if period else 0.0
+            seconds = left or self._settings.reaction.draw(self._random)
+        self._timer = self._time.after(seconds, self._look)
+
+    # -- one look
+
+    def _look(self) -> None:
+        self._timer = None
+        info = self._read()
+        if info is None:
+            self._wait(RETRY)
+            return
+        stale, self._stale = self._stale, {}
+        for fabric, model in stale:
+            for one in info.models:
+                if one.model == model:
+                    self._publish(fabric, one, info)
+        unlabelled, self._unlabelled = self._unlabelled, {}
+        if self._settings.label_nodes:
+            for name in unlabelled:
+                self._label(name, info)
+
+    def _read(self) -> DeviceInfo | None:
+        """The configuration, which is read once; None while there is none that can be read."""
+        if self._info is None:
+            try:
+                self._info = read_config_map(self._client.get("configmaps", NAME, NAMESPACE))
+            except (ApiError, BadConfig):
+                return None
+            for driver in dict.fromkeys(one.driver for one in self._info.models):
+                writer = SliceWriter(self._client, self._time, driver, _of_no_node, always_next=True)
+                writer.start()
+                self._writers[driver] = writer
+        return self._info
+
+    def _publish(self, fabric: str, model: Model, info: DeviceInfo) -> None:
+        pool = f"{model.device}-fabric{fabric}"
+        self._pools[pool] = (fabric, model.model)
+        free = min(self._fabric.free(fabric, model.model), MOST_DEVICES)
+        numbers = self._kept(pool, model, fabric, free) if self._settings.stable_names else list(range(free))
+        devices = [self._described(f"{model.device}-{number}", model) for number in numbers]
+        place = {
+            "nodeSelector": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": f"{info.prefix}/{model.device}", "operator": "In", "values": ["true"]},
+                            {"key": f"{info.prefix}/fabric", "operator": "In", "values": [fabric]},
+                        ]
+                    }
+                ]
+            }
+        }
+        name = f"{pool}-{model.driver.replace('.', '-')}-0"
+        self._writers[model.driver].publish(SlicePool(pool, place, (name,), (devices,)))
+
+    def _kept(self, pool: str, model: Model, fabric: str, free: int) -> list[int]:
+        """The numbers of a pool's names: those that a claim holds, and as many others as are free and not yet
+        promised."""
+        held = {int(name.rsplit("-", 1)[1]) for name in self._held.get(pool, ())}
+        promised = max(0, len(held) - self._fabric.running(fabric, model.model))
+        others = max(0, min(free - promised, MOST_DEVICES - len(held)))
+        known = [number for number in self._slots.get(pool, ()) if number not in held][:others]
+        fresh = (number for number in range(MOST_DEVICES * 2) if number not in held and number not in known)
+        numbers = sorted([*held, *known, *(next(fresh) for _ in range(others - len(known)))])
+        self._slots[pool] = numbers
+        return numbers
+
+    def _described(self, name: str, model: Model) -> Object:
+        """A device of the pool; the same one each time, since the ConfigMap is read once."""
+        known = self._devices.get(name)
+        if known is None:
+            known = self._devices[name] = self._made(name, model)
+        return known
+
+    def _made(self, name: str, model: Model) -> Object:
+        return {
+            "name": name,
+            "attributes": {key: {"string": value} for key, value in model.attributes.items()},
+            "bindsToNode": True,
+            "bindingConditions": list(self._settings.ready),
+            "bindingFailureConditions": list(self._settings.failed),
+        }
+
+    def _label(self, name: str, info: DeviceInfo) -> None:
+        """Write the node's labels, if they are not as they should be."""
+        node, machine = self._nodes.get(name), self._fabric.machine(name)
+        if node is None or machine is None or not machine.fabric:
+            return
+        wanted = {f"{info.prefix}/fabric": machine.fabric}
+        for limit in self._settings.limits:
+            if not limit.nodes or name in limit.nodes:
+                wanted[f"{info.prefix}/{limit.device}-size-max"] = str(limit.most)
+                wanted[f"{info.prefix}/{limit.device}-size-min"] = str(limit.least)
+        labels = node["metadata"].get("labels") or {}
+        if all(labels.get(key) == value for key, value in wanted.items()):
+            return
+        try:
+            self._client.patch("nodes", name, {"metadata": {"labels": wanted}})
+        except ApiError:
+            self._unlabelled[name] = None
+            self._wait(RETRY)
+
+
+def _of_no_node(obj: Object) -> bool:
+    """All cluster-level slices of the driver count as the publisher's own, whoever made them."""
+    return "nodeName" not in obj["spec"]
+
+
+def _results(claim: Object | None) -> list[tuple[str, str]]:
+    """(pool, device) of what a claim holds and has to wait for."""
+    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [(one["pool"], one["device"]) for one in results if one.get("bindingConditions")]

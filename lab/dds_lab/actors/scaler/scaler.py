@@ -1,0 +1,413 @@
+"""The stand-in scaler: scans at every interval and after each change of a claim or a slice, and looks at those nodes
+only for which something has changed or a duration has passed, which gives what a look at all nodes would give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+
+from dds_lab.actors import instants
+from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model, read_config_map
+from dds_lab.actors.scaler.settings import FAILED, READY, RESCHEDULE, TYPES, ScalerSettings
+from dds_lab.actors.scaler.view import PREPARING, Claim, ClaimKey, Unreadable, View, last_used, model_of
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.time import Time, Timer
+
+# -- scan --------------------------------------------------------------------------------------------------------------
+
+# One scan's look at one node, in the reference's order: fail, send back, resize, label. It writes through the client it
+# is given.
+#
+# The faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two models
+# never shrinks, and an object that cannot be read ends the scan.
+
+
+GOING_OR_THERE = ("Online", "Attaching")
+MICROSECONDS = 1_000_000
+
+
+@dataclass
+class NodeScan:
+    """The look at one node at one instant. `again` is when something may have to be done that is too early now."""
+
+    client: Client
+    view: View
+    settings: ScalerSettings
+    info: DeviceInfo
+    node: str
+    now: int
+    again: int | None = None
+
+    def run(self) -> None:
+        """Raises ApiError and Unreadable, which end the scan."""
+        self.models = {one.device: one for one in self.info.models}
+        self.claims = {one.key: one for one in self.view.waiting(self.node)}
+        self.resources = list(self.view.resources_on(self.node))
+        self._fail()
+        self._send_back()
+        for model in self.info.models:
+            self._resize(model)
+        self._label()
+
+    # -- claims that cannot be served here
+
+    def _fail(self) -> None:
+        for claim in sorted(self.claims.values(), key=lambda one: one.created, reverse=True):
+            current = self.claims[claim.key]
+            if not current.preparing:
+                continue
+            rival = self._rival(current)
+            if rival is not None or self._impossible(current) or self._too_many(current):
+                self._mark(claim.key, FAILED)
+                if rival is not None and rival != claim.key:
+                    self._mark(rival, FAILED)
+
+    def _impossible(self, claim: Claim) -> bool:
+        """Its devices may not be together, or with what is or will be here, or are not in the pool any more."""
+        if any(not self.view.pooled(one.key) for one in claim.devices):
+            return True
+        others = [
+            one["spec"]["resource"]["model"]
+            for one in self.view.requests_on(self.node)
+            if one["spec"]["resource"]["size"] > 0
+        ]
+        others += [one["spec"]["model"] for one in self.resources if _state(one) in GOING_OR_THERE]
+        mine = [self._model(one.device) for one in claim.devices]
+        indexes = {one.index for one in self.info.models if one.model in others} | {one.index for one in mine}
+        return any(indexes & set(one.conflicts) for one in mine)
+
+    def _rival(self, claim: Claim) -> ClaimKey | None:
+        """Another claim that prepares a device which may not be with this one's (one of the same name is not seen)."""
+        for other in self.claims.values():
+            if other.key[1] == claim.key[1]:
+                continue
+            theirs = {self._model(one.device).index for one in other.devices if one.state == PREPARING}
+            if any(theirs & set(self._model(one.device).conflicts) for one in claim.devices):
+                return other.key
+        return None
+
+    def _too_many(self, claim: Claim) -> bool:
+        for device in dict.fromkeys(one.device for one in claim.devices):
+            most, _ = self.view.limits(self.node, device, self.info.prefix)
+            if self._demand(self._model(device)) > most:
+                return True
+        return False
+
+    def _demand(self, model: Model) -> int:
+        """Devices of a model that are waited for, and those that are used."""
+        states = (PREPARING, "Reschedule", "Ready") if self.settings.ready else (PREPARING, "Reschedule")
+        waited = self._count(model, states)
+        used = [one for one in self.resources if one["spec"]["model"] == model.model and self._is_used(one)]
+        return waited + len(used)
+
+    def _count(self, model: Model, states: tuple[str, ...]) -> int:
+        """The devices of a model that the node's claims have in one of these states."""
+        devices = (one for claim in self.claims.values() for one in claim.devices)
+        return sum(one.device == model.device and one.state in states for one in devices)
+
+    # -- claims whose devices are there
+
+    def _send_back(self) -> None:
+        for claim in sorted(self.claims.values(), key=lambda one: one.created):
+            if not self.claims[claim.key].preparing:
+                continue
+            found = self._matched(claim)
+            if found is None:
+                continue
+            self._mark(claim.key, READY if self.settings.ready else RESCHEDULE)
+            for one in found:
+                self.annotate(one)
+
+    def _matched(self, claim: Claim) -> list[Object] | None:
+        """Resources for all devices of the claim. What was promised to another claim in this very scan is found
+        again."""
+        matched: list[Object] = []
+        wanted: dict[str, int] = {}
+        for device in claim.devices:
+            wanted[device.device] = wanted.get(device.device, 0) + 1
+        for device_name, count in wanted.items():
+            model = self._model(device_name)
+            free = [one for one in self.resources if self._is_free(one, model)]
+            taken = (
+                self._count(model, ("Ready",)) if self.settings.ready else 0
+            )  # by claims that keep the pool's device
+            free = free[taken : taken + count]
+            if len(free) < count:
+                return None
+            matched += free
+        return matched
+
+    def _is_free(self, resource: Object, model: Model) -> bool:
+        uuid = (resource.get("status") or {}).get("device_id", "")
+        if resource["spec"]["model"] != model.model or _state(resource) != "Online":
+            return False
+        if resource["metadata"].get("deletionTimestamp") or not self.view.shown(uuid) or self.view.used(uuid):
+            return False
+        used = last_used(resource, self.info.prefix)
+        return used is None or self._passed(used, self.settings.allocation)
+
+    # -- how many devices the node shall have
+
+    def _resize(self, model: Model) -> None:
+        most, least = self.view.limits(self.node, model.device, self.info.prefix)
+        desired = self._demand(model)
+        if desired > most:
+            raise Unreadable(f"{self.node} would need {desired} devices of {model.model}, more than {most}")
+        desired = max(desired, least)
+        request = next(
+            (one for one in self.view.requests_on(self.node) if one["spec"]["resource"]["model"] == model.model), None
+        )
+        if request is None:
+            if desired > 0:
+                self._create(model, desired)
+            return
+        size = request["spec"]["resource"]["size"]
+        if desired < size:
+            desired = min(size, max(desired, self._kept()))  # what is kept counts other models too, and never adds
+        if desired != size:
+            patch = [{"op": "replace", "path": "/spec/resource/size", "value": desired}]
+            self.client.patch("composabilityrequests", request["metadata"]["name"], patch, how="json")
+
+    def _kept(self) -> int:
+        """Resources of the node, of any model, that were used (or made) too short a time ago to go."""
+        kept: int = 0
+        for one in self.resources:
+            if _state(one) in GOING_OR_THERE and not one["metadata"].get("deletionTimestamp"):
+                used = last_used(one, self.info.prefix)
+                since = instants.read(one["metadata"]["creationTimestamp"]) if used is None else used
+                kept += not self._passed(since, self.settings.removal)
+        return kept
+
+    def _create(self, model: Model, size: int) -> None:
+        wanted: Object = {
+            "type": TYPES.get(model.driver, ""),
+            "model": model.model,
+            "size": size,
+            "target_node": self.node,
+        }
+        self.client.create(
+            "composabilityrequests",
+            {
+                "apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1",
+                "kind": "ComposabilityRequest",
+                "metadata": {"generateName": "composability-"},
+                "spec": {"resource": wanted},
+            },
+        )
+
+    # -- labels
+
+    def _label(self) -> None:
+        """A model's label is there unless something on the node says in its own list that it cannot be with it."""
+        node = self.view.nodes.get(self.node)
+        if node is None:
+            return
+        there = {
+            one["spec"]["resource"]["model"]
+            for one in self.view.requests_on(self.node)
+            if one["spec"]["resource"]["size"] > 0
+        } | {one["spec"]["model"] for one in self.resources if _state(one) == "Online"}
+        excluded = {index for one in self.info.models if one.model in there for index in one.conflicts}
+        labels = node["metadata"].get("labels") or {}
+        patch = {
+            f"{self.info.prefix}/{one.device}": None if one.index in excluded else "true" for one in self.info.models
+        }
+        if any(labels.get(key) != value for key, value in patch.items()):
+            self.client.patch("nodes", self.node, {"metadata": {"labels": patch}}, how="strategic")
+
+    # -- parts
+
+    def used(self) -> Iterable[Object]:
+        """The node's resources that a claim has."""
+        return (one for one in self.view.resources_on(self.node) if self._is_used(one))
+
+    def annotate(self, resource: Object) -> None:
+        """Write that the device was used just now."""
+        name, now = resource["metadata"]["name"], instants.written(self.now)
+        key = f"{self.info.prefix}/last-used-time"
+        if (resource["metadata"].get("annotations") or {}).get(key) != now:
+            self.client.patch("composableresources", name, {"metadata": {"annotations": {key: now}}})
+
+    def _is_used(self, resource: Object) -> bool:
+        if _state(resource) != "Online":
+            return False
+        return self.view.used((resource.get("status") or {}).get("device_id", ""))
+
+    def _model(self, device: str) -> Model:
+        return self.models[device]
+
+    def _passed(self, since: int, seconds: float) -> bool:
+        """Whether so much time has passed; if not, the node is looked at again when it has."""
+        due = since + round(seconds * MICROSECONDS)
+        if due < self.now:
+            return True
+        self.again = min(due + 1, self.again or due + 1)
+        return False
+
+    def _mark(self, key: ClaimKey, condition: str) -> None:
+        """Set a condition on every entry of the claim's status.devices, filled with all results when it is empty (fault
+        B6, B7)."""
+        claim = self.view.claims.get(key[1], key[0])
+        if claim is None:
+            return
+        status = claim["status"]
+        entries = status.get("devices") or [
+            {part: one[part] for part in ("driver", "pool", "device")}
+            for one in status["allocation"]["devices"]["results"]
+        ]
+        now = instants.written(self.now)
+        devices = [_with_condition(one, condition, now) for one in entries]
+        try:
+            self.client.patch("resourceclaims", key[1], {"status": {"devices": devices}}, key[0], subresource="status")
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        known = self.claims[key]
+        state = {FAILED: "Failed", READY: "Ready"}.get(condition, "Reschedule")
+        self.claims[key] = replace(known, devices=tuple(replace(one, state=state) for one in known.devices))
+
+
+def _state(resource: Object) -> str:
+    found: str = (resource.get("status") or {}).get("state", "")
+    return found
+
+
+def _with_condition(entry: Object, type: str, now: str) -> Object:
+    others = [one for one in entry.get("conditions") or () if one["type"] != type]
+    condition = {
+        "type": type,
+        "status": "True",
+        "reason": "DeviceConditionUpdated",
+        "message": f"Device {entry['device']} condition {type} updated",
+        "lastTransitionTime": now,
+    }
+    return {**entry, "conditions": [*others, condition]}
+
+
+# -- scaler ------------------------------------------------------------------------------------------------------------
+
+
+class Scaler:
+    """One process. Like the reference it ends a scan at the first error, and the nodes after it in the order of names
+    wait."""
+
+    def __init__(self, client: Client, time: Time, settings: ScalerSettings) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random("scaler")
+        self._began = time.now()
+        self._view = View(client, self._noted)
+        self._stale: dict[str, None] = {}  # nodes that a scan has to look at
+        self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were used when it was looked at
+        self._later: dict[str, Timer] = {}
+        self._timer: Timer | None = None
+        self._due = 0
+        self._read: tuple[str, DeviceInfo] | None = None
+
+    def start(self) -> None:
+        self._view.start()
+
+    def stop(self) -> None:
+        self._view.stop()
+        for timer in (*self._later.values(), *((self._timer,) if self._timer else ())):
+            timer.cancel()
+        self._later.clear()
+
+    # -- when
+
+    def _noted(self, nodes: Iterable[str], soon: bool) -> None:
+        for node in nodes:
+            self._stale[node] = None
+        if self._stale:
+            self._arm(self._settings.reaction.draw(self._random) if soon else None)
+
+    def _arm(self, seconds: float | None = None) -> None:
+        """Scan after so many seconds, or at the next multiple of the interval; the earlier of two instants counts."""
+        now = self._time.now()
+        if seconds is None:
+            period = max(1, round(self._settings.interval * 1_000_000))
+            due = now + period - (now - self._began) % period
+        else:
+            due = now + round(seconds * 1_000_000)
+        if self._timer is not None:
+            if self._due <= due:
+                return
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._time.after((due - now) / 1_000_000, self._scan)
+
+    def _look_again(self, node: str, at: int) -> None:
+        timer = self._later.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+
+        def due() -> None:
+            self._later.pop(node, None)
+            self._noted((node,), False)
+
+        self._later[node] = self._time.after((at - self._time.now()) / 1_000_000, due)
+
+    # -- what
+
+    def _scan(self) -> None:
+        self._timer = None
+        try:
+            info = self._config()
+            self._refresh(info)
+            for device in self._view.awaited():
+                model_of(device, info.models)  # a device that is not ours ends the scan
+            for node in sorted(self._stale):
+                if self._view.nodes.get(node) is not None:
+                    self._look(node, info)
+                else:
+                    self._in_use.pop(node, None)
+                del self._stale[node]
+        except (ApiError, BadConfig, Unreadable):
+            self._arm()  # what is left is looked at again with the next scan
+        if self._settings.refresh and self._in_use:
+            self._arm()
+
+    def _config(self) -> DeviceInfo:
+        """The ConfigMap as it is now."""
+        found = self._client.get("configmaps", NAME, NAMESPACE)
+        version: str = found["metadata"]["resourceVersion"]
+        if self._read is None or self._read[0] != version:
+            self._read = (version, read_config_map(found))
+        return self._read[1]
+
+    def _refresh(self, info: DeviceInfo) -> None:
+        """Write the time of last use of everything that is used."""
+        if self._settings.refresh:
+            for node in self._in_use:
+                scan = self._node(node, info)
+                for one in scan.used():
+                    scan.annotate(one)
+
+    def _look(self, node: str, info: DeviceInfo) -> None:
+        scan = self._node(node, info)
+        if self._note_use(scan):
+            self._arm(
+                self._settings.reaction.draw(self._random)
+            )  # with what was just written, which comes back as a change
+            return
+        scan.run()
+        if scan.again is not None:
+            self._look_again(node, scan.again)
+
+    def _note_use(self, scan: NodeScan) -> bool:
+        """A device whose use begins was used just now; and without refreshing so was one whose use has ended. True if one has."""
+        before = self._in_use.pop(scan.node, {})
+        used = {one["metadata"]["name"]: one for one in scan.used()}
+        begun = [one for name, one in used.items() if name not in before]
+        known = (self._view.resources.get(name) for name in before if name not in used)
+        ended = [] if self._settings.refresh else [one for one in known if one is not None]
+        for one in (*begun, *ended):
+            scan.annotate(one)
+        if used:
+            self._in_use[scan.node] = dict.fromkeys(used)
+        return bool(ended)
+
+    def _node(self, node: str, info: DeviceInfo) -> NodeScan:
+        return NodeScan(self._client, self._view, self._settings, info, node, self._time.now())

@@ -1,0 +1,316 @@
+"""What the scaler has read, by node. It says of each change which nodes it is about; it decides nothing.
+
+The readings are the reference's, with their faults: a claim without a reservation is not seen, a pool's model is read
+from its name, an empty uuid is a uuid like any other.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from dds_lab.actors import instants
+from dds_lab.actors.formed import Formed, has_resource, has_spec
+from dds_lab.actors.models import Model
+from dds_lab.actors.scaler.settings import FAILED, LEAST, MOST, READY, RESCHEDULE, UUID_ATTRIBUTES
+from dds_lab.client import Client, Mirror, Object
+
+Key = tuple[str, str, str]
+"""Driver, pool, device."""
+ClaimKey = tuple[str, str]
+"""Namespace, name."""
+
+_FABRIC = re.compile(r"-fabric\d+$")
+PREPARING = "Preparing"
+
+
+class Unreadable(Exception):
+    """An object that ends the whole scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A device of a claim that has binding conditions. The state is Preparing, Reschedule, Failed or "" (nothing
+    handles that)."""
+
+    key: Key
+    device: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim that is allocated, reserved, and has devices with binding conditions."""
+
+    key: ClaimKey
+    created: str
+    node: str
+    devices: tuple[Waiting, ...]
+
+    @property
+    def preparing(self) -> bool:
+        return all(one.state == PREPARING for one in self.devices)
+
+
+class View:
+    """Indexes over mirrors. `changed(nodes, soon)` is called with the nodes that a change is about; `soon` if it starts
+    a scan."""
+
+    def __init__(self, client: Client, changed: Callable[[Iterable[str], bool], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self._claims: dict[ClaimKey, Claim] = {}
+        self._claims_of: dict[str, dict[ClaimKey, None]] = {}  # node →
+        self._used: dict[Key, dict[ClaimKey, str]] = {}  # device → claims that have it, with their nodes
+        self._waiting_in: dict[tuple[str, str], dict[ClaimKey, None]] = {}  # (driver, pool) →
+        self._uuids: dict[str, dict[Key, str]] = {}  # node slice → device → uuid
+        self._shown: dict[str, dict[Key, None]] = {}  # uuid → devices
+        self._pooled: dict[tuple[str, str], dict[str, frozenset[str]]] = {}  # (driver, pool) → slice → devices
+        self._resources_of: dict[str, dict[str, None]] = {}
+        self._requests_of: dict[str, dict[str, None]] = {}
+        self._awaited: dict[str, int] = {}  # k8s-device-name → devices that are waited for
+
+    def start(self) -> None:
+        self.nodes = self._client.mirror("nodes")
+        self.resources = Formed(self._client.mirror("composableresources"), has_spec)
+        self.requests = Formed(self._client.mirror("composabilityrequests"), has_resource)
+        self.slices = self._client.mirror("resourceslices")
+        self.claims = self._client.mirror("resourceclaims")
+        self._mirrors: list[Mirror | Formed] = [
+            self.nodes,
+            self.resources,
+            self.requests,
+            self.slices,
+            self.claims,
+        ]
+        calls = (self._node, self._resource, self._request, self._slice, self._claim)
+        for mirror, call in zip(self._mirrors, calls, strict=True):
+            mirror.on_change(call)
+            for obj in mirror.values():
+                call(None, obj)
+
+    def stop(self) -> None:
+        for mirror in self._mirrors:
+            mirror.close()
+
+    # -- what is asked
+
+    def waiting(self, node: str) -> list[Claim]:
+        """The claims of a node, in the order in which they came to it."""
+        return [self._claims[key] for key in self._claims_of.get(node, ())]
+
+    def awaited(self) -> Iterable[str]:
+        """The k8s-device-names of all devices that claims wait for, on whatever node or on none."""
+        return self._awaited
+
+    def resources_on(self, node: str) -> Iterator[Object]:
+        for name in self._resources_of.get(node, ()):
+            found = self.resources.get(name)
+            if found is not None:
+                yield found
+
+    def requests_on(self, node: str) -> Iterator[Object]:
+        for name in self._requests_of.get(node, ()):
+            found = self.requests.get(name)
+            if found is not None:
+                yield found
+
+    def shown(self, uuid: str) -> bool:
+        """Whether a slice of some node shows the device."""
+        return uuid in self._shown
+
+    def used(self, uuid: str) -> bool:
+        """Whether a claim has a device that a node's slice shows with this uuid."""
+        return any(key in self._used for key in self._shown.get(uuid, ()))
+
+    def pooled(self, key: Key) -> bool:
+        """Whether a slice of no node has the device now (of whatever generation)."""
+        return any(key[2] in names for names in self._pooled.get(key[:2], {}).values())
+
+    def limits(self, node: str, device: str, prefix: str) -> tuple[int, int]:
+        """How many devices of a model the node may have at most and at least. Raises Unreadable."""
+        found = self.nodes.get(node)
+        labels = (found["metadata"].get("labels") or {}) if found is not None else {}
+        most, least = labels.get(f"{prefix}/{device}-size-max"), labels.get(f"{prefix}/{device}-size-min")
+        try:
+            return (MOST if most is None else int(most)), (LEAST if least is None else int(least))
+        except ValueError:
+            raise Unreadable(f"a size label of {node} is no number") from None
+
+    # -- what is news
+
+    def _claim(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        nodes = self._forget_claim(key, old)
+        if new is not None:
+            nodes |= self._learn_claim(key, new)
+        self._changed(sorted(nodes), True)
+
+    def _forget_claim(self, key: ClaimKey, old: Object | None) -> set[str]:
+        before = self._claims.pop(key, None)
+        if before is not None:
+            self._claims_of[before.node].pop(key, None)
+            for one in before.devices:
+                self._waiting_in.get(one.key[:2], {}).pop(key, None)
+                self._awaited[one.device] -= 1
+                if not self._awaited[one.device]:
+                    del self._awaited[one.device]
+        for result in _results(old):
+            holders = self._used.get(_key(result), {})
+            holders.pop(key, None)
+            if not holders:
+                self._used.pop(_key(result), None)
+        return {node for node in (_node_of(old),) if node}
+
+    def _learn_claim(self, key: ClaimKey, new: Object) -> set[str]:
+        node = _node_of(new)
+        for result in _results(new):
+            self._used.setdefault(_key(result), {})[key] = node
+        found = _waiting(new)
+        if found and (new.get("status") or {}).get("reservedFor"):
+            claim = self._claims[key] = Claim(key, new["metadata"]["creationTimestamp"], node, found)
+            self._claims_of.setdefault(node, {})[key] = None
+            for one in claim.devices:
+                self._waiting_in.setdefault(one.key[:2], {})[key] = None
+                self._awaited[one.device] = self._awaited.get(one.device, 0) + 1
+        return {node} if node else set()
+
+    def _slice(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        if obj is None:
+            return
+        node = obj["spec"].get("nodeName", "")
+        nodes = self._node_slice(obj, new) if node else self._pool_slice(obj, new)
+        self._changed(nodes, True)
+
+    def _node_slice(self, obj: Object, new: Object | None) -> list[str]:
+        name, node = obj["metadata"]["name"], obj["spec"]["nodeName"]
+        for key, uuid in self._uuids.pop(name, {}).items():
+            shown = self._shown[uuid]
+            del shown[key]
+            if not shown:
+                del self._shown[uuid]
+        found = dict(_uuids(new)) if new is not None else {}
+        if found:
+            self._uuids[name] = found
+        for key, uuid in found.items():
+            self._shown.setdefault(uuid, {})[key] = None
+        return [node]
+
+    def _pool_slice(self, obj: Object, new: Object | None) -> list[str]:
+        """A pool's slice is about the nodes whose claims wait for one of its devices."""
+        place = (obj["spec"]["driver"], obj["spec"]["pool"]["name"])
+        slices = self._pooled.setdefault(place, {})
+        slices.pop(obj["metadata"]["name"], None)
+        if new is not None:
+            slices[obj["metadata"]["name"]] = frozenset(one["name"] for one in new["spec"].get("devices") or ())
+        return sorted({self._claims[key].node for key in self._waiting_in.get(place, ())})
+
+    def _resource(self, old: Object | None, new: Object | None) -> None:
+        self._changed(_indexed(self._resources_of, old, new, lambda obj: obj["spec"].get("target_node", "")), False)
+
+    def _request(self, old: Object | None, new: Object | None) -> None:
+        target: Callable[[Object], str] = lambda obj: obj["spec"]["resource"].get("target_node", "")  # noqa: E731
+        self._changed(_indexed(self._requests_of, old, new, target), False)
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and (old is None or old["metadata"].get("labels") != new["metadata"].get("labels")):
+            self._changed((new["metadata"]["name"],), False)
+
+
+def model_of(device: str, models: Iterable[Model]) -> Model:
+    """The model with this k8s-device-name. Raises Unreadable."""
+    for one in models:
+        if one.device == device:
+            return one
+    raise Unreadable(f"unknown device name {device}")
+
+
+def last_used(resource: Object, prefix: str) -> int | None:
+    """The instant of the annotation, None when there is none. Raises Unreadable."""
+    text = (resource["metadata"].get("annotations") or {}).get(f"{prefix}/last-used-time")
+    if text is None:
+        return None
+    try:
+        return instants.read(text)
+    except ValueError:
+        raise Unreadable(f"the time of last use of {resource['metadata']['name']} cannot be read") from None
+
+
+def _waiting(claim: Object) -> tuple[Waiting, ...]:
+    entries = (claim.get("status") or {}).get("devices") or []
+    return tuple(
+        Waiting(_key(one), _FABRIC.sub("", one["pool"]), _state(one, entries))
+        for one in _results(claim)
+        if one.get("bindingConditions")
+    )
+
+
+def _state(result: Object, entries: list[Object]) -> str:
+    """What the conditions say of a device; entries are found by the device's name alone."""
+    if not entries:
+        return PREPARING
+    for entry in entries:
+        if entry["device"] != result["device"] or entry.get("conditions") is None:
+            continue
+        true = {one["type"] for one in entry["conditions"] if one["status"] == "True"}
+        if RESCHEDULE in true:
+            return "Reschedule"
+        if FAILED in true:
+            return "Failed"
+        if READY in true:
+            return "Ready"
+        if not true & {*result["bindingConditions"], *(result.get("bindingFailureConditions") or ())}:
+            return PREPARING
+    return ""
+
+
+def _results(claim: Object | None) -> list[Object]:
+    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
+    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
+    return found
+
+
+def _node_of(claim: Object | None) -> str:
+    """The first node by name in the allocation's node selector, "" when there is none."""
+    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
+    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+        for one in term.get("matchFields") or ():
+            if one["key"] == "metadata.name" and one["operator"] == "In" and one.get("values"):
+                found: str = one["values"][0]
+                return found
+    return ""
+
+
+def _key(result: Object) -> Key:
+    return result["driver"], result["pool"], result["device"]
+
+
+def _uuids(obj: Object) -> Iterator[tuple[Key, str]]:
+    """The devices of a node's slice, unless one of them has binding conditions, with their uuids ("" when there is
+    none)."""
+    spec = obj["spec"]
+    devices = spec.get("devices") or ()
+    if any(one.get("bindingConditions") for one in devices):
+        return
+    attribute = UUID_ATTRIBUTES.get(spec["driver"], "")
+    for one in devices:
+        value = (one.get("attributes") or {}).get(attribute, {}).get("string", "")
+        yield (spec["driver"], spec["pool"]["name"], one["name"]), value
+
+
+def _indexed(
+    index: dict[str, dict[str, None]], old: Object | None, new: Object | None, target: Callable[[Object], str]
+) -> list[str]:
+    """Keep a target's names in an index; the targets that the change is about."""
+    before, after = (target(old) if old is not None else ""), (target(new) if new is not None else "")
+    if before != after:
+        if old is not None:
+            index.get(before, {}).pop(old["metadata"]["name"], None)
+        if new is not None:
+            index.setdefault(after, {})[new["metadata"]["name"]] = None
+    elif new is None and old is not None:
+        index.get(before, {}).pop(old["metadata"]["name"], None)
+    return [one for one in dict.fromkeys((before, after)) if one]

@@ -1,0 +1,341 @@
+"""The binding cycle of one pod: nomination, PreBind with its writes and its wait for devices, the binding; or the way back.
+
+It runs beside the scheduling loop and beside other bindings. Source: schedule_one.go (bindingCycle, handleBindingCycleError),
+dynamicresources.go (PreBind, bindClaim, isPodReadyForBinding, Unreserve), extendeddynamicresources.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dds_core.errors import DdsError
+from dds_lab.actors import instants
+from dds_lab.actors.scheduler.claims import (
+    FAILED,
+    READY,
+    TIMED_OUT,
+    Claims,
+    allocation_of,
+    is_reserved_for,
+    readiness,
+    waits,
+)
+from dds_lab.actors.scheduler.extended import is_special
+from dds_lab.actors.scheduler.pods import Object, Pod
+from dds_lab.actors.scheduler.process import Process, Steps
+from dds_lab.actors.scheduler.settings import Profile
+from dds_lab.actors.scheduler.writing import PodWrites
+from dds_lab.client import ApiError, Client
+from dds_lab.time import MICROSECONDS, Time
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+POLL = 5.0
+CONFLICT_RETRIES = 5
+
+
+class BindingFailed(DdsError):
+    """PreBind or the binding gave up; the text is what the pod's condition says."""
+
+
+@dataclass(slots=True, eq=False)
+class Assigned:
+    """What the scheduling cycle decided for a pod."""
+
+    pod: Pod
+    node: str
+    claims: list[Object]
+    allocations: dict[str, Object] = field(default_factory=dict)
+    """By uid of the claim: the allocation that is in flight."""
+    special: Object | None = None
+    """A special claim that is still to be made, its allocation under the key ""."""
+    mappings: list[Object] = field(default_factory=list)
+
+
+class Bindings(Protocol):
+    """What a binding needs of the scheduler it belongs to."""
+
+    time: Time
+    client: Client
+    claims: Claims
+    writes: PodWrites
+
+    def clock(self) -> int: ...
+
+    def gate(self, name: str) -> bool: ...
+
+    def pause(self) -> float:
+        """How long the next write takes, in seconds."""
+        ...
+
+    def in_flight(self) -> float:
+        """How long a chosen allocation stays unwritten, in seconds."""
+        ...
+
+    def pod(self, uid: str) -> Pod | None:
+        """The pod as it is known now."""
+        ...
+
+    def forget(self, pod: Pod) -> None:
+        """The pod is on no node after all: room there, and hints for others."""
+        ...
+
+    def give_back(self, pod: Pod, message: str) -> Iterator[float]:
+        """Tell of the failure and put the pod back into the queue."""
+        ...
+
+
+class Binding:
+    """One pod on its way to a node."""
+
+    def __init__(self, scheduler: Bindings, assigned: Assigned, profile: Profile, ended: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._assigned = assigned
+        self._profile = profile
+        self._waiting = False
+        self.pod = assigned.pod
+        self._process = Process(scheduler.time, self._run(), ended)
+
+    def preempt(self) -> bool:
+        """End the wait for devices, if it waits; whether it did."""
+        if self._waiting:
+            self._waiting = False
+            self._process.interrupt(_prebind("preempted by DefaultPreemption"))
+            return True
+        return False
+
+    def stop(self) -> None:
+        """The scheduler stops: nothing is cleaned up."""
+        self._process.stop()
+
+    # -- the cycle -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> Steps:
+        scheduler, assigned = self._scheduler, self._assigned
+        try:
+            delay = scheduler.in_flight() if assigned.allocations else 0.0
+            if delay:
+                yield delay
+            if scheduler.gate("NominatedNodeNameForExpectation") and self._has_work():
+                yield scheduler.pause()
+                scheduler.writes.nominate(self._newest(), assigned.node)
+            yield from self._write_claims()
+            yield from self._await_devices()
+            yield scheduler.pause()
+            self._bind()
+        except BindingFailed as failure:
+            self._waiting = False
+            yield from self._give_up(str(failure))
+
+    def _has_work(self) -> bool:
+        """PreBind has something to write or to wait for."""
+        return self._assigned.special is not None or any(
+            not is_reserved_for(claim, self.pod) or waits(claim) for claim in self._assigned.claims
+        )
+
+    def _bind(self) -> None:
+        try:
+            self._scheduler.writes.bind(self.pod, self._assigned.node)
+        except ApiError as error:
+            raise BindingFailed(f'running Bind plugin "DefaultBinder": {error}') from error
+        text = f"Successfully assigned {self.pod.key} to {self._assigned.node}"
+        self._scheduler.writes.event(self.pod, "Scheduled", text, "Binding")
+
+    # -- PreBind -------------------------------------------------------------------------------------------------
+
+    def _write_claims(self) -> Steps:
+        assigned = self._assigned
+        for place, claim in enumerate(assigned.claims):
+            if not is_reserved_for(claim, self.pod):
+                assigned.claims[place] = yield from self._write_claim(claim, assigned.allocations.get(_uid(claim)))
+        if assigned.special is not None:
+            yield self._scheduler.pause()
+            claim = self._create_special(assigned.special)
+            assigned.claims.append(claim)
+            assigned.claims[-1] = yield from self._write_claim(claim, assigned.allocations.get(_uid(claim)))
+            yield self._scheduler.pause()
+            self._scheduler.writes.name_special_claim(self._newest(), claim["metadata"]["name"], assigned.mappings)
+
+    def _create_special(self, wanted: Object) -> Object:
+        scheduler = self._scheduler
+        try:
+            claim = scheduler.client.create("resourceclaims", wanted, self.pod.namespace)
+        except ApiError as error:
+            raise _prebind(f"create claim for extended resources {self.pod.key}: {error}") from error
+        allocations = self._assigned.allocations
+        allocations[_uid(claim)] = allocations.pop("")
+        scheduler.claims.land(_temporary(self.pod), None)
+        scheduler.claims.take_off(_uid(claim), allocations[_uid(claim)])
+        scheduler.claims.wrote(_key(claim), claim)
+        self._assigned.special = None
+        return claim
+
+    def _write_claim(self, claim: Object, allocation: Object | None) -> Generator[float, None, Object]:
+        """Finalizer where it is missing, then allocation, reservation and timestamp in one status update."""
+        for _ in range(CONFLICT_RETRIES):
+            try:
+                if allocation is not None and FINALIZER not in (claim["metadata"].get("finalizers") or ()):
+                    yield self._scheduler.pause()
+                    claim = self._scheduler.client.update("resourceclaims", _with_finalizer(claim))
+                yield self._scheduler.pause()
+                written = self._scheduler.client.update("resourceclaims", self._reserved(claim, allocation), "status")
+            except ApiError as error:
+                if error.reason != "Conflict":
+                    raise _prebind(str(error)) from error
+                claim = self._refreshed(claim, allocation)
+                continue
+            self._scheduler.claims.wrote(_key(written), written)
+            self._scheduler.claims.land(_uid(written), written)
+            return written
+        raise _prebind(f"claim {claim['metadata']['name']} changed too often")
+
+    def _refreshed(self, claim: Object, allocation: Object | None) -> Object:
+        """The claim as it is now, if the pod may still have it."""
+        meta = claim["metadata"]
+        try:
+            found = self._scheduler.client.find("resourceclaims", meta["name"], meta["namespace"])
+        except ApiError as error:
+            raise _prebind(str(error)) from error
+        if found is None or _uid(found) != _uid(claim):
+            raise _prebind(f'resourceclaims.resource.k8s.io "{meta["name"]}" not found')
+        if allocation is not None and allocation_of(found) is not None:
+            raise _prebind(f"claim {meta['name']} got allocated elsewhere meanwhile")
+        return found
+
+    def _reserved(self, claim: Object, allocation: Object | None) -> Object:
+        status = dict(claim.get("status") or {})
+        if allocation is not None:
+            status["allocation"] = allocation
+            if self._scheduler.gate("DRADeviceBindingConditions"):
+                status["allocation"] = {**allocation, "allocationTimestamp": instants.written(self._scheduler.clock())}
+        reserver = {"resource": "pods", "name": self.pod.name, "uid": self.pod.uid}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), reserver]
+        return {**claim, "status": status}
+
+    def _await_devices(self) -> Steps:
+        """Look at once, then every five seconds, until all are ready, one failed, or the time is over."""
+        scheduler = self._scheduler
+        if not scheduler.gate("DRADeviceBindingConditions") or not any(waits(claim) for claim in self._assigned.claims):
+            return
+        text = f"waiting for binding conditions for device on node {self._assigned.node}"
+        scheduler.writes.event(self.pod, "BindingConditionsPending", text, "Scheduling")
+        self._waiting = True
+        deadline = scheduler.time.now() + round(self._profile.binding_timeout * MICROSECONDS)
+        while (unready := self._first_unready()) is not None:
+            left = (deadline - scheduler.time.now()) / MICROSECONDS
+            if left <= 0:
+                raise _prebind(f"device binding timeout: claim={unready}")
+            yield min(POLL, left)
+        self._waiting = False
+
+    def _first_unready(self) -> str | None:
+        """The first claim that is not ready; None when all are. A failed one ends the wait, and so does the end of the pod."""
+        if self._scheduler.pod(self.pod.uid) is None:
+            raise _prebind(f"pod {self.pod.key} is gone")
+        for claim in self._assigned.claims:
+            name = claim["metadata"]["name"]
+            found = self._scheduler.claims.get(_key(claim))
+            if found is None or _uid(found) != _uid(claim):
+                raise _prebind(f'resourceclaim "{name}" not found')
+            if allocation_of(found) is None:
+                raise _prebind(f"claim {name} is not allocated any more")
+            state = readiness(found, self._scheduler.clock(), self._profile.binding_timeout)
+            if state.state == FAILED:
+                message = state.message.replace("\\", "\\\\").replace('"', '\\"')
+                raise _prebind(f'device binding failed: claim={name}, reason={state.reason}, message="{message}"')
+            if state.state == TIMED_OUT:
+                raise _prebind(f"device binding timeout: claim={name}")
+            if state.state != READY:
+                return str(name)
+        return None
+
+    # -- the way back --------------------------------------------------------------------------------------------
+
+    def _give_up(self, message: str) -> Steps:
+        scheduler = self._scheduler
+        yield from self._unreserve()
+        scheduler.forget(self.pod)
+        yield from scheduler.give_back(self.pod, message)
+
+    def _unreserve(self) -> Steps:
+        """Take the pod out of the reservations. Allocations stay; a special claim is deleted."""
+        scheduler = self._scheduler
+        if self._assigned.special is not None:
+            scheduler.claims.land(_temporary(self.pod), None)
+        for claim in self._assigned.claims:
+            key = _key(claim)
+            scheduler.claims.land(_uid(claim), None)
+            newest = scheduler.claims.get(key) or claim
+            if is_special(newest, self.pod):
+                yield from delete_special(scheduler, newest)
+            elif allocation_of(newest) is not None and is_reserved_for(newest, self.pod):
+                yield scheduler.pause()
+                self._patch_reservation(newest)
+
+    def _patch_reservation(self, claim: Object) -> None:
+        meta = claim["metadata"]
+        going = {"$patch": "delete", "uid": self.pod.uid}
+        body = {"metadata": {"uid": meta["uid"]}, "status": {"reservedFor": [going]}}
+        client = self._scheduler.client
+        try:
+            written = client.patch("resourceclaims", meta["name"], body, meta["namespace"], "strategic", "status")
+        except ApiError:
+            return
+        self._scheduler.claims.wrote(_key(claim), written)
+
+    def _newest(self) -> Pod:
+        return self._scheduler.pod(self.pod.uid) or self.pod
+
+
+def delete_special(scheduler: Bindings, claim: Object) -> Steps:
+    """A special claim is deleted rather than deallocated: first its finalizer goes, then it."""
+    meta = claim["metadata"]
+    client = scheduler.client
+    try:
+        newest = client.get("resourceclaims", meta["name"], meta["namespace"])
+        if newest["metadata"].get("finalizers"):
+            yield scheduler.pause()
+            left = [one for one in newest["metadata"]["finalizers"] if one != FINALIZER]
+            client.update("resourceclaims", {**newest, "metadata": {**newest["metadata"], "finalizers": left}})
+        yield scheduler.pause()
+        client.delete("resourceclaims", meta["name"], meta["namespace"], uid=meta["uid"])
+    except ApiError:
+        return
+    scheduler.claims.forget(_key(claim))
+
+
+def cleared(claim: Object) -> Object:
+    """The claim without reservations, allocation and device statuses, as PostFilter writes it."""
+    status = {key: value for key, value in (claim.get("status") or {}).items() if key not in _ALLOCATED}
+    return {**claim, "status": status}
+
+
+_ALLOCATED = ("allocation", "reservedFor", "devices")
+
+
+def temporary_uid(pod: Pod) -> str:
+    """What a special claim is counted under before it exists."""
+    return f"special/{pod.uid}"
+
+
+_temporary = temporary_uid
+
+
+def _with_finalizer(claim: Object) -> Object:
+    meta = claim["metadata"]
+    return {**claim, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), FINALIZER]}}
+
+
+def _prebind(text: str) -> BindingFailed:
+    return BindingFailed(f'running PreBind plugin "DynamicResources": {text}')
+
+
+def _uid(claim: Object) -> str:
+    uid: str = claim["metadata"]["uid"]
+    return uid
+
+
+def _key(claim: Object) -> str:
+    meta = claim["metadata"]
+    return f"{meta['namespace']}/{meta['name']}"

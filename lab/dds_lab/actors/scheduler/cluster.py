@@ -1,0 +1,328 @@
+"""The cluster as a scheduler sees it through its mirrors, and what it tells the queue of each change.
+
+This module must never write anything, and must never look at a binding from within: it is told by the scheduler which pods are
+on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from dds_lab.actors.scheduler import labels
+from dds_lab.actors.scheduler.claims import Claims, allocation_of
+from dds_lab.actors.scheduler.devices import missing_claim
+from dds_lab.actors.scheduler.extended import ExtendedResources
+from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, tolerates_all
+from dds_lab.actors.scheduler.finding import Nominations
+from dds_lab.actors.scheduler.inventory import Inventory
+from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.pods import Object, Pod, read, tolerates
+from dds_lab.actors.scheduler.queue import SchedulingQueue
+from dds_lab.actors.scheduler.settings import SchedulerSettings
+from dds_lab.client import ApiError, Client, Mirror
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+# What changes in the cluster may help which waiting pods: the queueing hints of kube-scheduler 1.36.
+#
+# A pod is tried again when one of the plugins that refused it says that the change may help. Source: EventsToRegister
+# and the hint functions of each plugin.
+
+
+DEVICES = "DynamicResources"
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesChanged:
+    """A slice, class or taint rule came or changed, or a claim gave its devices back: it may help whoever lacks devices."""
+
+    claim: None = None
+
+    def helps(self, pod: Pod, plugin: str) -> bool:
+        return plugin == DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimChanged:
+    """A claim came, or its status changed, and it gave nothing back: it may help its own pods."""
+
+    claim: str
+
+    def helps(self, pod: Pod, plugin: str) -> bool:
+        return plugin == DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod left its node, bound or assumed."""
+
+    pod: Pod
+    claim: None = None
+
+    def helps(self, pod: Pod, plugin: str) -> bool:
+        return plugin in ("NodeResourcesFit", "NodePorts", "InterPodAffinity") and pod.uid != self.pod.uid
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlaced:
+    """A pod came onto a node, or its labels there changed."""
+
+    pod: Pod
+    claim: None = None
+
+    def helps(self, pod: Pod, plugin: str) -> bool:
+        return plugin == "InterPodAffinity" and bool((pod.affinity.get("podAffinity") or {}).get(REQUIRED))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeChanged:
+    """A node came or changed; `node` has no pods on it, so that what it could take at all is judged."""
+
+    node: Node
+    added: bool
+    labels: bool
+    taints: bool
+    room: bool
+    claim: None = None
+
+    def helps(self, pod: Pod, plugin: str) -> bool:
+        node = self.node
+        match plugin:
+            case "DynamicResources":
+                return self.added or self.labels or self.room
+            case "NodeAffinity" | "NodeName":
+                return (self.added or self.labels) and _selected(pod, node)
+            case "NodeUnschedulable":
+                free = not node.unschedulable or tolerates(pod.tolerations, UNSCHEDULABLE_TAINT)
+                return (self.added or self.taints) and free
+            case "TaintToleration":
+                return (self.added or self.taints) and tolerates_all(pod, node.taints)
+            case "NodeResourcesFit":
+                return (self.added or self.room) and fits(pod, node) is None
+            case "InterPodAffinity":
+                return self.added or self.labels
+            case "NodePorts":
+                return self.added
+            case _:
+                return False
+
+
+def of_node(old: Object | None, new: Object) -> NodeChanged | None:
+    """The change of a node, None when it is nothing that scheduling depends on."""
+    was, now = _bare(old) if old is not None else Node(""), _bare(new)
+    change = NodeChanged(
+        now,
+        added=old is None,
+        labels=was.labels != now.labels,
+        taints=was.taints != now.taints or was.unschedulable != now.unschedulable,
+        room=was.allocatable != now.allocatable,
+    )
+    return change if change.added or change.labels or change.taints or change.room else None
+
+
+def pod_itself(old: Pod, new: Pod) -> bool:
+    """Whether what changed in the pod may make it schedulable: its generated claims, labels, tolerations, what it asks."""
+    return (
+        old.claims != new.claims
+        or old.labels != new.labels
+        or old.shape != new.shape
+        or old.requests != new.requests
+        or (old.gated and not new.gated)
+    )
+
+
+def _bare(obj: Object) -> Node:
+    node = Node(obj["metadata"]["name"])
+    node.take(obj)
+    return node
+
+
+def _selected(pod: Pod, node: Node) -> bool:
+    required = (pod.affinity.get("nodeAffinity") or {}).get(REQUIRED)
+    selector = pod.obj["spec"].get("nodeSelector") or {}
+    return labels.node_selects(required, node.name, node.labels) and all(
+        node.labels.get(key) == value for key, value in selector.items()
+    )
+
+
+# -- cluster -----------------------------------------------------------------------------------------------------------
+
+RESOURCES = ("nodes", "deviceclasses", "resourceslices", "resourceclaims", "pods")
+
+
+class Cluster:
+    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: SchedulerSettings,
+        random: Random,
+        binds: Callable[[str], bool],
+        left: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._binds = binds
+        self._left = left
+        self._mirrors: list[Mirror] = []
+        self.nodes = Nodes()
+        self.nominations = Nominations()
+        self.inventory = Inventory(settings.gate, random)
+        self.extended = ExtendedResources()
+        self.claims = Claims(self.inventory.use, self.inventory.free)
+        self.pods: dict[str, Pod] = {}
+        self._queue: SchedulingQueue
+
+    def open(self, queue: SchedulingQueue) -> None:
+        """List everything and follow it from here on."""
+        self._queue = queue
+        told = {
+            "nodes": self._node,
+            "deviceclasses": self._class,
+            "resourceslices": self._slice,
+            "resourceclaims": self._claim,
+            "pods": self._pod,
+        }
+        if self._settings.gate("DRADeviceTaintRules") and self._settings.gate("DRADeviceTaints"):
+            self._follow("devicetaintrules", self._rule, served=self._serves("devicetaintrules"))
+        for resource in RESOURCES:
+            self._follow(resource, told[resource])
+
+    def close(self) -> None:
+        for mirror in self._mirrors:
+            mirror.close()
+
+    def gate(self, pod: Pod) -> str:
+        """Why the pod may not be tried yet, "" when it may."""
+        return "the pod has scheduling gates" if pod.gated else missing_claim(pod, self.claims)
+
+    def wrote(self, obj: Object) -> None:
+        """The scheduler wrote a pod itself and knows the result before its mirror does."""
+        known = self.pods.get(obj["metadata"]["uid"])
+        if known is not None and _version(obj) > _version(known.obj):
+            self._keep(known, read(obj))
+
+    def leave(self, pod: Pod) -> None:
+        """An assumed pod is on no node after all."""
+        known = self.pods.get(pod.uid)
+        if known is None or not known.node:
+            self.nodes.remove_pod(pod.uid)
+            self._queue.happened(PodGone(pod))
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def _serves(self, resource: str) -> bool:
+        try:
+            self._client.resource(resource)
+        except ApiError:
+            return False
+        return True
+
+    def _follow(self, resource: str, told: Callable[[Object | None, Object | None], None], served: bool = True) -> None:
+        if not served:
+            return
+        mirror = self._client.mirror(resource, self._settings.latencies.seen)
+        self._mirrors.append(mirror)
+        for obj in list(mirror.values()):
+            told(None, obj)
+        mirror.on_change(told)
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self.nodes.put(new)
+            change = of_node(old, new)
+            if change is not None:
+                self._queue.happened(change)
+        elif old is not None:
+            self.nodes.drop(old["metadata"]["name"])
+
+    def _class(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self.inventory.put_class(new)
+            self.extended.put(new)
+            self._queue.happened(DevicesChanged())
+        elif old is not None:
+            self.inventory.drop_class(old["metadata"]["name"])
+            self.extended.drop(old["metadata"]["name"])
+
+    def _slice(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            if old is not None and old["spec"] == new["spec"]:
+                return
+            self.inventory.put_slice(new)
+            self._queue.happened(DevicesChanged())
+        elif old is not None:
+            self.inventory.drop_slice(old)
+
+    def _rule(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self.inventory.put_rule(new)
+            self._queue.happened(DevicesChanged())
+        elif old is not None:
+            self.inventory.drop_rule(old["metadata"]["name"])
+
+    def _claim(self, old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        key = f"{meta['namespace']}/{meta['name']}"
+        self.claims.seen(key, new)
+        if new is None:
+            self.inventory.forget(meta["uid"])
+        elif old is not None and allocation_of(old) is not None and allocation_of(new) is None:
+            self._queue.happened(DevicesChanged())
+        elif old is None or (old.get("status") or {}) != (new.get("status") or {}):
+            self._queue.happened(ClaimChanged(key))
+
+    # -- pods ----------------------------------------------------------------------------------------------------
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._gone(old["metadata"]["uid"])
+            return
+        known = self.pods.get(new["metadata"]["uid"])
+        if known is not None and _version(known.obj) >= _version(new):
+            return
+        pod = read(new)
+        if pod.ended:
+            self._gone(pod.uid)
+        elif pod.node or pod.scheduler in self._settings.profiles:
+            self._keep(known, pod)
+
+    def _keep(self, known: Pod | None, pod: Pod) -> None:
+        self.pods[pod.uid] = pod
+        if pod.node:
+            self._placed(known, pod)
+        elif not self._binds(pod.uid):
+            self.nominations.put(pod, pod.nominated)
+            if known is None:
+                self._queue.add(pod)
+            else:
+                self._queue.update(pod, pod_itself(known, pod))
+
+    def _placed(self, known: Pod | None, pod: Pod) -> None:
+        if known is None or not known.node:
+            self._queue.remove(pod.uid)
+            self.nominations.drop(pod.uid)
+            self.nodes.add_pod(pod, pod.node)
+            self._queue.happened(PodPlaced(pod))
+        elif known.requests != pod.requests or known.labels != pod.labels or known.deleting != pod.deleting:
+            self.nodes.add_pod(pod, pod.node)
+
+    def _gone(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        if pod is None:
+            return
+        self._queue.remove(uid)
+        self.nominations.drop(uid)
+        self._left(uid)
+        if not self._binds(uid) or pod.node:
+            self.nodes.remove_pod(uid)
+            if pod.node:
+                self._queue.happened(PodGone(pod))
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])

@@ -1,0 +1,213 @@
+"""Whether a node fits a pod, apart from devices, and how well.
+
+The filters in kube-scheduler's order with its words; the scores of its default plugins that can differ between nodes here:
+least allocated, balanced allocation, preferred node affinity, tolerated taints, preferred pod affinity is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dds_lab.actors.scheduler import labels
+from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.pods import Object, Pod, tolerates
+
+UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node does not take a pod. `curable`: removing pods from the node could help."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    curable: bool = False
+
+
+_UNSCHEDULABLE = Refusal("NodeUnschedulable", ("node(s) were unschedulable",))
+_OTHER_NAME = Refusal("NodeName", ("node(s) didn't match the requested node name",))
+_TAINTED = Refusal("TaintToleration", ("node(s) had untolerated taint(s)",))
+_NOT_SELECTED = Refusal("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",))
+_PORTS = Refusal("NodePorts", ("node(s) didn't have free ports for the requested pod ports",), curable=True)
+_TOO_MANY = Refusal("NodeResourcesFit", ("Too many pods",), curable=True)
+_NO_AFFINE = Refusal("InterPodAffinity", ("node(s) didn't match pod affinity rules",))
+_ANTI_AFFINE = Refusal("InterPodAffinity", ("node(s) didn't match pod anti-affinity rules",), curable=True)
+_KEPT_AWAY = Refusal("InterPodAffinity", ("node(s) didn't satisfy existing pods anti-affinity rules",), curable=True)
+
+
+def static(pod: Pod, node: Node) -> Refusal | None:
+    """The filters that depend on the node object and the pod's shape only."""
+    if node.unschedulable and not tolerates(pod.tolerations, UNSCHEDULABLE_TAINT):
+        return _UNSCHEDULABLE
+    if pod.node and pod.node != node.name:
+        return _OTHER_NAME
+    if not tolerates_all(pod, node.taints):
+        return _TAINTED
+    spec = pod.obj["spec"]
+    selector: Mapping[str, str] = spec.get("nodeSelector") or {}
+    if any(node.labels.get(key) != value for key, value in selector.items()):
+        return _NOT_SELECTED
+    required = (pod.affinity.get("nodeAffinity") or {}).get(REQUIRED)
+    if not labels.node_selects(required, node.name, node.labels):
+        return _NOT_SELECTED
+    return None
+
+
+def tolerates_all(pod: Pod, taints: Iterable[Object]) -> bool:
+    """Whether the pod may be put on a node with these taints."""
+    return all(one["effect"] not in ("NoSchedule", "NoExecute") or tolerates(pod.tolerations, one) for one in taints)
+
+
+def fits(pod: Pod, node: Node, nominated: Iterable[Pod] = (), by_claim: Container[str] = ()) -> Refusal | None:
+    """Whether what is left on the node is enough, with the nominated pods as if they were there already. Resources that devices
+    stand for (`by_claim`) count only on nodes that have them as plain ones."""
+    others = list(nominated)
+    if pod.ports and _ports_taken(pod, node, others):
+        return _PORTS
+    if len(node.pods) + len(others) + 1 > node.allocatable.get("pods", 0):
+        return _TOO_MANY
+    lacking = []
+    hopeless = False
+    allocatable, used = node.allocatable, node.used
+    for name, wanted in pod.requests.items():
+        have = allocatable.get(name, 0)
+        if not have and name in by_claim:
+            continue
+        taken = used.get(name, 0)
+        if others:
+            taken += sum(one.requests.get(name, 0) for one in others)
+        if wanted > have - taken:
+            lacking.append(f"Insufficient {name}")
+            hopeless = hopeless or wanted > have
+    return Refusal("NodeResourcesFit", tuple(lacking), curable=not hopeless) if lacking else None
+
+
+def _ports_taken(pod: Pod, node: Node, others: list[Pod]) -> bool:
+    taken = [port for one in (*node.pods.values(), *others) for port in one.ports]
+    return any(
+        protocol == other and number == same and (ip == there or "0.0.0.0" in (ip, there))
+        for ip, protocol, number in pod.ports
+        for there, other, same in taken
+    )
+
+
+class Affinity:
+    """Required affinity and anti-affinity between pods, gathered once for each attempt."""
+
+    def __init__(self, pod: Pod, nodes: Nodes) -> None:
+        self.pod = pod
+        self._nodes = nodes
+        affinity = pod.affinity
+        self._near = (affinity.get("podAffinity") or {}).get(REQUIRED) or []
+        self._away = (affinity.get("podAntiAffinity") or {}).get(REQUIRED) or []
+        self._near_places = [_places(term, pod, nodes) for term in self._near]
+        self._away_places = [_places(term, pod, nodes) for term in self._away]
+        self._kept_away = _kept_away(pod, nodes)
+
+    def check(self, node: Node) -> Refusal | None:
+        """Whether the node is near what the pod wants and away from what it, or they, do not want."""
+        if self._near and not self._is_near(node):
+            return _NO_AFFINE
+        if any(
+            node.labels.get(term["topologyKey"]) in places
+            for term, places in zip(self._away, self._away_places, strict=True)
+        ):
+            return _ANTI_AFFINE
+        if any(node.labels.get(key) == value for key, value in self._kept_away):
+            return _KEPT_AWAY
+        return None
+
+    def _is_near(self, node: Node) -> bool:
+        if any(term["topologyKey"] not in node.labels for term in self._near):
+            return False
+        if all(
+            node.labels[term["topologyKey"]] in places
+            for term, places in zip(self._near, self._near_places, strict=True)
+        ):
+            return True
+        # The first pod of a group that wants to be near its like may start it anywhere.
+        return not any(self._near_places) and all(_matches(term, self.pod, self.pod) for term in self._near)
+
+
+def _places(term: Object, pod: Pod, nodes: Nodes) -> set[str]:
+    """The values of the term's topology key where a matching pod is."""
+    key = term["topologyKey"]
+    return {
+        node.labels[key]
+        for node in nodes
+        if key in node.labels and any(_matches(term, pod, other) for other in node.pods.values())
+    }
+
+
+def _kept_away(pod: Pod, nodes: Nodes) -> set[tuple[str, str]]:
+    kept = set()
+    for other in nodes.with_required_affinity.values():
+        node = nodes.node_of(other.uid)
+        for term in (other.affinity.get("podAntiAffinity") or {}).get(REQUIRED) or ():
+            key = term["topologyKey"]
+            if node is not None and key in node.labels and _matches(term, other, pod):
+                kept.add((key, node.labels[key]))
+    return kept
+
+
+def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
+    namespaces = term.get("namespaces") or ([] if term.get("namespaceSelector") else [owner.namespace])
+    everywhere = term.get("namespaceSelector") == {}
+    return (everywhere or pod.namespace in namespaces) and labels.selects(term.get("labelSelector"), pod.labels)
+
+
+def score(pod: Pod, nodes: list[Node]) -> list[int]:
+    """The sum of the weighted scores of each node."""
+    total = [_resources(pod, node) for node in nodes]
+    preferred = (pod.affinity.get("nodeAffinity") or {}).get(PREFERRED) or ()
+    if preferred:
+        raw = [sum(one["weight"] for one in preferred if _prefers(one, node)) for node in nodes]
+        total = [sum(pair) for pair in zip(total, _normalized(raw, 2), strict=True)]
+    if any(taint["effect"] == "PreferNoSchedule" for node in nodes for taint in node.taints):
+        raw = [-_tolerable(pod, node) for node in nodes]
+        least = min(raw)
+        total = [sum(pair) for pair in zip(total, _normalized([one - least for one in raw], 3), strict=True)]
+    return total
+
+
+def _prefers(term: Object, node: Node) -> bool:
+    preference = term.get("preference") or {}
+    nothing = not preference.get("matchExpressions") and not preference.get("matchFields")
+    return nothing or labels.term_selects(preference, node.name, node.labels)
+
+
+def _tolerable(pod: Pod, node: Node) -> int:
+    """Soft taints that the pod does not tolerate."""
+    return sum(1 for one in node.taints if one["effect"] == "PreferNoSchedule" and not tolerates(pod.tolerations, one))
+
+
+def _normalized(raw: list[int], weight: int) -> list[int]:
+    highest = max(raw)
+    return [100 * one // highest * weight for one in raw] if highest else [0] * len(raw)
+
+
+def _resources(pod: Pod, node: Node) -> int:
+    """Least allocated, in whole hundredths as the real one counts (a node with 64 cores and six small pods is as good as an
+    empty one), and how evenly cpu and memory would be used."""
+    cpu, memory = node.allocatable.get("cpu", 0), node.allocatable.get("memory", 0)
+    used_cpu, used_memory = node.scored_cpu + pod.scored[0], node.scored_memory + pod.scored[1]
+    return _balance(used_cpu, cpu, used_memory, memory, pod.best_effort)
+
+
+@lru_cache(maxsize=65_536)
+def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort: bool) -> int:
+    """Remembered, since most nodes of a fleet are alike."""
+    least = (_left(used_cpu, cpu) + _left(used_memory, memory)) // 2
+    if best_effort:
+        return least
+    shares = [min(1.0, used / have) for used, have in ((used_cpu, cpu), (used_memory, memory)) if have]
+    uneven = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else 0.0
+    return least + int((1 - uneven) * 100)
+
+
+def _left(used: int, have: int) -> int:
+    return (have - used) * 100 // have if have and used <= have else 0

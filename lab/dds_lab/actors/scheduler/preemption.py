@@ -1,0 +1,192 @@
+"""Making room for a pod by removing less important ones from a node: which node, and which pods.
+
+Source: pkg/scheduler/framework/preemption and plugins/defaultpreemption. Disruption budgets are not looked at. This module must
+never write anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from dds_lab.actors.scheduler.binding import Binding, Bindings, cleared, delete_special
+from dds_lab.actors.scheduler.claims import can_be_cleared
+from dds_lab.actors.scheduler.devices import PodDevices
+from dds_lab.actors.scheduler.diagnosis import NO_VICTIMS, Diagnosis
+from dds_lab.actors.scheduler.extended import is_special
+from dds_lab.actors.scheduler.feasibility import Refusal
+from dds_lab.actors.scheduler.finding import Nominations
+from dds_lab.actors.scheduler.nodes import Node, Nodes
+from dds_lab.actors.scheduler.pods import Object, Pod
+from dds_lab.actors.scheduler.process import Steps
+from dds_lab.actors.scheduler.settings import Tie
+from dds_lab.client import ApiError
+
+MOST_CANDIDATES = 100
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Whom to remove from which node; without a node, what preemption says of that. `clears`: the pod's nomination goes."""
+
+    node: str = ""
+    victims: list[Pod] = field(default_factory=list)
+    message: str = ""
+    clears: bool = True
+
+
+def preempt(pod: Pod, diagnosis: Diagnosis, nodes: Nodes, check: Callable[[Node], Refusal | None]) -> Outcome:
+    """Look for the node where the least has to go. `check` are all filters of a node, devices included."""
+    if not pod.preempts:
+        return Outcome(message=NEVER, clears=False)
+    if _is_leaving(pod, nodes):
+        return Outcome(message=TERMINATING, clears=False)
+    tried: dict[str, tuple[str, ...]] = {}
+    found: list[tuple[str, list[Pod]]] = []
+    for name in diagnosis.curable:
+        node = nodes.get(name)
+        if node is None:
+            continue
+        victims = _victims(pod, node, check)
+        if isinstance(victims, tuple):
+            tried[name] = victims
+        else:
+            found.append((name, victims))
+            if len(found) == MOST_CANDIDATES:
+                break
+    if not found:
+        return Outcome(message=diagnosis.preemption(tried))
+    name, victims = min(found, key=lambda one: _harm(one[1]))
+    return Outcome(name, victims)
+
+
+def _is_leaving(pod: Pod, nodes: Nodes) -> bool:
+    """Whether somebody already makes room on the nominated node."""
+    node = nodes.get(pod.nominated) if pod.nominated else None
+    return node is not None and any(one.deleting and one.priority < pod.priority for one in node.pods.values())
+
+
+def _victims(pod: Pod, node: Node, check: Callable[[Node], Refusal | None]) -> list[Pod] | tuple[str, ...]:
+    """Whom to remove so that the pod fits, or why removing everyone less important is not enough."""
+    lower = sorted((one for one in node.pods.values() if one.priority < pod.priority), key=_importance)
+    if not lower:
+        return (NO_VICTIMS,)
+    for one in lower:
+        node.remove(one.uid)
+    victims: list[Pod] = []
+    try:
+        against = check(node)
+        if against is not None:
+            return against.reasons
+        for one in lower:
+            node.add(one)
+            if check(node) is not None:
+                node.remove(one.uid)
+                victims.append(one)
+    finally:
+        for one in lower:
+            if one.uid not in node.pods:
+                node.add(one)
+    return victims
+
+
+def _importance(pod: Pod) -> tuple[int, str]:
+    """The more important first: priority, then who runs longer."""
+    return -pod.priority, _start(pod)
+
+
+def _harm(victims: list[Pod]) -> tuple[int, int, int, int]:
+    """What removing them costs: the highest priority, the sum of them, their number, and how long the first of the highest has
+    run (the later its start, the better)."""
+    if not victims:
+        return (-(2**31), 0, 0, 0)
+    highest = max(one.priority for one in victims)
+    first = min(_start(one) for one in victims if one.priority == highest)
+    newest = -int("".join(char for char in first if char.isdigit()) or "0")
+    return highest, sum(one.priority + 2**31 for one in victims), len(victims), newest
+
+
+def _start(pod: Pod) -> str:
+    status = pod.obj.get("status") or {}
+    return str(status.get("startTime") or pod.obj["metadata"].get("creationTimestamp") or "")
+
+
+# -- failure -----------------------------------------------------------------------------------------------------------
+
+# What a scheduler does for a pod that no node takes: free one of its claims, or remove others' pods.
+
+
+NOTHING_TO_CLEAR = "no new claims to deallocate"
+STILL = "still not schedulable"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
+
+
+class Refused:
+    """The PostFilter of DynamicResources for one attempt."""
+
+    def __init__(self, scheduler: Bindings, pod: Pod, devices: PodDevices, random: Random, tie: Tie | None) -> None:
+        self._scheduler = scheduler
+        self._pod = pod
+        self._devices = devices
+        self._random = random
+        self._tie = tie
+
+    def clear_claim(self) -> Generator[float, None, str]:
+        """Clear one random claim of those that some node could not use, healthy ones included, if nobody else holds it.
+        Gives what it says of that."""
+        devices = self._devices
+        if not devices.claims:
+            return NOTHING_TO_CLEAR
+        claim = self._any([devices.claims[place] for place in sorted(devices.unavailable)])
+        if claim is None:
+            return STILL
+        if is_special(claim, self._pod):
+            yield from delete_special(self._scheduler, claim)
+            return DELETED
+        yield self._scheduler.pause()
+        try:
+            written = self._scheduler.client.update("resourceclaims", cleared(claim), "status")
+        except ApiError as error:
+            return str(error)
+        self._scheduler.claims.wrote(f"{claim['metadata']['namespace']}/{claim['metadata']['name']}", written)
+        return DEALLOCATED
+
+    def _any(self, claims: list[Object]) -> Object | None:
+        """One of those that are the pod's alone."""
+        own = {claim["metadata"]["name"]: claim for claim in claims if can_be_cleared(claim, self._pod)}
+        if len(own) > 1 and self._tie is not None:
+            chosen = self._tie(self._pod.key, list(own))
+            if chosen in own:
+                return own[chosen]
+        return self._random.choice(list(own.values())) if own else None
+
+
+def make_room(
+    scheduler: Bindings, pod: Pod, outcome: Outcome, bindings: Mapping[str, Binding], nominations: Nominations
+) -> Steps:
+    """Remove the victims from the node: one that waits for devices is sent back, the others are deleted. Less important pods
+    lose their nomination to the node."""
+    for victim in outcome.victims:
+        text = f"Preempted by pod {pod.uid} on node {outcome.node}"
+        binding = bindings.get(victim.uid)
+        if binding is not None and binding.preempt():
+            scheduler.writes.event(victim, "Preempted", text, "Preempting")
+            continue
+        newest = scheduler.pod(victim.uid)
+        if newest is None or newest.deleting:
+            continue
+        yield scheduler.pause()
+        message = f"{pod.scheduler}: preempting to accommodate a higher priority pod"
+        scheduler.writes.disrupt(newest, message)
+        yield scheduler.pause()
+        scheduler.writes.delete(newest)
+        scheduler.writes.event(newest, "Preempted", text, "Preempting")
+    for other in list(nominations.by_node.get(outcome.node, {}).values()):
+        if other.priority < pod.priority:
+            yield scheduler.pause()
+            scheduler.writes.nominate(other, "")

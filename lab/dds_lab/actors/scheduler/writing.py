@@ -1,0 +1,149 @@
+"""The scheduler's writes on pods: the condition PodScheduled, the nomination, bindings, events.
+
+A write that fails because the object is gone or has moved on is no error here: the next look at the cluster tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from dds_lab.actors import instants
+from dds_lab.actors.scheduler.pods import Object, Pod
+from dds_lab.client import ApiError, Client
+from dds_lab.time import MICROSECONDS
+
+EVENT_MEMORY = 360 * MICROSECONDS
+"""How long the event recorder takes alike events together."""
+
+
+@dataclass(slots=True)
+class _Told:
+    at: int
+    name: str
+    repeated: bool = False
+
+
+class PodWrites:
+    """`clock` is the scheduler's own; `seen` is told the pod as it was stored."""
+
+    def __init__(
+        self, client: Client, clock: Callable[[], int], seen: Callable[[Object], None], random: Random, host: str
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._seen = seen
+        self._random = random
+        self._host = host
+        self._told: dict[str, dict[str, _Told]] = {}
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Write the nomination, or take it away when `node` is empty, if it is not so already."""
+        if pod.nominated != node:
+            self._patch(pod, {"nominatedNodeName": node or None})
+
+    def refuse(self, pod: Pod, reason: str, message: str, nomination: str | None) -> None:
+        """PodScheduled=False with the reason; `nomination` "" takes it away, None leaves it. Nothing is written when the pod
+        says so already."""
+        status: Object = {}
+        if nomination is not None and pod.nominated != nomination:
+            status["nominatedNodeName"] = nomination or None
+        condition = self._condition(pod, "PodScheduled", "False", reason, message)
+        if condition is not None:
+            status["conditions"] = [condition]
+        if status:
+            self._patch(pod, status)
+
+    def disrupt(self, pod: Pod, message: str) -> None:
+        """DisruptionTarget: the pod is about to be preempted."""
+        condition = self._condition(pod, "DisruptionTarget", "True", "PreemptionByScheduler", message)
+        if condition is not None:
+            self._patch(pod, {"conditions": [condition]})
+
+    def name_special_claim(self, pod: Pod, claim: str, mappings: list[Object]) -> None:
+        """status.extendedResourceClaimStatus."""
+        self._patch(pod, {"extendedResourceClaimStatus": {"requestMappings": mappings, "resourceClaimName": claim}})
+
+    def bind(self, pod: Pod, node: str) -> None:
+        """pods/binding; ApiError as the server gives it."""
+        self._client.bind(pod.name, pod.namespace, node)
+
+    def delete(self, pod: Pod) -> None:
+        """Evict by deleting, this very pod only."""
+        try:
+            self._client.delete("pods", pod.name, pod.namespace, uid=pod.uid)
+        except ApiError:
+            return
+
+    def event(self, pod: Pod, reason: str, note: str, action: str, type: str = "Normal") -> None:
+        """Tell of the pod. Alike events of one pod become one object that counts (a second is noted, later ones are not)."""
+        now = self._clock()
+        told = self._told.setdefault(pod.uid, {}).get(reason)
+        try:
+            if told is None or now - told.at >= EVENT_MEMORY:
+                name = f"{pod.name}.{self._random.getrandbits(64):016x}"
+                self._client.create("events.events.k8s.io", self._event(pod, name, reason, note, action, type, now))
+                self._told[pod.uid][reason] = _Told(now, name)
+                return
+            told.at = now
+            if not told.repeated:
+                told.repeated = True
+                series = {"series": {"count": 2, "lastObservedTime": _micro(now)}}
+                self._client.patch("events.events.k8s.io", told.name, series, pod.namespace, how="strategic")
+        except ApiError:
+            return
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._told.pop(uid, None)
+
+    def _event(self, pod: Pod, name: str, reason: str, note: str, action: str, type: str, now: int) -> Object:
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "eventTime": _micro(now),
+            "reportingController": pod.scheduler,
+            "reportingInstance": f"{pod.scheduler}-{self._host}",
+            "action": action,
+            "reason": reason,
+            "regarding": {
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+                "apiVersion": "v1",
+                "resourceVersion": pod.obj["metadata"]["resourceVersion"],
+            },
+            "note": note[:1024],
+            "type": type,
+        }
+
+    def _condition(self, pod: Pod, type: str, status: str, reason: str, message: str) -> Object | None:
+        conditions = (pod.obj.get("status") or {}).get("conditions") or ()
+        old: Object = next((one for one in conditions if one["type"] == type), {})
+        if (old.get("status"), old.get("reason"), old.get("message")) == (status, reason, message):
+            return None
+        since = old.get("lastTransitionTime") if old.get("status") == status else None
+        return {
+            "type": type,
+            "observedGeneration": pod.generation,
+            "status": status,
+            "lastProbeTime": None,
+            "lastTransitionTime": since or instants.written(self._clock()),
+            "reason": reason,
+            "message": message,
+        }
+
+    def _patch(self, pod: Pod, status: Object) -> None:
+        body = {"metadata": {"uid": pod.uid}, "status": status}
+        try:
+            self._seen(self._client.patch("pods", pod.name, body, pod.namespace, how="strategic", subresource="status"))
+        except ApiError:
+            return
+
+
+def _micro(instant: int) -> str:
+    """RFC 3339 with microseconds, as eventTime wants it."""
+    return f"{instants.written(instant)[:-1]}.{instant % MICROSECONDS:06d}Z"

@@ -1,0 +1,184 @@
+"""Writes the slices of one driver's pools, as the ResourceSlice controller of Kubernetes' DRA helper library does.
+
+A pool keeps its generation while one update is enough, otherwise all its slices get the next one; what is obsolete is
+deleted first, then slices are updated, then created. It must never touch a slice that `mine` does not claim. Source:
+k8s.io/dynamic-resource-allocation/resourceslice, resourceslicecontroller.go.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.time import Time, Timer
+
+RETRY = 1.0
+
+
+@dataclass(frozen=True)
+class SlicePool:
+    """A pool as it should be: `place` is what its slices' specs say of nodes, `names` and `devices` are one each a
+    slice."""
+
+    name: str
+    place: Object
+    names: tuple[str, ...]
+    devices: tuple[list[Object], ...]
+    owners: list[Object] = field(default_factory=list)
+
+
+class SliceWriter:
+    """The wanted pools of one driver, brought about slice by slice; a write that fails is tried again."""
+
+    def __init__(
+        self, client: Client, time: Time, driver: str, mine: Callable[[Object], bool], *, always_next: bool = False
+    ) -> None:
+        """`always_next`: every change takes the next generation, as simpler publishers do."""
+        self._client = client
+        self._time = time
+        self._driver = driver
+        self._mine = mine
+        self._always_next = always_next
+        self._live: dict[str, dict[str, Object]] = {}  # pool → slice name → slice
+        self._wanted: dict[str, SlicePool] = {}
+        self._asked: dict[str, tuple[int, list[Object]]] = {}  # slice name → its version after our write, what we wrote
+        self._retries: dict[str, Timer] = {}
+
+    def start(self) -> None:
+        """Learn what an earlier process of the same driver left behind, and see to it when somebody else changes it."""
+        self._mirror = self._client.mirror("resourceslices", fields=f"spec.driver={self._driver}")
+        self._mirror.on_change(self._changed)
+        for obj in self._mirror.values():
+            self._changed(None, obj)
+
+    def stop(self) -> None:
+        self._mirror.close()
+        for timer in self._retries.values():
+            timer.cancel()
+        self._retries.clear()
+
+    def pools(self) -> tuple[str, ...]:
+        """The pools that have slices now or should have."""
+        return tuple(dict.fromkeys((*self._live, *self._wanted)))
+
+    def publish(self, pool: SlicePool) -> None:
+        """The pool shall be so."""
+        self._wanted[pool.name] = pool
+        self._settle(pool.name)
+
+    def withdraw(self, name: str) -> None:
+        """The pool shall be no more."""
+        self._wanted.pop(name, None)
+        self._settle(name)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """What the API says. Our own writes come back here too; only what differs from what we wrote is news."""
+        obj = new or old
+        if obj is None or not self._mine(obj):
+            return
+        pool, name = obj["spec"]["pool"]["name"], obj["metadata"]["name"]
+        live = self._live.setdefault(pool, {})
+        known = live.get(name)
+        if new is None:
+            if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:
+                del live[name]
+                self._settle(pool)
+        elif known is None or _version(new) > _version(known):
+            live[name] = new
+            if pool in self._wanted:
+                self._settle(pool)
+
+    def _settle(self, name: str) -> None:
+        timer = self._retries.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        try:
+            self._write(name)
+        except ApiError:
+            self._retries[name] = self._time.after(RETRY, lambda: self._again(name))
+
+    def _again(self, name: str) -> None:
+        """Look again at what is there before the next try."""
+        for slice_name in tuple(self._live.get(name, {})):
+            try:
+                found = self._client.find("resourceslices", slice_name)
+            except ApiError:
+                continue
+            if found is None:
+                self._live[name].pop(slice_name, None)
+            else:
+                self._live[name][slice_name] = found
+        self._settle(name)
+
+    def _write(self, name: str) -> None:
+        wanted = self._wanted.get(name)
+        live = self._live.setdefault(name, {})
+        names = wanted.names if wanted else ()
+        obsolete = [one for one in live if one not in names]
+        for one in obsolete:
+            self._delete(live, one)
+        if wanted is None:
+            self._live.pop(name, None)
+            return
+        devices = dict(zip(wanted.names, wanted.devices, strict=True))
+        changed = [one for one in names if one in live and not self._same(live[one], wanted, devices[one])]
+        missing = [one for one in names if one not in live]
+        if not changed and not missing and not obsolete:
+            return
+        generation = self._generation(live, len(changed) == 1 and not missing and not obsolete)
+        for one in names:
+            spec = self._spec(wanted, generation, _shared(live.get(one), devices[one]))
+            if one not in live:
+                live[one] = self._client.create("resourceslices", _new(one, wanted.owners, spec))
+            elif one in changed or live[one]["spec"]["pool"] != spec["pool"]:
+                live[one] = self._client.update("resourceslices", {**live[one], "spec": spec})
+            self._asked[one] = (_version(live[one]), devices[one])
+
+    def _same(self, live: Object, wanted: SlicePool, devices: list[Object]) -> bool:
+        """Whether a slice is as wanted. A server that dropped or rewrote something of what we wrote is not asked
+        again."""
+        version, asked = self._asked.get(live["metadata"]["name"], (0, []))
+        found = asked if version == _version(live) else live["spec"].get("devices", [])
+        spec = live["spec"]
+        return (
+            bool(found == devices)
+            and spec["pool"]["resourceSliceCount"] == len(wanted.names)
+            and all(spec.get(key) == value for key, value in wanted.place.items())
+        )
+
+    def _generation(self, live: dict[str, Object], one_update: bool) -> int:
+        highest = max((one["spec"]["pool"]["generation"] for one in live.values()), default=0)
+        return highest if one_update and not self._always_next else highest + 1
+
+    def _delete(self, live: dict[str, Object], name: str) -> None:
+        try:
+            self._client.delete("resourceslices", name, uid=live[name]["metadata"]["uid"])
+        except ApiError as error:
+            if error.code != 404:
+                raise
+        live.pop(name, None)
+        self._asked.pop(name, None)
+
+    def _spec(self, pool: SlicePool, generation: int, devices: list[Object]) -> Object:
+        return {
+            "driver": self._driver,
+            "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": len(pool.names)},
+            **pool.place,
+            **({"devices": devices} if devices else {}),
+        }
+
+
+def _shared(live: Object | None, devices: list[Object]) -> list[Object]:
+    """The devices, where possible as the very objects that the slice holds, so that the server sees that they are the same."""
+    known = {one["name"]: one for one in live["spec"].get("devices") or ()} if live is not None else {}
+    return [known[one["name"]] if known.get(one["name"]) == one else one for one in devices]
+
+
+def _new(name: str, owners: list[Object], spec: Object) -> Object:
+    metadata: Object = {"name": name}
+    if owners:
+        metadata["ownerReferences"] = owners
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])

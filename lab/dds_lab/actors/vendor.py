@@ -1,0 +1,267 @@
+"""The vendor's DRA driver on every node, NVIDIA-like: it publishes what its machine has, as found when the plugin
+started.
+
+It looks at the hardware once at each start and never again, so that after a hot plug somebody has to restart it; its
+names come from minor numbers, which other devices take over (NVIDIA/k8s-dra-driver-gpu, issues 427 and
+1008). It prepares devices by name alone. It must never read claims.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+from dds_core.errors import InputError
+from dds_lab.actors.fabric import Attached, Fabric
+from dds_lab.actors.slices import SlicePool, SliceWriter
+from dds_lab.client import Client, Object
+from dds_lab.latency import Fixed, Latency, Uniform
+from dds_lab.time import Time, Timer
+
+POOL_ONLY: Object = {"key": "fabric.example.com/pool-only", "effect": "NoSchedule"}
+
+
+class NotPrepared(InputError):
+    """The driver does not know a device of that name."""
+
+
+@dataclass(frozen=True)
+class DeviceModel:
+    """What a driver tells of its devices of one model (`model` is the fabric's name for it, `device` that of pool
+    devices)."""
+
+    model: str
+    product: str
+    memory: str = "40Gi"
+    brand: str = "Nvidia"
+    architecture: str = "Ampere"
+    compute: str = "8.0.0"
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class VendorSettings:
+    """`start`: seconds from a restart to the published slice. `binding`: seconds after its attach in which a device is
+    still being bound, so that a plugin that starts meanwhile misses it (issue 1008). `hot_plug`: restarts by itself
+    when devices come or go. `names` are numbers: the device's minor, its position among what is there, or one of its
+    own that no other device of the node ever gets. `always_next`: every change is a new generation. `pool_names`: a
+    driver that also prepares devices under the pool's names, as an own plugin would; what it shows itself is tainted,
+    so that only the pool's devices are given out. An unmodified driver does not."""
+
+    models: tuple[DeviceModel, ...] = ()
+    driver: str = "gpu.nvidia.com"
+    driver_version: str = "570.86.15"
+    cuda_version: str = "12.8.0"
+    start: Latency = field(default=Uniform(2.0, 5.0))
+    first_start: Latency = field(default=Fixed(0.02))
+    binding: float = 0.0
+    hot_plug: bool = False
+    pool_names: bool = False
+    names: Literal["minor", "position", "own"] = "minor"
+    always_next: bool = False
+
+
+class VendorDriver:
+    """The plugins of all nodes; `restart` is what deleting a plugin's pod does."""
+
+    def __init__(self, client: Client, time: Time, settings: VendorSettings, fabric: Fabric) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._fabric = fabric
+        self._random: Random = time.random(f"vendor/{settings.driver}")
+        self._facts = {one.model: one for one in settings.models}
+        self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
+        self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
+        self._owners: dict[str, Object] = {}
+        self._starting: dict[str, Timer] = {}
+        self._started: dict[str, int] = {}
+        self._slices = SliceWriter(client, time, settings.driver, _of_a_node, always_next=settings.always_next)
+        self._ends: list[Callable[[], None]] = []
+
+    def start(self) -> None:
+        self._slices.start()
+        self._nodes = self._client.mirror("nodes")
+        self._nodes.on_change(self._node_changed)
+        for node in self._nodes.values():
+            self._node_changed(None, node)
+        if self._settings.hot_plug:
+            self._ends.append(self._fabric.on_machine(self._plugged))
+
+    def stop(self) -> None:
+        self._slices.stop()
+        self._nodes.close()
+        for end in self._ends:
+            end()
+        for timer in self._starting.values():
+            timer.cancel()
+        self._starting.clear()
+
+    def restart(self, node: str) -> None:
+        """The plugin's pod on the node is deleted and comes back; until then its old slice stays. A node without one:
+        nothing."""
+        if node in self._owners:
+            self._start(node, self._settings.start)
+
+    def age(self, node: str) -> float:
+        """Seconds since the plugin on the node was last started; 0 while it is starting."""
+        if node in self._starting or node not in self._started:
+            return 0.0
+        return (self._time.now() - self._started[node]) / 1_000_000
+
+    def prepare(self, node: str, device: str) -> str:
+        """Make the device of this name ready for a pod; the serial of what the plugin gives. Raises NotPrepared."""
+        serial = self._devices.get(node, {}).get(device) or self._of_the_pool(node, device)
+        if not serial:
+            raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
+        return serial
+
+    def _of_the_pool(self, node: str, device: str) -> str:
+        """A device of the model that a pool's name tells, on which nobody computes yet; "" for none."""
+        for one in self._fabric.attached(node) if self._settings.pool_names else ():
+            facts = self._facts.get(one.device.model)
+            fits = facts is not None and facts.device == device.rpartition("-")[0]
+            if fits and not one.fixed and not self._fabric.users(one.device.serial):
+                return one.device.serial
+        return ""
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and old is None and new["metadata"]["name"] not in self._owners:
+            name = new["metadata"]["name"]
+            self._owners[name] = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "name": name,
+                "uid": new["metadata"]["uid"],
+                "controller": True,
+            }
+            self._start(name, self._settings.first_start)
+        elif new is None and old is not None:
+            self._forget(old["metadata"]["name"])
+
+    def _forget(self, node: str) -> None:
+        """The node is gone, and its plugin with it."""
+        for known in (self._owners, self._devices, self._started):
+            known.pop(node, None)
+        timer = self._starting.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+        self._slices.withdraw(node)
+
+    def _plugged(self, node: str) -> None:
+        if node in self._owners and node not in self._starting:
+            self._start(node, self._settings.start)
+
+    def _start(self, node: str, latency: Latency) -> None:
+        timer = self._starting.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+        self._starting[node] = self._time.after(latency.draw(self._random), lambda: self._enumerate(node))
+
+    def _enumerate(self, node: str) -> None:
+        self._starting.pop(node, None)
+        self._started[node] = self._time.now()
+        found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
+        names = [f"gpu-{self._number(node, place, one)}" for place, one in enumerate(found)]
+        self._devices[node] = {name: one.device.serial for name, one in zip(names, found, strict=True)}
+        devices = [self._described(name, one) for name, one in zip(names, found, strict=True)]
+        name = f"{node}-{self._settings.driver.replace('.', '-')}"
+        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (devices,), [self._owners[node]]))
+
+    def _number(self, node: str, position: int, one: Attached) -> int:
+        if self._settings.names == "position":
+            return position
+        if self._settings.names == "minor":
+            return one.minor
+        numbers = self._numbers.setdefault(node, {})
+        return numbers.setdefault(one.device.serial, len(numbers))
+
+    def _bound(self, one: Attached) -> bool:
+        return self._time.now() - one.since >= self._settings.binding * 1_000_000
+
+    def _described(self, name: str, one: Attached) -> Object:
+        facts = self._facts[one.device.model]
+        place = f"{one.minor // 14:04x}:{0x10 + one.minor % 14 * 0x10:02x}"
+        return {
+            "name": name,
+            "attributes": {
+                "architecture": {"string": facts.architecture},
+                "brand": {"string": facts.brand},
+                "cudaComputeCapability": {"version": facts.compute},
+                "cudaDriverVersion": {"version": self._settings.cuda_version},
+                "driverVersion": {"version": self._settings.driver_version},
+                "productName": {"string": facts.product},
+                "resource.kubernetes.io/pciBusID": {"string": f"{place}:00.0"},
+                "resource.kubernetes.io/pcieRoot": {"string": f"pci{place}"},
+                "type": {"string": "gpu"},
+                "uuid": {"string": one.device.serial},
+            },
+            "capacity": {"memory": {"value": facts.memory}},
+            **({"taints": [POOL_ONLY]} if self._settings.pool_names and not one.fixed else {}),
+        }
+
+
+def _of_a_node(obj: Object) -> bool:
+    """A kubelet plugin touches only slices of nodes."""
+    return "nodeName" in obj["spec"]
+
+
+@dataclass(frozen=True)
+class NodeDevicesSettings:
+    """A driver whose devices are on nodes from the start and never move, such as a NIC's: `devices` as slices hold
+    them. Empty `nodes` means every node. Slices are called `<node>-<suffix>`."""
+
+    driver: str
+    suffix: str
+    devices: tuple[Object, ...]
+    nodes: frozenset[str] = frozenset()
+    start: Latency = field(default=Fixed(0.02))
+
+
+class NodeDevices:
+    """Such a driver on every node that has its devices. It prepares whatever it published."""
+
+    def __init__(self, client: Client, time: Time, settings: NodeDevicesSettings) -> None:
+        self._client = client
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random(f"driver/{settings.driver}")
+        self._slices = SliceWriter(client, time, settings.driver, _of_a_node)
+        self._timers: dict[str, Timer] = {}
+
+    def start(self) -> None:
+        self._slices.start()
+        self._nodes = self._client.mirror("nodes")
+        self._nodes.on_change(self._node_changed)
+        for node in self._nodes.values():
+            self._node_changed(None, node)
+
+    def stop(self) -> None:
+        self._slices.stop()
+        self._nodes.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def prepare(self, node: str, device: str) -> str:
+        """What is prepared has no serial. Raises NotPrepared for a name that is not published."""
+        if node not in self._slices.pools() or all(one["name"] != device for one in self._settings.devices):
+            raise NotPrepared(f"allocatable not found: {device}", where=f"{self._settings.driver} on {node}")
+        return ""
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None and old is not None:
+            timer = self._timers.pop(old["metadata"]["name"], None)
+            if timer is not None:
+                timer.cancel()
+            self._slices.withdraw(old["metadata"]["name"])
+        elif new is not None and new["metadata"]["name"] not in self._timers:
+            name = new["metadata"]["name"]
+            if not self._settings.nodes or name in self._settings.nodes:
+                wait = self._settings.start.draw(self._random)
+                self._timers[name] = self._time.after(wait, lambda: self._publish(name, new["metadata"]["uid"]))
+
+    def _publish(self, node: str, uid: str) -> None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
+        name = f"{node}-{self._settings.suffix}"
+        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (list(self._settings.devices),), [owner]))

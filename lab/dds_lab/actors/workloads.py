@@ -1,0 +1,375 @@
+"""What people and pipelines do to a cluster: run pods with claims, delete them, cordon, drain, lose nodes, set
+conditions.
+
+`Workloads` carries out one sentence at a time; when it is said is decided elsewhere (a scenario, `mix`). What cannot be
+done because the object is not there any more is done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal
+
+from dds_lab.actors import instants
+from dds_lab.actors.kubelet import RUN_FOR
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.latency import Latency, Uniform
+from dds_lab.time import Time, Timer
+
+RETRY = 1.0
+GONE = (404, 409)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A pod with a claim of its own. `devices`: how many by DeviceClass, one request each; `shares`: per class, how
+    much of which capacity. It ends by itself `lasts` seconds after it began to run, or is deleted with its claim
+    `delete_after` seconds after."""
+
+    name: str
+    namespace: str = "default"
+    devices: Mapping[str, int] = field(default_factory=dict)
+    shares: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lasts: float | None = None
+    delete_after: float | None = None
+    template: bool = False
+    cpu: str = ""
+    memory: str = ""
+    scheduler: str = "default-scheduler"
+    priority: int = 0
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    grace: int = 0
+
+
+class Workloads:
+    """A user who may do all of it. `ran` is told of each pod that begins to run or is gone: (namespace, name, phase or
+    "")."""
+
+    def __init__(self, client: Client, time: Time) -> None:
+        self._client = client
+        self._time = time
+        self._delete_after: dict[tuple[str, str], float] = {}
+        self._templates: set[tuple[str, str]] = set()
+        self._timers: dict[tuple[str, str], Timer] = {}
+        self.ran: list[Callable[[str, str, str], None]] = []
+
+    def start(self) -> None:
+        self._pods = self._client.mirror("pods")
+        self._pods.on_change(self._pod_changed)
+
+    def stop(self) -> None:
+        self._pods.close()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    # -- pods and claims
+
+    def run(self, wanted: Run) -> None:
+        """Create the pod and what it needs."""
+        if wanted.devices and wanted.template:
+            self._templates.add((wanted.namespace, wanted.name))
+        if wanted.devices:
+            kind = "resourceclaimtemplates" if wanted.template else "resourceclaims"
+            self._made(kind, _claim(wanted), wanted.namespace)
+        self._made("pods", _pod(wanted), wanted.namespace)
+        if wanted.delete_after is not None:
+            self._delete_after[(wanted.namespace, wanted.name)] = wanted.delete_after
+
+    def withdraw(self, name: str, namespace: str = "default") -> None:
+        """Delete the pod and the claim (or template) that `run` made with it."""
+        self._delete_after.pop((namespace, name), None)
+        template = (namespace, name) in self._templates
+        self._templates.discard((namespace, name))
+        for resource in ("pods", "resourceclaimtemplates" if template else "resourceclaims"):
+            self.delete(resource, name, namespace)
+
+    def apply(self, resource: str, manifest: Object) -> None:
+        """Create the object; where it is there already, server-side apply it."""
+        metadata = manifest["metadata"]
+        namespace = metadata.get("namespace", "")
+        try:
+            self._client.create(resource, manifest, namespace)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            self._client.patch(resource, metadata["name"], manifest, namespace, how="apply", force=True)
+
+    def delete(self, resource: str, name: str, namespace: str = "") -> None:
+        try:
+            self._client.delete(resource, name, namespace)
+        except ApiError as error:
+            if error.code not in GONE:
+                self._time.after(RETRY, lambda: self.delete(resource, name, namespace))
+
+    def condition(
+        self, claim: str, namespace: str, type: str, status: str, *, reason: str, message: str = "", device: str = ""
+    ) -> None:
+        """Set a condition on a claim's devices that have binding conditions, or on the one that is named. Raises
+        ApiError 404."""
+        found = self._client.get("resourceclaims", claim, namespace)
+        known = (found.get("status") or {}).get("devices") or []
+        told = {
+            "type": type,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": instants.written(self._time.now()),
+        }
+        for result in ((found.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ():
+            if result["device"] == device if device else result.get("bindingConditions"):
+                known = _with_condition(known, result, told)
+        status_now = {**(found.get("status") or {}), "devices": known}
+        self._client.update("resourceclaims", {**found, "status": status_now}, subresource="status")
+
+    # -- nodes
+
+    def cordon(self, node: str, on: bool = True) -> None:
+        self._client.patch("nodes", node, {"spec": {"unschedulable": True if on else None}})
+
+    def drain(self, node: str) -> None:
+        """Cordon the node and evict what runs on it."""
+        self.cordon(node)
+        for pod in self._client.list("pods", fields=f"spec.nodeName={node}"):
+            try:
+                self._client.evict(pod["metadata"]["name"], pod["metadata"]["namespace"])
+            except ApiError as error:
+                if error.code not in GONE:
+                    raise
+
+    def lose(self, node: str) -> None:
+        """The node's object goes, and its pods at once, as if whoever lost it had seen to that."""
+        pods = self._client.list("pods", fields=f"spec.nodeName={node}")
+        self.delete("nodes", node)
+        for pod in pods:
+            metadata = pod["metadata"]
+            try:
+                self._client.delete("pods", metadata["name"], metadata["namespace"], uid=metadata["uid"], grace=0)
+            except ApiError as error:
+                if error.code not in GONE:
+                    raise
+
+    def node_of_claim(self, claim: str, namespace: str = "default") -> str:
+        """The node that a claim is allocated to, "" for none."""
+        found = self._client.find("resourceclaims", claim, namespace) or {}
+        allocation = (found.get("status") or {}).get("allocation") or {}
+        for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
+            for one in term.get("matchFields") or ():
+                if one["key"] == "metadata.name" and one.get("values"):
+                    node: str = one["values"][0]
+                    return node
+        return ""
+
+    def node_of_pod(self, pod: str, namespace: str = "default") -> str:
+        """The node that a pod is bound to, "" for none."""
+        found = self._client.find("pods", pod, namespace) or {}
+        node: str = (found.get("spec") or {}).get("nodeName", "")
+        return node
+
+    # -- what becomes of it
+
+    def _made(self, resource: str, obj: Object, namespace: str) -> None:
+        try:
+            self._client.create(resource, obj, namespace)
+        except ApiError as error:
+            if error.code in (429, 500, 503):
+                self._time.after(RETRY, lambda: self._made(resource, obj, namespace))
+            else:
+                raise
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
+        before, after = _phase(old), _phase(new)
+        if before == after:
+            return
+        if after == "Running" and key in self._delete_after:
+            seconds = self._delete_after.pop(key)
+            self._timers[key] = self._time.after(seconds, lambda: self._end(key))
+        for call in self.ran:
+            call(*key, after)
+
+    def _end(self, key: tuple[str, str]) -> None:
+        self._timers.pop(key, None)
+        self.withdraw(key[1], key[0])
+
+
+def _phase(pod: Object | None) -> str:
+    """The phase of a pod that is there, "" for none."""
+    return (pod.get("status") or {}).get("phase", "Pending") if pod is not None else ""
+
+
+def _claim(wanted: Run) -> Object:
+    """The pod's claim, or the template of it."""
+    spec = {"devices": {"requests": list(_requests(wanted))}}
+    kind = "ResourceClaimTemplate" if wanted.template else "ResourceClaim"
+    metadata = {"name": wanted.name, "namespace": wanted.namespace}
+    body = {"spec": spec} if wanted.template else spec
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": body}
+
+
+def _requests(wanted: Run) -> list[Object]:
+    found = []
+    for place, (device_class, count) in enumerate(wanted.devices.items()):
+        exactly: Object = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+        if device_class in wanted.shares:
+            exactly["capacity"] = {"requests": dict(wanted.shares[device_class])}
+        found.append({"name": f"r{place}", "exactly": exactly})
+    return found
+
+
+def _pod(wanted: Run) -> Object:
+    metadata: Object = {"name": wanted.name, "namespace": wanted.namespace}
+    if wanted.lasts is not None:
+        metadata["annotations"] = {RUN_FOR: f"{wanted.lasts:.6f}".rstrip("0").rstrip(".")}
+    requests = {key: value for key, value in (("cpu", wanted.cpu), ("memory", wanted.memory)) if value}
+    resources: Object = {"requests": requests} if requests else {}
+    spec: Object = {
+        "containers": [{"name": "c", "image": "pause", "resources": resources}],
+        "restartPolicy": "Never",
+        "schedulerName": wanted.scheduler,
+        "terminationGracePeriodSeconds": wanted.grace,
+    }
+    if wanted.devices:
+        resources["claims"] = [{"name": "d0"}]
+        named = "resourceClaimTemplateName" if wanted.template else "resourceClaimName"
+        spec["resourceClaims"] = [{"name": "d0", named: wanted.name}]
+    if wanted.priority:
+        spec["priority"] = wanted.priority
+    if wanted.node_selector:
+        spec["nodeSelector"] = dict(wanted.node_selector)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _with_condition(entries: list[Object], result: Object, told: Object) -> list[Object]:
+    """status.devices in which the entry of one allocated device carries the condition."""
+    identity = {key: result[key] for key in ("driver", "pool", "device", "shareID") if result.get(key)}
+    mine = [one for one in entries if _identity(one) == identity]
+    others = [one for one in entries if _identity(one) != identity]
+    before: dict[str, Any] = mine[0] if mine else identity
+    conditions = [one for one in before.get("conditions") or () if one["type"] != told["type"]]
+    return [*others, {**before, "conditions": [*conditions, told]}]
+
+
+def _identity(entry: Object) -> Object:
+    return {key: entry[key] for key in ("driver", "pool", "device", "shareID") if entry.get(key)}
+
+
+# -- mix ---------------------------------------------------------------------------------------------------------------
+
+# A random mix of pods with claims: when they come, what they ask for, how long they run. All of it from one seed.
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a share of the pods asks for: devices by DeviceClass, and amounts of capacity by class."""
+
+    devices: dict[str, int]
+    weight: float = 1.0
+    shares: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MixSettings:
+    """`pods` in all, at random instants of `over` seconds that begin at `start`. Each runs for `lasts`. `ends`: is it
+    deleted then with its claim, or does it end by itself, and is deleted `linger` seconds later? `keep` of those stay.
+    `templates`: the share with generated claims; `withdrawn`: the share deleted before they run, `patience` seconds
+    after they came."""
+
+    pods: int
+    over: float
+    asks: tuple[Ask, ...]
+    start: float = 0.0
+    lasts: Latency = field(default=Uniform(60.0, 600.0))
+    name: str = "mix"
+    namespaces: tuple[str, ...] = ("default",)
+    templates: float = 0.0
+    withdrawn: float = 0.0
+    patience: Latency = field(default=Uniform(0.0, 5.0))
+    ends: Literal["deleted", "finished"] = "deleted"
+    linger: float = 10.0
+    keep: int = 0
+    cpu: str = ""
+    memory: str = ""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+
+
+class Mix:
+    """The source of the pods. The next instant is drawn when the one before has come, so that a long run costs no
+    memory."""
+
+    def __init__(self, workloads: Workloads, time: Time, settings: MixSettings) -> None:
+        self._workloads = workloads
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random(f"mix/{settings.name}")
+        self.refused = 0  # arrivals that the API did not take, such as those of a namespace that is gone
+        self._made = 0
+        self._left = settings.over
+        self._ended: deque[tuple[str, str]] = deque()
+        self._timer: Timer | None = None
+        self._weights = [one.weight for one in settings.asks]
+
+    def start(self) -> None:
+        if self._settings.ends == "finished":
+            self._workloads.ran.append(self._ran)
+        self._timer = self._time.after(self._settings.start, self._next)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._ran in self._workloads.ran:
+            self._workloads.ran.remove(self._ran)
+
+    def _next(self) -> None:
+        """Wait for the next arrival: the smallest of as many uniform instants as are left."""
+        missing = self._settings.pods - self._made
+        if missing <= 0:
+            self._timer = None
+            return
+        gap = self._left * (1.0 - self._random.random() ** (1.0 / missing))
+        self._left -= gap
+        self._timer = self._time.after(gap, self._arrive)
+
+    def _arrive(self) -> None:
+        settings, random = self._settings, self._random
+        self._made += 1
+        name = f"{settings.name}-{self._made}"
+        namespace = settings.namespaces[int(random.random() * len(settings.namespaces))]
+        ask = random.choices(settings.asks, self._weights)[0]
+        lasts = settings.lasts.draw(random)
+        deleted = settings.ends == "deleted"
+        wanted = Run(
+            name=name,
+            namespace=namespace,
+            devices=ask.devices,
+            shares=ask.shares,
+            lasts=None if deleted else lasts,
+            delete_after=lasts if deleted else None,
+            template=random.random() < settings.templates,
+            cpu=settings.cpu,
+            memory=settings.memory,
+            node_selector=settings.node_selector,
+        )
+        try:
+            self._workloads.run(wanted)
+        except ApiError:
+            self.refused += 1
+        if random.random() < settings.withdrawn:
+            self._time.after(settings.patience.draw(random), lambda: self._workloads.withdraw(name, namespace))
+        self._next()
+
+    def _ran(self, namespace: str, name: str, phase: str) -> None:
+        """A pod of ours that has ended by itself is deleted a while later, unless it is one of those that stay."""
+        stem, _, number = name.rpartition("-")
+        if phase != "Succeeded" or stem != self._settings.name or not number.isdecimal():
+            return
+        self._ended.append((namespace, name))
+        if len(self._ended) > self._settings.keep:
+            oldest = self._ended.popleft()
+            self._time.after(self._settings.linger, lambda: self._workloads.withdraw(oldest[1], oldest[0]))

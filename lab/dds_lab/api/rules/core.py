@@ -1,0 +1,131 @@
+"""Namespace, ConfigMap, Secret, ServiceAccount, Lease."""
+
+import base64
+from typing import Any
+
+from dds_lab.api import names
+from dds_lab.api.kinds import Object
+from dds_lab.api.rules import causes, meta
+from dds_lab.api.status import Cause
+from dds_lab.api.strategies import BuiltIn
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+FINALIZER = "kubernetes"
+LARGEST = 1024 * 1024
+
+
+class Namespaces(BuiltIn):
+    """Namespaces carry their own name as a label and stay until the server has emptied them."""
+
+    name_check: meta.NameCheck = staticmethod(names.dns_label)
+    selectable_names = ("status.phase",)
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        return {"status.phase": (obj.get("status") or {}).get("phase") or ""}
+
+    def first_status(self, obj: Object) -> Any:
+        return {"phase": "Active"}
+
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        return _with_name_label(obj)
+
+    def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
+        if old is None:
+            spec = new.get("spec") or {}
+            finalizers = [name for name in spec.get("finalizers") or () if name != FINALIZER]
+            new = {**new, "spec": {**spec, "finalizers": [*finalizers, FINALIZER]}}
+        elif subresource != "finalize":
+            new = {**new, "spec": old.get("spec") or {}}
+        return new
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        given = (new.get("spec") or {}).get("finalizers") or []
+        return meta.finalizers(given, "spec.finalizers") if subresource == "finalize" else []
+
+
+def _with_name_label(namespace: Object) -> Object:
+    metadata = namespace["metadata"]
+    name, labels = metadata.get("name"), metadata.get("labels") or {}
+    if not name or labels.get(NAME_LABEL) == name:
+        return namespace
+    return {**namespace, "metadata": {**metadata, "labels": {**labels, NAME_LABEL: name}}}
+
+
+class _Kept(BuiltIn):
+    """Data under keys, which can be sealed with `immutable`."""
+
+    fields: tuple[str, ...] = ()
+
+    def check(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        size = 0
+        seen: set[str] = set()
+        for field in self.fields:
+            for key, value in (obj.get(field) or {}).items():
+                at = f"{field}[{key}]"
+                found += causes.invalids(at, key, names.config_key(key))
+                if key in seen:
+                    found.append(causes.invalid(at, key, "duplicate of key present in data"))
+                seen.add(key)
+                text = value or ""  # binary data may be null
+                size += len(text.encode()) if field == "data" and "binaryData" in self.fields else len(text) * 3 // 4
+        if size > LARGEST:
+            found.append(causes.too_long(self.fields[0] if len(self.fields) == 1 else "", LARGEST))
+        return found
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        found: list[Cause] = []
+        if old.get("immutable"):
+            if not new.get("immutable"):
+                found.append(causes.forbidden("immutable", "field is immutable when `immutable` is set"))
+            for field in self.fields:
+                if new.get(field) != old.get(field):
+                    found.append(causes.forbidden(field, "field is immutable when `immutable` is set"))
+        return [*found, *self.check(new)]
+
+
+class ConfigMaps(_Kept):
+    """Texts and bytes for pods."""
+
+    fields = ("data", "binaryData")
+
+
+class Secrets(_Kept):
+    """Secrets. `stringData` can only be written and ends up in `data`."""
+
+    fields = ("data",)
+    selectable_names = ("type",)
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        return {"type": obj.get("type") or ""}
+
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        made = obj if obj.get("type") else {**obj, "type": "Opaque"}
+        if made.get("stringData"):
+            encoded = {key: base64.b64encode(text.encode()).decode() for key, text in made["stringData"].items()}
+            made = {key: value for key, value in made.items() if key != "stringData"}
+            made["data"] = {**(made.get("data") or {}), **encoded}
+        return made
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        found = super().check_change(new, old, subresource)
+        if new.get("type") != old.get("type"):
+            found.insert(0, causes.immutable("type", new.get("type")))
+        return found
+
+
+class Leases(BuiltIn):
+    """Leases of leaders and nodes."""
+
+    def check(self, obj: Object) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        found: list[Cause] = []
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            found.append(causes.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        if transitions is not None and transitions < 0:
+            found.append(causes.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+        if spec.get("preferredHolder") and not spec.get("strategy"):
+            why = "must be nil if `strategy` is nil"
+            found.append(causes.forbidden("spec.preferredHolder", why))
+        return found

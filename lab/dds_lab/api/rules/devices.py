@@ -1,0 +1,147 @@
+"""What all kinds of resource.k8s.io share: drivers, pools, attributes, selectors, configuration, binding conditions."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from dds_core.matching import cel
+from dds_core.matching.errors import SelectorError
+from dds_lab.api import names
+from dds_lab.api.kinds import Object
+from dds_lab.api.rules import causes, parts
+from dds_lab.api.status import Cause
+
+# -- selectors cel -----------------------------------------------------------------------------------------------------
+
+# Whether a CEL selector can be compiled, asked of the one implementation that the project has.
+
+
+@lru_cache(maxsize=4096)
+def selector_problem(expression: str) -> str:
+    """What keeps the expression from being a selector of devices, or nothing."""
+    try:
+        cel.compile(expression)
+    except SelectorError as error:
+        return f"compilation failed: {error}"
+    return ""
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+DRIVER_LENGTH = 63
+POOL_LENGTH = 253
+IDENTIFIER_LENGTH = 32
+DOMAIN_LENGTH = 63
+EXPRESSION_LENGTH = 10 * 1024
+SELECTORS = 32
+CONFIGS = 32
+BINDING_CONDITIONS = 4
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+
+
+def driver(value: str, at: str) -> list[Cause]:
+    if not value:
+        return [causes.required(at)]
+    if len(value) > DRIVER_LENGTH:
+        return [causes.too_long(at, DRIVER_LENGTH)]
+    return causes.invalids(at, value, names.dns_subdomain(value))
+
+
+def pool(value: str, at: str) -> list[Cause]:
+    """One or more DNS subdomains with slashes between them."""
+    if not value:
+        return [causes.required(at)]
+    if len(value) > POOL_LENGTH:
+        return [causes.too_long(at, POOL_LENGTH)]
+    return [cause for part in value.split("/") for cause in causes.invalids(at, part, names.dns_subdomain(part))]
+
+
+def device(value: str, at: str) -> list[Cause]:
+    return parts.name(value, at, names.dns_label)
+
+
+def qualified(value: str, at: str, with_domain: bool = False) -> list[Cause]:
+    """`[domain/]identifier` of an attribute or a capacity."""
+    if not value:
+        return [causes.required(at, "name required")]
+    domain, slash, identifier = value.rpartition("/")
+    found: list[Cause] = []
+    if with_domain and not slash:
+        found.append(causes.invalid(at, value, "must include a domain"))
+    if slash:
+        if not domain:
+            found.append(causes.invalid(at, domain, "the domain must not be empty"))
+        elif len(domain) > DOMAIN_LENGTH:
+            found.append(causes.too_long(at, DOMAIN_LENGTH))
+        else:
+            found += causes.invalids(at, domain, names.dns_subdomain(domain))
+    if not identifier:
+        found.append(causes.invalid(at, identifier, "the name must not be empty"))
+    elif len(identifier) > IDENTIFIER_LENGTH:
+        found.append(causes.too_long(at, IDENTIFIER_LENGTH))
+    else:
+        found += causes.invalids(at, identifier, names.c_identifier(identifier))
+    return found
+
+
+def selectors(given: list[Object] | None, at: str) -> list[Cause]:
+    return parts.each(given, at, SELECTORS, _selector)
+
+
+def _selector(given: Object, at: str) -> list[Cause]:
+    if given.get("cel") is None:
+        return [causes.required(f"{at}.cel")]
+    expression = given["cel"].get("expression") or ""
+    where = f"{at}.cel.expression"
+    if not expression:
+        return [causes.required(where)]
+    if len(expression) > EXPRESSION_LENGTH:
+        return [causes.too_long(where, EXPRESSION_LENGTH)]
+    problem = selector_problem(expression)
+    return [causes.invalid(where, expression, problem)] if problem else []
+
+
+def configuration(given: Object, at: str) -> list[Cause]:
+    """A driver's opaque configuration."""
+    opaque = given.get("opaque")
+    if opaque is None:
+        return [causes.required(at, "exactly one field must be specified")]
+    found = driver(opaque.get("driver") or "", f"{at}.opaque.driver")
+    return found + parts.raw(opaque.get("parameters"), f"{at}.opaque.parameters")
+
+
+def toleration(given: Object, at: str) -> list[Cause]:
+    return parts.toleration(given, at, EFFECTS)
+
+
+def taint(given: Object, at: str) -> list[Cause]:
+    return parts.taint(given, at, EFFECTS)
+
+
+def binding(given: Object, at: str) -> list[Cause]:
+    """Binding conditions of a device or an allocation result: both kinds or none, few, each once."""
+    ready, failed = given.get("bindingConditions") or [], given.get("bindingFailureConditions") or []
+    found: list[Cause] = []
+    for field, listed in (("bindingConditions", ready), ("bindingFailureConditions", failed)):
+        if len(listed) > BINDING_CONDITIONS:
+            found.append(causes.too_many(f"{at}.{field}", len(listed), BINDING_CONDITIONS))
+        for index, kind in enumerate(listed):
+            found += causes.invalids(f"{at}.{field}[{index}]", kind, names.qualified_name(kind))
+        found += parts.unique_texts(listed, f"{at}.{field}")
+    for index, kind in enumerate(failed):
+        if kind in ready:
+            why = "bindingFailureConditions must not overlap with bindingConditions"
+            found.append(causes.invalid(f"{at}.bindingFailureConditions[{index}]", kind, why))
+    if ready and not failed:
+        why = "bindingFailureConditions are required to use bindingConditions"
+        found.append(causes.invalid(f"{at}.bindingFailureConditions", None, why))
+    if failed and not ready:
+        why = "bindingConditions are required to use bindingFailureConditions"
+        found.append(causes.invalid(f"{at}.bindingConditions", None, why))
+    return found
+
+
+def identity(given: Object) -> tuple[Any, ...]:
+    """Driver, pool, device and share of an allocation result or a device status."""
+    return (given.get("driver"), given.get("pool"), given.get("device"), given.get("shareID"))

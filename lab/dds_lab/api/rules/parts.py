@@ -1,0 +1,202 @@
+"""Checks of parts that several kinds hold: bounded lists, conditions, taints, tolerations, node selectors, raw JSON."""
+
+import ipaddress
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dds_lab.api import names
+from dds_lab.api.kinds import Object
+from dds_lab.api.rules import causes
+from dds_lab.api.rules.meta import NameCheck
+from dds_lab.api.status import Cause
+
+REASON_LENGTH = 1024
+MESSAGE_LENGTH = 32 * 1024
+RAW_LENGTH = 10 * 1024
+SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+STATUSES = ("False", "True", "Unknown")
+
+
+def each(
+    items: Sequence[Any] | None, at: str, most: int, check: Callable[[Any, str], list[Cause]], key: str = ""
+) -> list[Cause]:
+    """Every item checked, at most `most` of them, and no two with the same value of `key` (when one is given)."""
+    found: list[Cause] = []
+    if not items:
+        return found
+    if len(items) > most:
+        found.append(causes.too_many(at, len(items), most))
+    seen: set[Any] = set()
+    for index, item in enumerate(items):
+        found += check(item, f"{at}[{index}]")
+        if key:
+            value = item.get(key, "")
+            if value in seen:
+                found.append(causes.duplicate(f"{at}[{index}].{key}", value))
+            seen.add(value)
+    return found
+
+
+def unique_texts(items: Iterable[str], at: str) -> list[Cause]:
+    """A list of texts as a set."""
+    seen: set[str] = set()
+    found = []
+    for index, item in enumerate(items):
+        if item in seen:
+            found.append(causes.duplicate(f"{at}[{index}]", item))
+        seen.add(item)
+    return found
+
+
+def name(value: str, at: str, check: NameCheck, words: str = "") -> list[Cause]:
+    """A name that must be there."""
+    return causes.invalids(at, value, check(value)) if value else [causes.required(at, words)]
+
+
+def conditions(given: list[Object], at: str, most: int | None = None) -> list[Cause]:
+    """Conditions of the standard form; one of each type."""
+    found: list[Cause] = []
+    if most is not None and len(given) > most:
+        found.append(causes.too_many(at, len(given), most))
+    seen: set[str] = set()
+    for index, condition in enumerate(given):
+        where = f"{at}[{index}]"
+        kind = condition.get("type") or ""
+        if kind in seen:
+            found.append(causes.duplicate(f"{where}.type", kind))
+        seen.add(kind)
+        found += _condition(condition, kind, where)
+    return found
+
+
+def _condition(condition: Object, kind: str, at: str) -> list[Cause]:
+    reason, message = condition.get("reason") or "", condition.get("message") or ""
+    found = causes.invalids(f"{at}.type", kind, names.qualified_name(kind))
+    if condition.get("status") not in STATUSES:
+        found.append(causes.not_supported(f"{at}.status", condition.get("status") or "", STATUSES))
+    if condition.get("observedGeneration", 0) < 0:
+        why = "must be greater than or equal to zero"
+        found.append(causes.invalid(f"{at}.observedGeneration", condition["observedGeneration"], why))
+    if not condition.get("lastTransitionTime"):
+        found.append(causes.required(f"{at}.lastTransitionTime", "must be set"))
+    if not reason:
+        found.append(causes.required(f"{at}.reason", "must be set"))
+    else:
+        found += causes.invalids(f"{at}.reason", reason, names.condition_reason(reason))
+        if len(reason) > REASON_LENGTH:
+            found.append(causes.too_long(f"{at}.reason", REASON_LENGTH))
+    if len(message) > MESSAGE_LENGTH:
+        found.append(causes.too_long(f"{at}.message", MESSAGE_LENGTH))
+    return found
+
+
+def taint(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
+    """A taint of a node or a device."""
+    found = name(given.get("key") or "", f"{at}.key", names.qualified_name)
+    found += causes.invalids(f"{at}.value", given.get("value") or "", names.label_value(given.get("value") or ""))
+    effect = given.get("effect") or ""
+    if not effect:
+        found.append(causes.required(f"{at}.effect"))
+    elif effect not in effects:
+        found.append(causes.not_supported(f"{at}.effect", effect, effects))
+    return found
+
+
+def toleration(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
+    """A toleration of a pod or a request."""
+    key, operator, value = (given.get(field) or "" for field in ("key", "operator", "value"))
+    found = causes.invalids(f"{at}.key", key, names.qualified_name(key)) if key else []
+    if not key and operator != "Exists":
+        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        found.append(causes.invalid(f"{at}.operator", operator, why))
+    if operator in ("Equal", ""):
+        found += causes.invalids(f"{at}.value", value, names.label_value(value))
+    elif operator == "Exists":
+        if value:
+            found.append(causes.invalid(f"{at}.value", value, "value must be empty when `operator` is 'Exists'"))
+    else:
+        found.append(causes.not_supported(f"{at}.operator", operator, ("Equal", "Exists")))
+    if given.get("effect") and given["effect"] not in effects:
+        found.append(causes.not_supported(f"{at}.effect", given["effect"], effects))
+    return found
+
+
+def node_selector(given: Object, at: str, single: bool = False) -> list[Cause]:
+    """A NodeSelector; `single` demands exactly one term."""
+    terms = given.get("nodeSelectorTerms") or []
+    where = f"{at}.nodeSelectorTerms"
+    if not terms:
+        return [causes.required(where, "must have at least one node selector term")]
+    found: list[Cause] = []
+    if single and len(terms) != 1:
+        found.append(causes.invalid(where, terms, f"must have exactly one term, but has {len(terms)}"))
+    for index, term in enumerate(terms):
+        for number, expression in enumerate(term.get("matchExpressions") or ()):
+            found += _requirement(expression, f"{where}[{index}].matchExpressions[{number}]")
+        for number, expression in enumerate(term.get("matchFields") or ()):
+            found += _field_requirement(expression, f"{where}[{index}].matchFields[{number}]")
+    return found
+
+
+def _requirement(given: Object, at: str) -> list[Cause]:
+    operator, values = given.get("operator") or "", given.get("values") or []
+    found: list[Cause] = []
+    if operator in ("In", "NotIn") and not values:
+        found.append(causes.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        found.append(causes.forbidden(f"{at}.values", why))
+    elif operator in ("Gt", "Lt") and len(values) != 1:
+        found.append(causes.required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"))
+    elif operator not in SELECTOR_OPERATORS:
+        found.append(causes.invalid(f"{at}.operator", operator, "not a valid selector operator"))
+    key = given.get("key") or ""
+    found += causes.invalids(f"{at}.key", key, names.qualified_name(key))
+    for index, value in enumerate(values):
+        found += causes.invalids(f"{at}.values[{index}]", value, names.label_value(value))
+    return found
+
+
+def _field_requirement(given: Object, at: str) -> list[Cause]:
+    operator, values = given.get("operator") or "", given.get("values") or []
+    found: list[Cause] = []
+    if operator not in ("In", "NotIn"):
+        found.append(causes.invalid(f"{at}.operator", operator, "not a valid selector operator"))
+    elif len(values) != 1:
+        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        found.append(causes.required(f"{at}.values", why))
+    if given.get("key") != "metadata.name":
+        found.append(causes.invalid(f"{at}.key", given.get("key") or "", "not a valid field selector key"))
+    for index, value in enumerate(values):
+        found += causes.invalids(f"{at}.values[{index}]", value, names.dns_subdomain(value))
+    return found
+
+
+def raw(value: Any, at: str) -> list[Cause]:
+    """Free JSON that must be an object of at most 10 KiB."""
+    if value is None:
+        return [causes.required(at)]
+    if len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()) > RAW_LENGTH:
+        return [causes.too_long(at, RAW_LENGTH)]
+    if not isinstance(value, dict):
+        return [causes.invalid(at, "<value omitted>", "parameters must be a valid JSON object")]
+    return []
+
+
+def quantity(value: str, at: str, amount: Any) -> list[Cause]:
+    """A quantity that may not be negative; `amount` is its exact value."""
+    return [causes.invalid(at, value, "must be greater than or equal to 0")] if amount < 0 else []
+
+
+def interface_address(value: str, at: str) -> list[Cause]:
+    """An IP address with its prefix length, in canonical form."""
+    try:
+        found = ipaddress.ip_interface(value) if "/" in value else None
+    except ValueError:
+        found = None
+    if found is None:
+        return [causes.invalid(at, value, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
+    if found.with_prefixlen != value:
+        return [causes.invalid(at, value, f'must be in canonical form ("{found.with_prefixlen}")')]
+    return []

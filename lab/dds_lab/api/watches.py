@@ -1,0 +1,242 @@
+"""Watches: what changed, filtered for one asker, in order, without I/O and without timers of its own.
+
+A `Watch` collects notices (type and record) until they are taken. Whoever serves it asks `due` when it next wants `tick`
+to be called: for bookmarks, and for its end. It must never touch an object and never block.
+"""
+
+from collections.abc import Callable
+
+from dds_lab.api import selectors, status
+from dds_lab.api.clock import MICROSECONDS
+from dds_lab.api.kinds import Object, Resource
+from dds_lab.api.registry import Strategy
+from dds_lab.api.store import ADDED, DELETED, MODIFIED, Change, Record, Store, TooOld
+
+BOOKMARK = "BOOKMARK"
+ERROR = "ERROR"
+INITIAL_END = "k8s.io/initial-events-end"
+
+BOOKMARK_SECONDS = 60
+LAST_BOOKMARKS = (2, 1)
+"""Seconds before its end at which a watch that ends gives bookmarks."""
+
+Notice = tuple[str, Record]
+"""What a watch tells: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and the object (or the Status of an error)."""
+
+
+class Filter:
+    """Which objects of a table one asker sees: those of a namespace that match both selectors."""
+
+    def __init__(self, strategy: Strategy, namespace: str, labels: str, fields: str) -> None:
+        """ApiError 400 where a selector cannot be understood."""
+        resource = strategy.resource
+        self.prefix = f"{namespace}/" if namespace else ""
+        self.labels = selectors.labels(labels) if labels else ()
+        known = ("metadata.name", "metadata.namespace", *strategy.selectable_names)
+        self.fields = selectors.fields(fields, known, resource.custom) if fields else ()
+        self._strategy = strategy
+        self._plain_fields = all(each.key.startswith("metadata.") for each in self.fields)
+        self.selects = bool(self.labels or self.fields)
+
+    def accepts(self, record: Record) -> bool:
+        """Whether an object (in the namespace already) matches the selectors."""
+        if self.labels and not selectors.matches(self.labels, record.object["metadata"].get("labels") or {}):
+            return False
+        return not self.fields or selectors.matches(self.fields, self._fields_of(record))
+
+    def _fields_of(self, record: Record) -> dict[str, str]:
+        meta = record.object["metadata"]
+        found = {"metadata.name": meta["name"], "metadata.namespace": meta.get("namespace", "")}
+        if self._plain_fields:
+            return found
+        selectable = record.shown.get("selectable")
+        if selectable is None:
+            selectable = record.shown["selectable"] = self._strategy.selectable(record.object)
+        return {**selectable, **found}
+
+
+class Watch:
+    """One asker's view of a table's changes, from a revision on."""
+
+    def __init__(self, store: Store, strategy: Strategy, filter: Filter, now: Callable[[], int]) -> None:
+        self._store = store
+        self._strategy = strategy
+        self._filter = filter
+        self._now = now
+        self._notices: list[Notice] = []
+        self._everything = not (filter.prefix or filter.selects)
+        self._ready: Callable[[], None] | None = None
+        self._end_subscription: Callable[[], None] | None = None
+        self._bookmark_at: int | None = None
+        self._ends_at: int | None = None
+        self.closed = False
+        """No notice will be added any more; those that are left can still be taken."""
+
+    @property
+    def resource(self) -> Resource:
+        """What is watched."""
+        return self._strategy.resource
+
+    # -- beginning -----------------------------------------------------------------------------------------------
+
+    def begin(self, since: int | None, initial: bool, mark_initial: bool) -> None:
+        """Follow the table: first, with `initial`, everything there is as ADDED (and with `mark_initial` the bookmark
+        that says so), else the changes after revision `since` (None: from now on)."""
+        table = self._store.table(self._strategy.resource.key)
+        if initial:
+            for path in table.under(self._filter.prefix):
+                record = table.records[path]
+                if not self._filter.selects or self._filter.accepts(record):
+                    self._notices.append((ADDED, record))
+            if mark_initial:
+                self._bookmark({INITIAL_END: "true"})
+        elif since is not None:
+            try:
+                for change in table.since(since):
+                    self._take_note(change)
+            except TooOld as old:
+                self.fail(status.too_old(old.asked, old.oldest).status)
+                return
+        self._waits_for = since or 0
+        self._end_subscription = self._store.subscribe(self._strategy.resource.key, self._hear)
+
+    def lasts(self, seconds: float, bookmarks: bool) -> None:
+        """End after `seconds`, with bookmarks every minute and before the end when they are wanted."""
+        self._ends_at = self._now() + round(seconds * MICROSECONDS)
+        if bookmarks:
+            self._bookmark_at = self._next_bookmark()
+
+    # -- the asker's side ----------------------------------------------------------------------------------------
+
+    def on_ready(self, call: Callable[[], None] | None) -> None:
+        """Call when there is something to take (or the end has come), once until it was taken; at once if there is."""
+        self._ready = call
+        if self._notices or self.closed:
+            self._tell()
+
+    def take(self) -> list[Notice]:
+        """What was noted since it was last taken, oldest first."""
+        taken = self._notices
+        self._notices = []
+        return taken
+
+    def close(self) -> None:
+        """Follow no longer."""
+        if self._end_subscription is not None:
+            self._end_subscription()
+            self._end_subscription = None
+        if not self.closed:
+            self.closed = True
+            self._tell()
+
+    def fail(self, told: Object) -> None:
+        """End with an ERROR notice that carries a Status."""
+        if not self.closed:
+            self._notices.append((ERROR, Record(told, 0)))
+            self.close()
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def due(self) -> int | None:
+        """The instant at which `tick` wants to be called next; None for never."""
+        if self.closed:
+            return None
+        instants = [each for each in (self._bookmark_at, self._ends_at) if each is not None]
+        return min(instants, default=None)
+
+    def tick(self) -> None:
+        """Give the bookmark that is due, or end when the time has come. Too early a call does nothing."""
+        if self.closed:
+            return
+        now = self._now()
+        if self._ends_at is not None and now >= self._ends_at:
+            self.close()
+        elif self._bookmark_at is not None and now >= self._bookmark_at:
+            self._bookmark({})
+            self._bookmark_at = self._next_bookmark()
+
+    def _next_bookmark(self) -> int:
+        now = self._now()
+        candidates = [now + BOOKMARK_SECONDS * MICROSECONDS]
+        if self._ends_at is not None:
+            candidates += [self._ends_at - seconds * MICROSECONDS for seconds in LAST_BOOKMARKS]
+        return min(each for each in candidates if each > now)
+
+    def _bookmark(self, annotations: dict[str, str]) -> None:
+        resource = self._strategy.resource
+        meta: Object = {"resourceVersion": str(self._store.revision)}
+        if annotations:
+            meta["annotations"] = annotations
+        marker = {"kind": resource.kind, "apiVersion": resource.api_version, **self._strategy.empty, "metadata": meta}
+        self._add(BOOKMARK, Record(marker, self._store.revision))
+
+    # -- the store's side ----------------------------------------------------------------------------------------
+
+    def _hear(self, change: Change) -> None:
+        if change.revision <= self._waits_for:
+            return
+        if not self._everything:
+            self._take_note(change)
+            return
+        notices = self._notices  # the shortest way for those who see all: there may be hundreds at every write
+        notices.append(change.notice)
+        if len(notices) == 1 and self._ready is not None:
+            self._ready()
+
+    def _take_note(self, change: Change) -> None:
+        filter = self._filter
+        if filter.prefix and not change.path.startswith(filter.prefix):
+            return
+        if not filter.selects:
+            self._add(change.type, change.new)
+            return
+        before = change.old is not None and filter.accepts(change.old)
+        after = change.type != DELETED and filter.accepts(change.new)
+        if after:
+            self._add(MODIFIED if before else ADDED, change.new)
+        elif before:
+            self._add(DELETED, change.new if change.type == DELETED else change.left)
+
+    def _add(self, type: str, record: Record) -> None:
+        self._notices.append((type, record))
+        if len(self._notices) == 1:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._ready is not None:
+            self._ready()
+
+
+class Stream:
+    """A watch as the lines of an HTTP answer. A line is made once and shared by all streams that show it alike."""
+
+    def __init__(self, watch: Watch, line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
+        self.watch = watch
+        self.code = 200
+        self.headers = headers
+        self._line = line
+
+    def take(self) -> list[bytes]:
+        """Lines since they were last taken, each with its line break."""
+        line = self._line
+        return [line(type, record) for type, record in self.watch.take()]
+
+    def on_ready(self, call: Callable[[], None] | None) -> None:
+        """As `Watch.on_ready`."""
+        self.watch.on_ready(call)
+
+    @property
+    def closed(self) -> bool:
+        return self.watch.closed
+
+    @property
+    def due(self) -> int | None:
+        """As `Watch.due`: the instant (µs) at which `tick` is to be called."""
+        return self.watch.due
+
+    def tick(self) -> None:
+        self.watch.tick()
+
+    def close(self) -> None:
+        self.watch.close()

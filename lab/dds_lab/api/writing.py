@@ -1,0 +1,388 @@
+"""Create, update and patch, in the order in which a real server does things: decode, prepare, own, validate, admit, store.
+
+What an object may hold is the strategy's to say, how patches and owners work is said in `patches` and `ownership`; here
+is what is common to every kind. A write that changes nothing is answered and leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from dds_lab.api import ownership, patches, status
+from dds_lab.api.access import Access, Attributes, Rule, attributes_of, rule
+from dds_lab.api.checking import (
+    check_applied,
+    check_identity,
+    check_preconditions,
+    check_uid,
+    in_namespace,
+    nothing_to_apply_to,
+    same,
+    unknown_fields,
+    useless_patch,
+    without_status,
+)
+from dds_lab.api.clock import Clock
+from dds_lab.api.kinds import RBAC, RESOURCE, Object, Resource
+from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.requests import Call, Outcome
+from dds_lab.api.rules import causes
+from dds_lab.api.status import Cause
+from dds_lab.api.store import Record, Store
+
+# -- escalation --------------------------------------------------------------------------------------------------------
+
+# Nobody may grant what they do not hold: the rules of a role, or of the role that a binding refers to, must be covered
+# by the writer's own, unless the writer may `escalate` (roles) or `bind` (bindings). As on a real server that goes for
+# every rule at every write, also of what was granted before.
+
+
+EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
+"""What a role that gathers the rules of others may come to grant."""
+BINDINGS = ("clusterrolebindings", "rolebindings")
+
+
+def check_escalation(access: Access, call: Call, new: Object) -> None:
+    """ApiError 403 where the write would grant more than its writer has."""
+    if call.resource.plural in BINDINGS:
+        granted = _bound(access, call, new)
+    else:
+        granted = [rule(each) for each in new.get("rules") or ()]
+        if new.get("aggregationRule"):
+            granted += EVERYTHING
+    if not granted or _excused(access, call, new):
+        return
+    own = access.rules_in(call.user, call.namespace)
+    missing = [each for each in granted if not all(_covered(own, part) for part in _parts(each))]
+    if missing:
+        name = str(new["metadata"]["name"])
+        words = "\n".join(_shown(each) for each in missing)
+        message = (
+            f'{call.resource.name} "{name}" is forbidden: user "{call.user.name}" (groups={_quoted(call.user.groups)}) is '
+            f"attempting to grant RBAC permissions not currently held:\n{words}"
+        )
+        raise status.forbidden(message, status.details_of(call.resource, name))
+
+
+def _bound(access: Access, call: Call, new: Object) -> list[Rule]:
+    return list(access.role_rules(new.get("roleRef") or {}, call.namespace))
+
+
+def _excused(access: Access, call: Call, new: Object) -> bool:
+    if call.resource.plural in BINDINGS:
+        reference = new.get("roleRef") or {}
+        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
+        name = str(reference.get("name", ""))
+        asked = Attributes(verb="bind", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    else:
+        name = str(new["metadata"]["name"])
+        plural = call.resource.plural
+        asked = Attributes(verb="escalate", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    return access.allowed(call.user, asked)
+
+
+def _parts(granted: Rule) -> Iterator[Attributes]:
+    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
+    for verb in granted.verbs:
+        for path in granted.paths:
+            yield Attributes(verb=verb, path=path)
+        for group in granted.groups:
+            for target in granted.resources:
+                resource, _, subresource = target.partition("/")
+                for name in granted.names or ("",):
+                    yield Attributes(verb=verb, group=group, resource=resource, subresource=subresource, name=name)
+
+
+def _covered(own: list[Rule], part: Attributes) -> bool:
+    return any(each.allows(part) for each in own)
+
+
+def _shown(granted: Rule) -> str:
+    if granted.paths:
+        return f"{{NonResourceURLs:{_quoted(granted.paths)}, Verbs:{_quoted(granted.verbs)}}}"
+    names = f", ResourceNames:{_quoted(granted.names)}" if granted.names else ""
+    shown = f"APIGroups:{_quoted(granted.groups)}, Resources:{_quoted(granted.resources)}{names}"
+    return f"{{{shown}, Verbs:{_quoted(granted.verbs)}}}"
+
+
+def _quoted(values: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+# -- admin -------------------------------------------------------------------------------------------------------------
+
+# Admin access to devices: only in namespaces that an administrator labelled for it.
+
+
+LABEL = "resource.kubernetes.io/admin-access"
+
+
+def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
+    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
+    template = obj.get("kind") == "ResourceClaimTemplate"
+    at = "spec.spec.devices.requests" if template else "spec.devices.requests"
+    spec = obj.get("spec") or {}
+    requests = ((spec.get("spec") or {} if template else spec).get("devices") or {}).get("requests") or ()
+    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+    if labels.get(LABEL) == "true":
+        return []
+    why = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
+    return [
+        causes.forbidden(f"{at}[{index}].adminAccess", why)
+        for index, request in enumerate(requests)
+        if (request.get("exactly") or {}).get("adminAccess")
+    ]
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+Admission = Callable[[Call, Object | None, Object | None], list[Cause] | None]
+"""A validating hook: the call, the old object and the new one; what it objects to, or nothing. It may raise ApiError."""
+
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+LONGEST_PREFIX = 58
+NAME_ATTEMPTS = 8
+TERMINATING = "Terminating"
+MADE_BY_UPDATE = frozenset(
+    {"events", "leases.coordination.k8s.io"}
+    | {f"{plural}.{RBAC}" for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")}
+)
+"""Kinds of which an update makes what is not there."""
+
+
+class Writer:
+    """The writing verbs over one store."""
+
+    def __init__(
+        self, store: Store, registry: Registry, clock: Clock, random: Random, access: Access, track_updates: bool
+    ) -> None:
+        """`track_updates` off leaves managedFields alone at updates (apply still keeps its own): quicker."""
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._random = random
+        self._access = access
+        self._track_updates = track_updates
+        self.admission: list[Admission] = []
+
+    # -- create --------------------------------------------------------------------------------------------------
+
+    def create(self, call: Call) -> Outcome:
+        """A new object; 201."""
+        strategy = self._registry.strategy(call.resource)
+        check_identity(call, call.body, at_create=True)
+        decoded, unknown = strategy.decode(call.body)
+        warnings = unknown_fields(call, unknown)
+        obj = strategy.to_storage(decoded)
+        return self._create(call, strategy, obj, warnings)
+
+    def _create(self, call: Call, strategy: Strategy, obj: Object, warnings: tuple[str, ...]) -> Outcome:
+        """`obj` has managedFields already when it was applied."""
+        resource, meta = call.resource, obj.get("metadata") or {}
+        if call.verb == "update":
+            check_uid(call, meta, "")
+        elif meta.get("resourceVersion") not in (None, "", "0"):
+            raise status.internal("resourceVersion should not be set on objects to be created")
+        self._check_namespace(call)
+        applied = call.verb == "patch"
+        left_out = ("resourceVersion",) if applied else ("resourceVersion", "managedFields")
+        meta = {key: value for key, value in meta.items() if key not in left_out}
+        name = call.name or meta.get("name") or self._generated_name(call, meta.get("generateName") or "")
+        meta["name"] = name
+        meta["uid"] = self._uid()
+        meta["creationTimestamp"] = self._clock.text()
+        sent = strategy.defaulted(in_namespace({**obj, "metadata": meta}, call.namespace), None)
+        new = strategy.for_create(sent)
+        if not applied:
+            new = self._owned(call, strategy, None, new, without_status(sent, resource))
+        new = strategy.admitted(new)
+        causes = [*strategy.check_create(new), *self._admin_access(resource, new)]
+        if causes:
+            raise status.invalid_object(resource, name, causes)
+        self._check_rights(call, strategy, new, None)
+        admit(self.admission, call, None, new)
+        path = f"{call.namespace}/{name}" if resource.namespaced else name
+        if self._store.get(resource.key, path) is not None:
+            raise status.already_exists(resource, name)
+        if call.writing.dry_run:
+            return Outcome(code=201, object=strategy.from_storage(new), warnings=warnings)
+        record = self._store.put(resource.key, path, new)
+        return Outcome(code=201, object=strategy.from_storage(record.object), record=record, warnings=warnings)
+
+    def _admin_access(self, resource: Resource, new: Object) -> list[Cause]:
+        if resource.group != RESOURCE or not resource.namespaced:
+            return []
+        namespace = self._store.get("namespaces", new["metadata"]["namespace"])
+        return check_admin_access(new, namespace.object if namespace else None)
+
+    def _check_namespace(self, call: Call) -> None:
+        if not call.resource.namespaced:
+            return
+        found = self._store.get("namespaces", call.namespace)
+        if found is None:
+            namespaces = self._registry.by_key("namespaces")
+            raise status.not_found(namespaces, call.namespace)
+        if (found.object.get("status") or {}).get("phase") == TERMINATING:
+            name = str((call.body.get("metadata") or {}).get("name", ""))
+            why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
+            raise status.forbidden(
+                f'{call.resource.name} "{name}" is forbidden: {why}',
+                status.details_of(call.resource, name, causes=[{**cause, "field": "metadata.namespace"}]),
+            )
+
+    def _generated_name(self, call: Call, prefix: str) -> str:
+        if not prefix:
+            cause = Cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
+            raise status.invalid_object(call.resource, "", [cause])
+        name = ""
+        for _ in range(NAME_ATTEMPTS):
+            name = prefix[:LONGEST_PREFIX] + "".join(self._random.choices(SUFFIX_LETTERS, k=5))
+            path = f"{call.namespace}/{name}" if call.resource.namespaced else name
+            if self._store.get(call.resource.key, path) is None:
+                break
+        return name
+
+    def _uid(self) -> str:
+        bits = self._random.getrandbits(128) & ~(0xF << 76) | 4 << 76  # version 4
+        text = f"{bits & ~(0x3 << 62) | 0x2 << 62:032x}"  # variant of RFC 4122
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    # -- update and patch ----------------------------------------------------------------------------------------
+
+    def update(self, call: Call) -> Outcome:
+        """The whole object replaced; of some kinds a new one where there is none yet."""
+        check_identity(call, call.body)
+        strategy = self._registry.strategy(call.resource)
+        old = self._store.get(call.resource.key, call.path)
+        if old is None and call.resource.key in MADE_BY_UPDATE and not call.subresource:
+            self._access.check(call.user, attributes_of(call, "create"))
+            return self.create(call)
+        old = self._existing(call)
+        decoded, unknown = strategy.decode(call.body, strategy.from_storage(old.object))
+        warnings = unknown_fields(call, unknown)
+        return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
+
+    def patch(self, call: Call) -> Outcome:
+        """Part of the object changed; a new one where it is applied and there is none yet."""
+        strategy = self._registry.strategy(call.resource)
+        if call.writing.how == "apply":
+            return self._apply(call, strategy)
+        old = self._existing(call)
+        live = strategy.from_storage(old.object)
+        patched = _patched(call, strategy, live)
+        check_identity(call, patched)
+        try:
+            decoded, unknown = strategy.decode(patched, live)
+            warnings = unknown_fields(call, unknown)
+        except status.ApiError as problem:
+            raise useless_patch(call, problem) from None
+        return self._update(call, strategy, old, strategy.to_storage(decoded), warnings)
+
+    def _apply(self, call: Call, strategy: Strategy) -> Outcome:
+        options, resource = call.writing, call.resource
+        check_applied(call)
+        old = self._store.get(resource.key, call.path)
+        uid = (call.body.get("metadata") or {}).get("uid")
+        if old is None and (call.subresource or uid):
+            raise nothing_to_apply_to(call, uid)
+        live = strategy.from_storage(old.object) if old is not None else None
+        applied = ownership.applied(
+            strategy.schema, live, call.body, options.manager, call.subresource, resource.api_version,
+            self._clock.text(), options.force,
+        )  # fmt: skip
+        merged, _ = strategy.decode(applied, live)
+        new = strategy.to_storage(merged)
+        if old is None:
+            self._access.check(call.user, attributes_of(call, "create"))
+            return self._create(call, strategy, new, ())
+        return self._update(call, strategy, old, new, (), applied=True)
+
+    def _existing(self, call: Call) -> Record:
+        record = self._store.get(call.resource.key, call.path)
+        if record is None:
+            raise status.not_found(call.resource, call.name)
+        return record
+
+    def _update(
+        self, call: Call, strategy: Strategy, record: Record, decoded: Object, warnings: tuple[str, ...],
+        applied: bool = False,
+    ) -> Outcome:  # fmt: skip
+        resource, old = call.resource, record.object
+        decoded = in_namespace(decoded, call.namespace)
+        check_preconditions(call, old, decoded["metadata"])
+        new = strategy.for_update(decoded, old, call.subresource)
+        if not applied:
+            sent = {**new, "status": decoded.get("status")} if call.subresource == "status" else new
+            new = self._owned(call, strategy, old, new, sent)
+        causes = strategy.check_update(new, old, call.subresource)
+        if causes:
+            raise status.invalid_object(resource, call.name, causes)
+        self._check_rights(call, strategy, new, old)
+        admit(self.admission, call, old, new)
+        if same(new, old):
+            return Outcome(object=strategy.from_storage(old), record=record, warnings=warnings)
+        if call.writing.dry_run:
+            return Outcome(object=strategy.from_storage(new), warnings=warnings)
+        if old["metadata"].get("deletionGracePeriodSeconds") == 0 and not new["metadata"].get("finalizers"):
+            self._store.remove(resource.key, call.path)
+            return Outcome(object=strategy.from_storage(new), warnings=warnings)
+        kept = self._store.put(resource.key, call.path, new)
+        return Outcome(object=strategy.from_storage(kept.object), record=kept, warnings=warnings)
+
+    def _owned(self, call: Call, strategy: Strategy, old: Object | None, new: Object, sent: Object) -> Object:
+        """The new object with managedFields as they are after this write. `sent` is what its writer is held to have set: the
+        object before the server itself changed it (device statuses that go with their allocation, a first status)."""
+        had = (old or {}).get("metadata", {}).get("managedFields")
+        if self._track_updates:
+            version = call.resource.api_version
+            before = strategy.from_storage(old) if old is not None else None
+            managed: Any = ownership.updated(
+                strategy.schema,
+                before,
+                strategy.from_storage(sent),
+                call.writing.manager,
+                call.subresource,
+                version,
+                self._clock.text(),
+            )
+        else:
+            managed = had
+        if managed is new["metadata"].get("managedFields"):
+            return new
+        meta = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
+        if managed:
+            meta["managedFields"] = managed
+        return {**new, "metadata": meta}
+
+    def _check_rights(self, call: Call, strategy: Strategy, new: Object, old: Object | None) -> None:
+        """Permissions that depend on what is written."""
+        if call.user.master:
+            return
+        if call.resource.group == RBAC:
+            check_escalation(self._access, call, new)
+        elif old is not None:
+            self._access.check_granular(call, strategy.granular(new, old, call.subresource, call.verb))
+
+
+def admit(admission: list[Admission], call: Call, old: Object | None, new: Object | None) -> None:
+    """Ask every hook; ApiError 403 where one objects."""
+    for hook in admission:
+        causes = hook(call, old, new)
+        if causes:
+            words = ", ".join(cause.message for cause in causes)
+            raise status.forbidden(
+                f"admission webhook denied the request: {words}",
+                status.details_of(call.resource, call.name, causes=[vars(cause) for cause in causes]),
+            )
+
+
+def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
+    how, body = call.writing.how, call.body
+    if how == "json":
+        return patches.json_patch(live, body)
+    if how == "merge":
+        return patches.merge_patch(live, body)
+    return patches.strategic_patch(strategy.schema, live, body)

@@ -1,0 +1,317 @@
+"""The API as actors use it: verbs that return at once or raise ApiError, and mirrors that follow a resource.
+
+Objects that come from here are shared and must never be changed in place.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from dds_lab.api import status
+from dds_lab.api.kinds import Object as Object
+from dds_lab.api.kinds import Resource as Resource
+from dds_lab.api.registry import Strategy
+from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError as ApiError
+from dds_lab.api.store import DELETED
+from dds_lab.api.watches import ERROR, Notice, Watch
+from dds_lab.latency import NONE, Latency
+from dds_lab.time import MICROSECONDS, Time, Timer
+
+RETRY_SECONDS = 1.0
+"""Until a mirror that could not list tries again."""
+
+OnChange = Callable[[Object | None, Object | None], None]
+"""Told (old, new) of each change: old is None for a new object, new is None for one that is gone."""
+
+BeforeCall = Callable[[Call], None]
+"""Asked before each call of a client; it raises ApiError to let the call fail."""
+
+
+class Client:
+    """One user of one server. `resource` is a plural ("resourceclaims") or, where that is not unique, plural.group, of the
+    server's preferred version; plural.version.group names another version."""
+
+    def __init__(
+        self, server: ApiServer, time: Time, user: str, groups: tuple[str, ...] = (MASTERS,), manager: str = ""
+    ) -> None:
+        """`manager` is the field manager of what is written, the user's name when not given."""
+        self.server = server
+        self.time = time
+        self.user = User(user, (*groups, AUTHENTICATED))
+        self.manager = manager or user
+        self.before: BeforeCall | None = None
+        self._resources: dict[str, Resource] = {}
+        self._writing = Writing(manager=self.manager, validation="Strict")
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, resource: str, name: str, namespace: str = "") -> Object:
+        """An object; ApiError 404 when there is none."""
+        return self._perform(
+            Call(verb="get", resource=self.resource(resource), user=self.user, namespace=namespace, name=name)
+        ).object
+
+    def find(self, resource: str, name: str, namespace: str = "") -> Object | None:
+        """An object, None when there is none."""
+        try:
+            return self.get(resource, name, namespace)
+        except ApiError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def list(self, resource: str, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
+        """All objects (of a namespace) that match the selectors, in the order of namespace and name."""
+        found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
+        outcome = self._perform(Call(verb="list", resource=found, user=self.user, namespace=namespace, reading=reading))
+        assert outcome.page is not None
+        show = self.server.registry.strategy(found).from_storage
+        return [show(record.object) for record in outcome.page.records]
+
+    def mirror(
+        self, resource: str, latency: Latency = NONE, fields: str = "", labels: str = "", namespace: str = ""
+    ) -> "Mirror":
+        """A copy that follows the resource (an informer)."""
+        found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
+        call = Call(verb="watch", resource=found, user=self.user, namespace=namespace, reading=reading)
+        random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
+        return Mirror(self.server, self.time, call, latency, random)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def create(self, resource: str, obj: Object, namespace: str = "") -> Object:
+        """A new object; gives it as it was stored."""
+        namespace = namespace or (obj.get("metadata") or {}).get("namespace", "")
+        return self._write("create", resource, obj, namespace, "")
+
+    def update(self, resource: str, obj: Object, subresource: str = "") -> Object:
+        """The whole object replaced; its resourceVersion guards it (409 when it has changed since)."""
+        meta = obj["metadata"]
+        return self._write("update", resource, obj, meta.get("namespace", ""), meta["name"], subresource)
+
+    def patch(
+        self, resource: str, name: str, patch: Any, namespace: str = "", how: str = "merge", subresource: str = "",
+        force: bool = False,
+    ) -> Object:  # fmt: skip
+        """Part of an object changed; `how` is merge, json, strategic or apply."""
+        writing = Writing(manager=self.manager, validation="Strict", how=how, force=force)
+        return self._write("patch", resource, patch, namespace, name, subresource, writing)
+
+    def delete(
+        self, resource: str, name: str, namespace: str = "", uid: str = "", resource_version: str = "",
+        grace: int | None = None, propagation: str = "",
+    ) -> Object:  # fmt: skip
+        """An object deleted, if it is (when given) that uid at that version; gives the object or a Status."""
+        deleting = Deleting(uid=uid or None, version=resource_version or None, grace=grace, propagation=propagation)
+        found = self.resource(resource)
+        call = Call(verb="delete", resource=found, user=self.user, namespace=namespace, name=name, deleting=deleting)
+        return self._perform(call).object
+
+    def bind(self, name: str, namespace: str, node: str) -> None:
+        """Put a pod on a node (pods/binding)."""
+        body = {
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": name},
+            "target": {"kind": "Node", "name": node},
+        }
+        self._write("create", "pods", body, namespace, name, "binding")
+
+    def evict(self, name: str, namespace: str) -> None:
+        """Ask a pod to go (pods/eviction)."""
+        self._write("create", "pods", {"metadata": {"name": name}}, namespace, name, "eviction")
+
+    def _write(
+        self, verb: str, resource: str, body: Any, namespace: str, name: str, subresource: str = "",
+        writing: Writing | None = None,
+    ) -> Object:  # fmt: skip
+        return self._perform(
+            Call(
+                verb=verb, resource=self.resource(resource), user=self.user, namespace=namespace, name=name,
+                subresource=subresource, body=body, writing=writing or self._writing,
+            )
+        ).object  # fmt: skip
+
+    def _perform(self, call: Call) -> Outcome:
+        if self.before is not None:
+            self.before(call)
+        return self.server.perform(call)
+
+    def served(self) -> tuple[Resource, ...]:
+        """Every resource that the server has now, preferred versions first (discovery)."""
+        return tuple(self.server.registry.resources())
+
+    def resource(self, name: str) -> Resource:
+        """The resource that a plural (plural.group, plural.version.group) means. ApiError 404 when the server has none."""
+        found, registry = self._resources.get(name), self.server.registry
+        if found is None or registry.find(found.group, found.version, found.plural) is not found:
+            served = (each for each in registry.resources() if name in _names(each))
+            found = next(served, None)
+            if found is None:
+                raise status.no_such_path()
+            self._resources[name] = found
+        return found
+
+
+class Mirror:
+    """What one actor knows of a resource: listed, then watched, each change `latency` after it was made, in order.
+
+    When the watch breaks it lists again and tells the differences, so that nothing is lost or invented.
+    """
+
+    def __init__(self, server: ApiServer, time: Time, call: Call, latency: Latency, random: Random) -> None:
+        self._server = server
+        self._time = time
+        self._call = call
+        self._latency = latency
+        self._random = random
+        self._strategy: Strategy = server.registry.strategy(call.resource)
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._queue: deque[tuple[int, Notice | dict[tuple[str, str], Object]]] = deque()
+        self._due = 0
+        self._timer: Timer | None = None
+        self._return: Timer | None = None
+        self._calls: list[OnChange] = []
+        self._watch: Watch | None = None
+        self._objects = self._list()
+
+    # -- what is known -------------------------------------------------------------------------------------------
+
+    def get(self, name: str, namespace: str = "") -> Object | None:
+        """The object as it is known, None when none is."""
+        return self._objects.get((namespace, name))
+
+    def values(self) -> Iterator[Object]:
+        """All objects that are known, in the order in which they became so."""
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def on_change(self, call: OnChange) -> None:
+        """Be told of every change from now on; what is known already is not told."""
+        self._calls.append(call)
+
+    def close(self) -> None:
+        """Follow no longer; what is on its way is dropped."""
+        self._queue.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._return is not None:
+            self._return.cancel()
+            self._return = None
+        self._leave()
+
+    def cut(self, seconds: float = 0.0) -> None:
+        """What a broken connection does: nothing is heard for so long, then everything is listed again."""
+        if self._watch is not None:
+            self._leave()
+            self._return = self._time.after(seconds, self._come_back)
+
+    # -- following -----------------------------------------------------------------------------------------------
+
+    def _list(self) -> dict[tuple[str, str], Object]:
+        """Everything there is now, and a watch from here on."""
+        self._watch = self._server.watch(self._call)
+        objects = {}
+        for _, record in self._watch.take():
+            obj = self._strategy.from_storage(record.object)
+            objects[_place(obj)] = obj
+        self._watch.on_ready(self._noted)
+        return objects
+
+    def _leave(self) -> None:
+        if self._watch is not None:
+            self._watch.on_ready(None)
+            self._watch.close()
+            self._watch = None
+
+    def _come_back(self) -> None:
+        """List again, as often as it takes."""
+        self._return = None
+        try:
+            self._enqueue(self._list())
+        except ApiError:
+            self._watch = None
+            self._return = self._time.after(RETRY_SECONDS, self._come_back)
+
+    def _noted(self) -> None:
+        watch = self._watch
+        if watch is None:
+            return
+        for notice in watch.take():
+            if notice[0] != ERROR:
+                self._enqueue(notice)
+        if watch.closed:
+            watch.on_ready(None)
+            self._come_back()
+
+    def _enqueue(self, news: "Notice | dict[tuple[str, str], Object]") -> None:
+        delay = self._latency.draw(self._random)
+        self._due = max(self._due, self._time.now() + round(delay * MICROSECONDS))
+        self._queue.append((self._due, news))
+        if self._timer is None:
+            self._timer = self._time.after(delay, self._deliver)
+
+    def _deliver(self) -> None:
+        self._timer = None
+        now = self._time.now()
+        while self._queue and self._queue[0][0] <= now:
+            news = self._queue.popleft()[1]
+            if isinstance(news, dict):
+                self._replace(news)
+            else:
+                self._follow(news)
+        if self._queue and self._timer is None:
+            self._timer = self._time.after((self._queue[0][0] - now) / MICROSECONDS, self._deliver)
+
+    def _follow(self, notice: Notice) -> None:
+        type, record = notice
+        obj = self._strategy.from_storage(record.object)
+        place = _place(obj)
+        if type == DELETED:
+            old = self._objects.pop(place, None)
+            if old is not None:
+                self._tell(old, None)
+        else:
+            old = self._objects.get(place)
+            self._objects[place] = obj
+            self._tell(old, obj)
+
+    def _replace(self, objects: dict[tuple[str, str], Object]) -> None:
+        """A fresh list took the place of what was known: tell what differs."""
+        for place in [each for each in self._objects if each not in objects]:
+            self._tell(self._objects.pop(place), None)
+        for place, obj in objects.items():
+            old = self._objects.get(place)
+            if old is None or old["metadata"]["uid"] != obj["metadata"]["uid"]:
+                if old is not None:
+                    del self._objects[place]
+                    self._tell(old, None)
+                self._objects[place] = obj
+                self._tell(None, obj)
+            elif old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+                self._objects[place] = obj
+                self._tell(old, obj)
+
+    def _tell(self, old: Object | None, new: Object | None) -> None:
+        for call in self._calls:
+            call(old, new)
+
+
+def full_name(resource: Resource) -> str:
+    """A name that no other resource has, for the verbs of a client: plural.version.group."""
+    return f"{resource.plural}.{resource.version}.{resource.group}"
+
+
+def _names(resource: Resource) -> tuple[str, ...]:
+    return resource.plural, resource.name, full_name(resource)
+
+
+def _place(obj: Object) -> tuple[str, str]:
+    meta = obj["metadata"]
+    return meta.get("namespace", ""), meta["name"]

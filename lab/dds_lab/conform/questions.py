@@ -1,0 +1,170 @@
+"""The questions, in their order, with what a real API server answered. Reads the packed data and decides nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from dds_lab.conform.comparing import Difference
+from dds_lab.conform.transport import Answer, Ask
+
+RECORDED_NAMESPACE = "conf"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of the data. `watches` says that the answer is a stream; `during` is asked while it is open."""
+
+    id: str
+    ask: Ask
+    answer: Answer
+    note: str = ""
+    watches: bool = False
+    during: tuple[Ask, ...] = ()
+    creates: tuple[str, ...] = field(default=())
+    """Paths of the objects that are there afterwards and were not before (generated names are not known)."""
+
+
+def questions(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
+    """All questions to a server that is up, asked in this order; each may rest on what came before."""
+    return list(_read("answers.jsonl.gz", namespace))
+
+
+def questions_after_restart(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
+    """Those to ask after `questions`, when the server was started anew and has lost its history."""
+    return list(_read("answers-after-restart.jsonl.gz", namespace))
+
+
+def _read(name: str, namespace: str) -> Iterator[Question]:
+    packed = files(__package__).joinpath("data", name).read_bytes()
+    for line in gzip.decompress(packed).decode().splitlines():
+        yield _question(_moved(json.loads(line), namespace))
+
+
+def _moved(value: Any, namespace: str) -> Any:
+    """The same in another namespace."""
+    if namespace == RECORDED_NAMESPACE:
+        return value
+    if isinstance(value, dict):
+        return {key: _moved(each, namespace) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_moved(each, namespace) for each in value]
+    if value == RECORDED_NAMESPACE:
+        return namespace
+    if isinstance(value, str):
+        return value.replace(f"/namespaces/{RECORDED_NAMESPACE}", f"/namespaces/{namespace}")
+    return value
+
+
+def _question(line: dict[str, Any]) -> Question:
+    method = line["method"]
+    watches = method in ("WATCH", "LIVE")
+    ask = Ask(
+        "GET" if watches else method,
+        line["path"],
+        line.get("params") or {},
+        line.get("type") or "",
+        line.get("body"),
+        line["as"],
+    )
+    during = tuple(Ask(verb, path, {}, kind, body, line["as"]) for verb, path, kind, body in line.get("during", ()))
+    recorded = line["answer"]
+    answer = Answer(
+        recorded["code"],
+        recorded.get("body"),
+        recorded.get("warning", ""),
+        recorded.get("events"),
+        recorded.get("closed_after_s"),
+    )
+    return Question(line["id"], ask, answer, line.get("note") or "", watches, during, _created(ask, answer))
+
+
+def _created(ask: Ask, answer: Answer) -> tuple[str, ...]:
+    made = answer.body
+    if answer.code != 201 or "dryRun" in ask.params or not isinstance(made, dict) or "uid" not in made["metadata"]:
+        return ()
+    if ask.method != "POST":
+        return (ask.path,)
+    return () if "generateName" in made["metadata"] else (f"{ask.path}/{made['metadata']['name']}",)
+
+
+# -- differences -------------------------------------------------------------------------------------------------------
+
+# Where the lab's API server is known to answer otherwise than a real one, each place with its reason.
+#
+# At most kinds that are not served, and words. A difference that is not listed here fails the test, and so does an
+# entry that no longer shows.
+
+
+@dataclass(frozen=True)
+class Known:
+    """`places` are paths in the answer as `Difference.path` tells them. A difference that is `optional` depends on how the
+    server was started, and need not show."""
+
+    question: str
+    places: tuple[str, ...]
+    reason: str
+    optional: bool = False
+
+
+NOT_SERVED = (
+    "apiregistration.k8s.io",
+    "apps",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "scheduling.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
+
+KNOWN: tuple[Known, ...] = (
+    Known(
+        "api-groups",
+        tuple(f"body.groups[{group}]" for group in NOT_SERVED),
+        "these groups are not served: nothing on a composable cluster's way from a pod to a device needs their kinds",
+    ),
+    Known(
+        "api-groups",
+        ("body.groups[resource.k8s.io].versions[1]", "body.groups[resource.k8s.io].versions[2]"),
+        "v1beta2 and v1alpha3 of resource.k8s.io are optional: served when the lab is told to, as they were when recorded",
+        optional=True,
+    ),
+)
+
+_STRUCT = "a real server shows the value as Go prints its own structs, the lab as the JSON that was sent"
+_PARSER = "the words of Go's JSON parser, which the lab does not have"
+
+REWORDED: Mapping[str, str] = {
+    "bad-json": _PARSER,
+    "put-spec": _STRUCT,
+    "status-allocation-immutable": _STRUCT,
+    "list-bad-continue": _PARSER,
+}
+"""Questions to which the message is in other words (versions, uids and numbers aside); code, reason and fields are the same."""
+
+
+def known(difference: Difference) -> Known | None:
+    """The entry that explains a difference, None when there is none."""
+    for entry in KNOWN:
+        if entry.question == difference.question and difference.path in entry.places:
+            return entry
+    return None
+
+
+def table() -> str:
+    """The known differences as a Markdown table, one line for each entry."""
+    lines = ["| question | where | why |", "|---|---|---|"]
+    for entry in KNOWN:
+        lines.append(f"| {entry.question} | {', '.join(f'`{place}`' for place in entry.places)} | {entry.reason} |")
+    lines += [f"| {question} | `message` | {why} |" for question, why in REWORDED.items()]
+    return "\n".join(lines)

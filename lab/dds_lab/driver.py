@@ -1,0 +1,731 @@
+"""Our own publisher as a part of a lab on virtual time: the one that runs against real clusters and managers, without threads or
+sockets.
+
+What it has in common with any process of ours there is in `our_process`, how it asks the fabric in `rounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic
+from urllib.parse import urlencode
+
+import msgspec
+
+from dds_adapters.fabric.provider import Provider
+from dds_adapters.fabric.registry import open_provider
+from dds_adapters.fabric.settings import FabricSettings, Outside
+from dds_adapters.fabric.survey import Answer, Question, survey
+from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
+from dds_adapters.kubernetes.cluster import Unreachable, path_of
+from dds_adapters.kubernetes.publish.decode import PUBLISHED
+from dds_adapters.kubernetes.publish.probe import ProbeFailed, probe
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
+from dds_adapters.kubernetes.watch.identity import Identity, identity
+from dds_adapters.kubernetes.watch.known import Known, seeds
+from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched, watched_by_publisher
+from dds_adapters.kubernetes.write.outbox import Outbox
+from dds_adapters.kubernetes.write.plan import stamps
+from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
+from dds_adapters.runtime.loop import Arriving, Decider, Effective, P, Watcher
+from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnded
+from dds_adapters.runtime.scaler import Scaler
+from dds_core.errors import DdsError, Fenced, LogUnavailable
+from dds_core.events import Capabilities, Event
+from dds_core.log import EventLog
+from dds_core.publisher.model import Machine, PoolModel
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.state import PoolPicture
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture
+from dds_lab.api.requests import MASTERS, Request, User
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError
+from dds_lab.api.watches import Stream
+from dds_lab.client import Client, Mirror
+from dds_lab.lab import Lab
+from dds_lab.latency import Latency, LogNormal
+from dds_lab.manager import Manager
+from dds_lab.manager.transport import ManagerTransport
+from dds_lab.time import MICROSECONDS, Time, Timer
+
+# -- direct ------------------------------------------------------------------------------------------------------------
+
+# The lab's API server as a writer asks it, without a socket between: requests and answers as over HTTP, on virtual
+# time.
+#
+# Nothing here knows what is asked for.
+
+
+Before = Callable[[str, str], None]
+"""Told method and path of each request before it is made; it raises what should happen to it in its place."""
+
+
+class Direct:
+    """One user's requests (`Cluster.ask`), answered within the call. `requests` counts them by method."""
+
+    def __init__(self, server: ApiServer, user: str, groups: tuple[str, ...] = (MASTERS,)) -> None:
+        self._server = server
+        self._token = f"direct-{user}"
+        self.before: Before | None = None
+        self.after: Before | None = None
+        self.requests: dict[str, int] = {}
+        server.access.register(self._token, User(user, groups))
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = 60.0,
+    ) -> HttpAnswer:
+        """The whole answer, whatever its status."""
+        if self.before is not None:
+            self.before(method, path)
+        self.requests[method] = self.requests.get(method, 0) + 1
+        headers = {"authorization": f"Bearer {self._token}", "accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = content_type
+        response = self._server.respond(Request(method, path, urlencode(query or {}), headers, body or b""))
+        if self.after is not None:
+            self.after(method, path)
+        if isinstance(response, Stream):
+            raise TypeError("a watch has no whole answer")
+        wait = response.headers.get("Retry-After", "")
+        return HttpAnswer(response.code, response.body, float(wait) if wait.isdigit() else 0.0)
+
+
+# -- rounds ------------------------------------------------------------------------------------------------------------
+
+# Rounds of questions to a fabric on virtual time: each question takes its while, several are under way at once, and
+# what is waited within one (tries, a slow manager) passes with it.
+#
+# The questions are those of `fabric.survey`; in a process of ours threads ask them. Nothing here judges an answer.
+
+
+Models = tuple[PoolModel, ...]
+_ANSWER = LogNormal(0.02, 0.5, 0.5)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds between the beginnings of two rounds, seconds that an answer takes on its way, and questions at once."""
+
+    interval: float = 5.0
+    answer: Latency = _ANSWER
+    connections: int = 4
+
+
+PACE = Pace()
+
+
+class Rounds:
+    """One round after the other, never two at once; at once a new one when the models are others than those of the last."""
+
+    def __init__(
+        self,
+        time: Time,
+        reach: Callable[[Outside], Provider],
+        pace: Pace,
+        answered: Callable[[Answer], None],
+        ended: Callable[[Models], None],
+        instant: Callable[[], int] = int,
+    ) -> None:
+        self._time = time
+        self._random = time.random("rounds")
+        self._pace = pace
+        self._answered = answered
+        self._ended = ended
+        self._instant = instant
+        self._spent = 0.0
+        outside = Outside(clock=self._clock, wall=self._clock, sleep=self._spend, random=time.random("rounds/client"))
+        self._provider = reach(outside)
+        self._known: Sequence[Machine] = ()
+        self._wanted: Models | None = None
+        self._round: _Round | None = None
+        self._next: Timer | None = None
+        self.begun = 0
+        """How many rounds have begun."""
+
+    def about(self, models: Models, known: Sequence[Machine]) -> None:
+        """What to ask from now on; `known` are the machines that are known."""
+        self._known = known
+        if models != self._wanted:
+            self._wanted = models
+            if self._round is None:
+                self._begin()
+
+    def stop(self) -> None:
+        """Ask nothing more; what is on its way does not come."""
+        if self._next is not None:
+            self._next.cancel()
+        if self._round is not None:
+            self._round.stopped = True
+
+    # -- one round -----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        assert self._wanted is not None
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self._time.after(self._pace.interval, self._due)
+        number, self.begun = self.begun, self.begun + 1
+        round = self._round = _Round(self._wanted)
+        self._ask(
+            round,
+            lambda: survey(
+                self._provider, round.models, number, round.answers.append, lambda: round.stopped,
+                known=self._known, run=round.left.extend, instant=self._instant,
+            ),
+        )  # fmt: skip
+
+    def _due(self) -> None:
+        self._next = None
+        if self._round is None:
+            self._begin()
+
+    def _ask(self, round: _Round, question: Question) -> None:
+        """Ask; the answers are there once all that it took has passed."""
+        round.under_way += 1
+        self._spent = 0.0
+        question()
+        took, self._spent = self._spent + self._pace.answer.draw(self._random), 0.0
+        answers, round.answers[:] = list(round.answers), []
+        self._time.after(took, partial(self._deliver, round, answers))
+
+    def _deliver(self, round: _Round, answers: list[Answer]) -> None:
+        round.under_way -= 1
+        if round.stopped:
+            return
+        for answer in answers:
+            self._answered(answer)
+        while round.left and round.under_way < self._pace.connections:
+            self._ask(round, round.left.popleft())
+        if not round.under_way:
+            self._round = None
+            self._ended(round.models)
+            if self._next is None or round.models != self._wanted:
+                self._begin()
+
+    # -- the client's time ---------------------------------------------------------------------------------------
+
+    def _clock(self) -> float:
+        return self._time.now() / MICROSECONDS + self._spent
+
+    def _spend(self, seconds: float) -> None:
+        self._spent += seconds
+
+
+@dataclass
+class _Round:
+    """A round under way: questions that are left, and how many are asked and not answered yet."""
+
+    models: Models
+    left: deque[Question] = field(default_factory=deque)
+    answers: list[Answer] = field(default_factory=list)
+    under_way: int = 0
+    stopped: bool = False
+
+
+# -- our process -------------------------------------------------------------------------------------------------------
+
+# A process of ours as a part of a lab on virtual time: what scaler and publisher have in common there, without threads
+# or sockets.
+#
+# The parts that decide, log, queue and write are the real ones. Only what waits for the world is replaced: mirrors for
+# reflectors, one timer for the threads. It must never know more than a client of the API could.
+
+
+WORKERS = 8
+RETRY_SECONDS = 1.0
+ABSENT_SECONDS = 8.0
+_WATCH, _WRITE = LogNormal(0.004, 0.4, 0.05), LogNormal(0.006, 0.4, 0.1)
+
+
+@dataclass(frozen=True)
+class OurTimes:
+    """Seconds that things take which take no virtual time by themselves."""
+
+    watch: Latency = _WATCH
+    write: Latency = _WRITE
+    turn: float = 0.003
+
+
+USUAL = OurTimes()
+
+
+class OurProcess(ABC, Generic[P]):
+    """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another one on the same log goes on.
+
+    `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
+    `crashed` holds what ended it, None while it runs.
+    """
+
+    def __init__(
+        self, lab: Lab, user: str, groups: tuple[str, ...] = (MASTERS,), times: OurTimes = USUAL, skew: float = 0.0
+    ) -> None:
+        self.requests = Direct(lab.server, user, groups)
+        self.outbox = Outbox(lab.time.random(f"{user}/outbox"))
+        self.faults: list[DdsError] = []
+        self.crashed: BaseException | None = None
+        self._time: Time = lab.time
+        self._client = Client(lab.server, lab.time, user, groups)
+        self._times = times
+        self._random = lab.time.random(f"{user}/times")
+        self._skew = round(skew * MICROSECONDS)
+        self.arrivals = Arrivals(self._now, lambda: self._time.now() / MICROSECONDS)
+        self._followed: dict[str, _Followed] = {}
+        self._facts: list[Event] = []
+        self._running = 0
+        self._look_at: float | None = None
+        self._is_first = True
+        self._alive = False
+        self._due: Timer | None = None
+        self._due_at = 0
+
+    # -- what is its own -----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def decider(self) -> Decider[P]:
+        """Who decides."""
+
+    @abstractmethod
+    def watched(self) -> Sequence[Watched]:
+        """What of the cluster is followed."""
+
+    @abstractmethod
+    def seeds(self, picture: P) -> Mapping[str, Iterable[Identity]]:
+        """By resource the objects that are known from before."""
+
+    def first(self, picture: P) -> Sequence[Task]:
+        """What is sent before everything else, as soon as all is known and writing is allowed."""
+        return ()
+
+    def came(self) -> Sequence[Arriving]:
+        """What came beside objects of the cluster since the last turn."""
+        return ()
+
+    def turned(self) -> None:
+        """All that had come is decided on."""
+
+    # -- life ----------------------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has begun and was not ended."""
+        return self._alive
+
+    def start(self) -> None:
+        """Load the log, then listen. Raises what the log raises."""
+        self.decider.open(self._now())
+        self._alive = True
+        known = self.seeds(self.decider.picture)
+        for one in self.watched():
+            self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
+        for followed in self._followed.values():
+            followed.begin()
+
+    def stop(self) -> None:
+        """End in order: what is not begun stays in the log to be decided again."""
+        self.kill()
+
+    def kill(self) -> None:
+        """End without another step; what was sent was sent."""
+        self._alive = False
+        if self._due is not None:
+            self._due.cancel()
+        for followed in self._followed.values():
+            followed.end()
+
+    def cut(self, resource: str, seconds: float) -> None:
+        """The watch of a resource breaks, and nothing is heard of it for so long."""
+        self._followed[resource].cut(seconds)
+
+    def change_policy(self, policy: Effective) -> None:
+        """Another policy from now on."""
+        self.decider.change_policy(policy)
+        self.wake()
+
+    def wake(self) -> None:
+        """There is something to take in."""
+        self._turn_at(self._time.now() + round(self._times.turn * MICROSECONDS))
+
+    # -- deciding ------------------------------------------------------------------------------------------------
+
+    def _turn_at(self, at: int) -> None:
+        if not self._alive or (self._due is not None and self._due_at <= at):
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._due_at = at
+        self._due = self._time.after((at - self._time.now()) / MICROSECONDS, self._turn)
+
+    def _turn(self) -> None:
+        self._due = None
+        if not self._alive:
+            return
+        try:
+            tasks = self._decided()
+        except LogUnavailable:
+            self._turn_at(self._time.now() + round(RETRY_SECONDS * MICROSECONDS))
+            return
+        except Fenced as error:
+            self.crashed = error
+            self.kill()
+            return
+        except Exception as error:  # an injected exit, or a fault of ours: either way this process is gone
+            self.crashed = error
+            self.kill()
+            raise
+        self._tell(self.outbox.limit(self.decider.limit))
+        self._begin_writing()
+        self._tell(self.outbox.put(tasks, self._steady()))
+        self._list_again()
+        self._write()
+        self.turned()
+        due = self.decider.due()
+        if due is not None:
+            self._turn_at(max(self._time.now(), due - self._skew))
+
+    def _decided(self) -> list[Task]:
+        if self.decider.away:
+            tasks = self.decider.turn((), (), self._now())
+            self.wake()  # for what has arrived since
+            return tasks
+        facts, self._facts = self._facts, []
+        arrived = sorted([*self.arrivals.take(0), *self.came()], key=lambda one: one.at)
+        return self.decider.turn(arrived, facts, self._now())
+
+    def _begin_writing(self) -> None:
+        if self.decider.synced and self.decider.picture.live and self._is_first:
+            self._is_first = False
+            self._tell(self.outbox.put(self.first(self.decider.picture), self._steady()))
+
+    def _list_again(self) -> None:
+        while self.decider.wanted_lists:
+            self._followed[self.decider.wanted_lists.pop()].relist()
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        while self._alive and self._running < WORKERS and not self.decider.away:
+            task = self.outbox.next(self._steady())
+            if isinstance(task, Task):
+                self._running += 1
+                self._time.after(self._times.write.draw(self._random), partial(self._carry_out, task))
+            elif task is not None and (self._look_at is None or task < self._look_at):
+                self._look_at = task
+                self._time.after(max(0.001, task - self._steady()), self._look)
+                return
+            else:
+                return
+
+    def _look(self) -> None:
+        self._look_at = None
+        self._write()
+
+    def _carry_out(self, task: Task) -> None:
+        if not self._alive:
+            return
+        self._running -= 1
+        guard = Guard(self.requests, self._permit, lambda: self.outbox.request(task, self._steady()))
+        try:
+            result = carry_out(task, guard, self.version, lambda line: self.faults.append(DdsError(line)))
+        except NotLeading:
+            self._tell([fact for fact in [self.outbox.returned(task)] if fact is not None])
+            return
+        fact = self.outbox.finished(task, result, self._steady())
+        if fact is not None:
+            self._tell([fact])
+        self._write()
+
+    def _permit(self) -> float:
+        return math.inf if self._alive and not self.decider.away else 0.0
+
+    def _tell(self, facts: list[Event]) -> None:
+        if facts:
+            self._facts.extend(facts)
+            self.wake()
+
+    # -- what is asked of outside --------------------------------------------------------------------------------
+
+    def version(self, resource: str) -> str:
+        """The version in which the lab serves it, "" when it does not."""
+        registry = self._client.server.registry
+        for api_version in VERSIONS[resource]:
+            group, _, version = api_version.rpartition("/")
+            if registry.find(group, version, resource) is not None:
+                return api_version
+        return ""
+
+    def _now(self) -> int:
+        return self._time.now() + self._skew
+
+    def _steady(self) -> float:
+        return self._time.now() / MICROSECONDS
+
+
+class Outlet:
+    """The queue, and a nudge for the one who empties it."""
+
+    def __init__(self, ours: OurProcess[Any]) -> None:
+        self._ours = ours
+
+    def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
+        self._ours.arrivals.put(resource, uid, type, raw)
+        self._ours.wake()
+
+
+class _Followed:
+    """One resource, followed by a mirror in the place of a reflector."""
+
+    def __init__(self, ours: OurProcess[Any], what: Watched, known: Iterable[Identity]) -> None:
+        self._ours = ours
+        self._what = what
+        self._outlet = Outlet(ours)
+        self._known = Known(partial(self._outlet.put, what.resource), what.matters, known)
+        self._mirror: Mirror | None = None
+        self._ended = False
+
+    def begin(self) -> None:
+        """List, and follow from there; as often as it takes."""
+        if self._ended:
+            return
+        ours, scope = self._ours, self._what.scope
+        since = ours._now()
+        version = ours.version(self._what.resource)
+        try:
+            if not version:
+                raise ApiError(404, "NotFound", "is not served")
+            group, _, short = version.rpartition("/")
+            name = f"{self._what.resource}.{short}.{group}"
+            self._mirror = ours._client.mirror(name, ours._times.watch, fields=scope.fields, namespace=scope.namespace)
+        except ApiError as error:
+            if error.code in (403, 404):
+                ours.arrivals.mark(self._what.resource, LOST)
+                ours.wake()
+            ours._time.after(ABSENT_SECONDS, self.begin)
+            return
+        listing = self._known.begin()
+        for obj in self._mirror.values():
+            self._known.in_list(listing, _raw(obj))
+        self._known.end(listing)
+        self._settle()
+        self._mirror.on_change(self._changed)
+        ours.arrivals.mark(self._what.resource, SYNCED, since=since)
+        ours.wake()
+
+    def relist(self) -> None:
+        """Everything anew, although nothing broke."""
+        self._close()
+        self._ours._time.after(self._ours._times.write.draw(self._ours._random), self.begin)
+
+    def cut(self, seconds: float) -> None:
+        """Nothing is heard for so long."""
+        self._close()
+        self._ours._time.after(seconds, self.begin)
+        if seconds >= 150:
+            self._ours._time.after(150, partial(self._stale, 150))
+
+    def end(self) -> None:
+        """Follow no longer."""
+        self._ended = True
+        self._close()
+
+    def _close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+
+    def _stale(self, age: int) -> None:
+        if not self._ended:
+            self._ours.arrivals.mark(self._what.resource, STALE)
+            self._ours.wake()
+
+    def _changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        if new is not None:
+            self._known.is_there(_raw(new))
+        elif old is not None:
+            raw = _raw(old)
+            self._known.has_left(identity(raw).uid, raw)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Ask each object that has left the scope what became of it."""
+        for uid, seen in self._known.doubtful():
+            version = self._ours.version(self._what.resource)
+            path = path_of(self._what.resource, version, seen.namespace, seen.name)
+            answer = self._ours.requests.ask("GET", path)
+            if answer.code in (200, 404):
+                self._known.settle(uid, answer.body if answer.code == 200 else None)
+            else:
+                self._ours._time.after(RETRY_SECONDS, self._settle)
+
+
+def _raw(obj: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(obj)
+
+
+# -- ours --------------------------------------------------------------------------------------------------------------
+
+# Our own scaler as a part of a lab on virtual time: the one that runs against real clusters, without threads or
+# sockets.
+#
+# What it has in common with any process of ours there is in `our_process`.
+
+
+SCALER_USER = "system:serviceaccount:composable-dra:dds"
+
+
+class OurScaler(OurProcess[Picture]):
+    """The scaler in a lab."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        log: EventLog,
+        policy: Policy,
+        *,
+        user: str = SCALER_USER,
+        groups: tuple[str, ...] = (MASTERS,),
+        times: OurTimes = USUAL,
+        skew: float = 0.0,
+        watchers: Sequence[Watcher[Picture]] = (),
+        code: str = "lab",
+    ) -> None:
+        super().__init__(lab, user, groups, times, skew)
+        self.scaler = Scaler(
+            log,
+            policy,
+            code=code,
+            capabilities=self._capabilities,
+            outlet=Outlet(self),
+            watchers=watchers,
+            told=self.faults.append,
+        )
+
+    @property
+    def decider(self) -> Scaler:
+        return self.scaler
+
+    def watched(self) -> Sequence[Watched]:
+        return watched()
+
+    def seeds(self, picture: Picture) -> Mapping[str, Iterable[Identity]]:
+        return seeds(picture)
+
+    def first(self, picture: Picture) -> Sequence[Task]:
+        return stamps(picture)
+
+    def _capabilities(self) -> Capabilities:
+        served = self.version("devicetaintrules")
+        return Capabilities(taint_rules=served.rpartition("/")[2])
+
+
+# -- our publisher -----------------------------------------------------------------------------------------------------
+
+PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
+PROBE_DRIVER = "probe.dds"
+PROBE_AGAIN = 10.0
+"""Seconds until an API server that did not say what it keeps is asked again."""
+
+Reach = Callable[[Outside], Provider]
+"""Opens the way to a fabric; what it may know of time and chance is given."""
+
+
+def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
+    """The way to a simulated manager, by the client that real ones are asked with."""
+
+    def reach(outside: Outside) -> Provider:
+        def sleep(seconds: float) -> None:
+            outside.sleep(seconds)
+
+        transport = ManagerTransport(manager, sleep=sleep)
+        return open_provider(settings, replace(outside, transport=transport))
+
+    return reach
+
+
+class OurPublisher(OurProcess[PoolPicture]):
+    """The publisher in a lab. `rounds` are its questions to the fabric."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        log: EventLog,
+        policy: PublishPolicy,
+        reach: Reach,
+        *,
+        user: str = PUBLISHER_USER,
+        groups: tuple[str, ...] = (MASTERS,),
+        times: OurTimes = USUAL,
+        pace: Pace = PACE,
+        skew: float = 0.0,
+        watchers: Sequence[Watcher[PoolPicture]] = (),
+        code: str = "lab",
+    ) -> None:
+        super().__init__(lab, user, groups, times, skew)
+        self.publisher = Publisher(log, policy, code=code, watchers=watchers, told=self.faults.append)
+        self.rounds = Rounds(
+            lab.time,
+            reach,
+            pace,
+            answered=lambda answer: self._take(Answered(answer, self._now())),
+            ended=lambda models: self._take(RoundEnded(models, self._now())),
+            instant=self._now,
+        )
+        self._came: list[Arriving] = []
+
+    @property
+    def decider(self) -> Publisher:
+        return self.publisher
+
+    def start(self) -> None:
+        super().start()
+        self._time.after(self._times.write.draw(self._random), self._probe)
+
+    def kill(self) -> None:
+        super().kill()
+        self.rounds.stop()
+
+    def watched(self) -> Sequence[Watched]:
+        return watched_by_publisher()
+
+    def seeds(self, picture: PoolPicture) -> Mapping[str, Iterable[Identity]]:
+        return seeds(picture, PUBLISHED)
+
+    def came(self) -> Sequence[Arriving]:
+        came, self._came = self._came, []
+        return came
+
+    def turned(self) -> None:
+        if self.publisher.configured:
+            self.rounds.about(self.publisher.models, tuple(self.publisher.picture.machines_by_uuid.rows.values()))
+
+    # -- what comes ----------------------------------------------------------------------------------------------
+
+    def _take(self, one: Arriving) -> None:
+        self._came.append(one)
+        self.wake()
+
+    def _probe(self) -> None:
+        """Ask until it is known."""
+        if not self._alive:
+            return
+        drivers = (model.driver for model in self.publisher.models)
+        try:
+            found = probe(self.requests, self.version("resourceslices"), next(drivers, PROBE_DRIVER))
+        except (ProbeFailed, Unreachable):
+            self._take(Probed(None, self._now()))
+            self._time.after(PROBE_AGAIN, self._probe)
+        else:
+            self._take(Probed(found, self._now()))

@@ -1,0 +1,151 @@
+"""Who may ask: users and their bearer tokens, made anew at each start. Tokens are secret and shown nowhere but in a
+kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import secrets
+import ssl
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from dds_core.errors import InputError
+from dds_lab.api.access import Access
+from dds_lab.api.requests import MASTERS, User
+
+# -- tls ---------------------------------------------------------------------------------------------------------------
+
+# A certificate authority and a server certificate of its own for each start; keys never leave the process.
+#
+# (For an instant the server's key is a file that only this user can read: there is no other way to hand it to OpenSSL.)
+
+
+LIFETIME = timedelta(days=365)
+ALWAYS = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a server shows, and what a client needs to believe it (`ca`, PEM)."""
+
+    context: ssl.SSLContext
+    ca: bytes
+
+
+def identity(hosts: Iterable[str] = (), *, always: Iterable[str] = ALWAYS, lifetime: timedelta = LIFETIME) -> Identity:
+    """A new server certificate for these names and addresses (and `always`), signed by a new authority. One with a negative
+    `lifetime` has expired."""
+    try:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+    except ImportError:
+        raise InputError("the package cryptography is not installed", fix="pip install 'dds-core[lab]'") from None
+    now = datetime.now(UTC)
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+
+    def certificate(name: str, public: ec.EllipticCurvePublicKey, issuer: str) -> x509.CertificateBuilder:
+        return (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]))
+            .issuer_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, issuer)]))
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(min(now, now + lifetime) - timedelta(days=1))
+            .not_valid_after(now + lifetime)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        )
+
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    authority = (
+        certificate("dds-lab-ca", ca_key.public_key(), "dds-lab-ca")
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .sign(ca_key, hashes.SHA256())
+    )
+    names: list[x509.GeneralName] = []
+    for host in dict.fromkeys((*always, *hosts)):
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            names.append(x509.DNSName(host))
+    server = (
+        certificate("dds-lab", key.public_key(), "dds-lab-ca")
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Identity(_context(server.public_bytes(pem) + secret), authority.public_bytes(pem))
+
+
+def _context(chain: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    with tempfile.TemporaryDirectory(prefix="dds-lab-") as folder:
+        path = Path(folder) / "server.pem"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(chain)
+        context.load_cert_chain(path)
+    return context
+
+
+# -- credentials -------------------------------------------------------------------------------------------------------
+
+ADMIN = User("admin", (MASTERS,))
+
+
+class Credentials:
+    """A token for each user, by the name of the context that will use it."""
+
+    def __init__(self, users: Mapping[str, User] | None = None) -> None:
+        """`users` by context; without, there is `admin` alone, who may everything."""
+        self.users = dict(users) if users is not None else {"admin": ADMIN}
+        self.tokens = {context: secrets.token_urlsafe(24) for context in self.users}
+
+    def register(self, access: Access) -> None:
+        """Let the server know them."""
+        for context, user in self.users.items():
+            access.register(self.tokens[context], user)
+
+
+# -- kubeconfig --------------------------------------------------------------------------------------------------------
+
+# A kubeconfig for the lab: one cluster, and a context for each user. It holds tokens, so that only its owner may read
+# it.
+
+
+CLUSTER = "dds-lab"
+
+
+def write_kubeconfig(path: str | Path, url: str, tokens: Mapping[str, str], ca: bytes | None = None) -> None:
+    """Write the file anew (mode 0600). Contexts have the keys of `tokens` as names, the first one is current."""
+    cluster: dict[str, str] = {"server": url}
+    if ca is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+    shape = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CLUSTER, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": token}} for name, token in tokens.items()],
+        "contexts": [{"name": name, "context": {"cluster": CLUSTER, "user": name}} for name in tokens],
+        "current-context": next(iter(tokens), ""),
+    }
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        yaml.safe_dump(shape, file, sort_keys=False)
+    os.replace(part, target)

@@ -1,0 +1,215 @@
+"""The face: lets the API server answer what is asked over HTTP. Everything runs on the thread of its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time as wall
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from dds_lab.api import status
+from dds_lab.api.access import Access
+from dds_lab.api.paths import Query, place
+from dds_lab.api.requests import Request, Response
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError
+from dds_lab.api.watches import Stream
+from dds_lab.face.connection import Connection
+from dds_lab.face.credentials import Credentials, identity, write_kubeconfig
+from dds_lab.face.listener import LOOPBACK, Exposed, Listener, called, in_thread, is_loopback, names, run
+from dds_lab.faults.streams import FaultyStream
+from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan
+from dds_lab.time import RealTime, Time
+
+# -- faulty ------------------------------------------------------------------------------------------------------------
+
+# Wire faults made true: what a plan says shall happen to a request happens to its connection.
+#
+# The request itself is answered by the server as ever; only what the client sees of it is touched.
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+
+
+def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
+    """What the plan has for a request; nothing for what names no resource (discovery, health) or nobody that is known."""
+    where = place(request.path)
+    if where is None:
+        return NOTHING
+    try:
+        user = access.authenticate(request.headers).name
+    except ApiError:
+        return NOTHING
+    verb = _VERBS.get(request.method, "")
+    version = ""
+    if verb == "get":
+        query = Query(request.query)
+        if query.flag("watch"):
+            verb, version = "watch", query.text("resourceVersion")
+        elif not where.name:
+            verb = "list"
+    elif verb == "delete" and not where.name:
+        verb = "deletecollection"
+    return plan.for_request(Asked(user, verb, where.plural, version not in ("", "0")))
+
+
+def refusal(error: ApiError) -> Response:
+    """An error as an answer."""
+    return Response(
+        error.code, msgspec.json.encode(error.status), {"Content-Type": "application/json", **error.headers}
+    )
+
+
+def deliver(
+    outcome: Response | Stream,
+    effects: Effects,
+    connection: Connection,
+    plan: FaultPlan,
+    now: Callable[[], int],
+    time: Time,
+) -> None:
+    """Give the client the answer as far as the effects allow."""
+
+    def give() -> None:
+        if isinstance(outcome, Response):
+            connection.reply(outcome)
+        elif effects.watch.any:
+            stream = FaultyStream(outcome, effects.watch, now, plan.random, connection.cut)
+            connection.stream(outcome.code, outcome.headers, stream)
+        else:
+            connection.stream(outcome.code, outcome.headers, outcome)
+
+    if effects.lost:
+        connection.cut()
+    elif effects.slow:
+        time.after(effects.slow, give)
+    else:
+        give()
+
+
+# -- serving -----------------------------------------------------------------------------------------------------------
+
+__all__ = ["LOOPBACK", "Exposed", "Face", "Served", "calm_collector", "run", "serving"]
+
+LOG = logging.getLogger("dds.lab")
+
+_Found = TypeVar("_Found")
+
+
+class Face(Listener):
+    """HTTP over one API server, on a running loop."""
+
+    def __init__(
+        self, server: ApiServer, time: Time, credentials: Credentials, faults: FaultPlan | None = None
+    ) -> None:
+        """Registers the credentials with the server. `faults` strike those who come through this face."""
+        super().__init__(time)
+        self.server = server
+        self.credentials = credentials
+        self.faults = faults
+        self.ca: bytes | None = None
+        credentials.register(server.access)
+
+    async def listen(self, host: str = LOOPBACK, port: int = 0, tls: bool = True) -> None:
+        """Serve on host and port (0: any that is free); `url` and `ca` then say how to get there.
+
+        Raises Exposed for a host that others can reach, unless with TLS and tokens; InputError when it cannot be had.
+        """
+        _refuse_exposure(host, tls, self.credentials)
+        own = identity(names(host)) if tls else None
+        await self._open(host, port, own)
+        self.ca = own.ca if own is not None else None
+
+    def now(self) -> int:
+        return self.server.clock.now()
+
+    def kubeconfig(self, path: str | Path) -> None:
+        """Write a kubeconfig with a context for each user."""
+        write_kubeconfig(path, self.url, self.credentials.tokens, self.ca)
+
+    def answer(self, connection: Connection, request: Request) -> None:
+        """Let the server answer; whatever goes wrong inside it becomes a Status 500."""
+        effects = effects_of(self.faults, self.server.access, request) if self.faults is not None else NOTHING
+        outcome = refusal(effects.refused.error()) if effects.refused is not None else self._respond(request)
+        if effects is not NOTHING and self.faults is not None:
+            deliver(outcome, effects, connection, self.faults, self.server.clock.now, self.time)
+        elif isinstance(outcome, Response):
+            connection.reply(outcome)
+        else:
+            connection.stream(outcome.code, outcome.headers, outcome)
+
+    def _respond(self, request: Request) -> Response | Stream:
+        try:
+            return self.server.respond(request)
+        except Exception:
+            LOG.exception("the API server failed at %s %s", request.method, request.path)
+            return _broken()
+
+
+class Served:
+    """A face that runs in another thread."""
+
+    def __init__(self, face: Face) -> None:
+        self.face = face
+        self.server = face.server
+        self.url = face.url
+        self.ca = face.ca
+        self.tokens = face.credentials.tokens
+
+    def kubeconfig(self, path: str | Path) -> str:
+        """Write a kubeconfig; gives its path as text."""
+        self.face.kubeconfig(path)
+        return str(path)
+
+    def run(self, call: Callable[[], _Found]) -> _Found:
+        """Call in the server's thread (the only one that may touch the server) and wait for what comes of it."""
+        return called(self.face, call)
+
+
+@contextmanager
+def serving(
+    server: ApiServer,
+    credentials: Credentials | None = None,
+    *,
+    tls: bool = True,
+    host: str = LOOPBACK,
+    port: int = 0,
+    faults: FaultPlan | None = None,
+) -> Iterator[Served]:
+    """Serve in a thread of its own, on real time, until the block ends."""
+
+    async def begin() -> Face:
+        time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, 0)
+        face = Face(server, time, credentials or Credentials(), faults)
+        await face.listen(host, port, tls)
+        return face
+
+    with in_thread(begin) as face:
+        yield Served(face)
+
+
+def calm_collector() -> None:
+    """For a process that does nothing but serve, once its objects are made: the store's objects hold no cycles, and to look
+    for some among a million of them stops everything for half a second at a time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 200)
+
+
+def _refuse_exposure(host: str, tls: bool, credentials: Credentials) -> None:
+    if is_loopback(host) or (tls and credentials.tokens):
+        return
+    missing = "TLS" if not tls else "tokens"
+    fix = f"listen on {LOOPBACK}, or serve with TLS and tokens"
+    raise Exposed(f"not without {missing}: others than this machine could reach it", where=host, fix=fix)
+
+
+def _broken() -> Response:
+    shape = status.failure(500, "InternalError", "Internal error occurred: the request could not be answered", {})
+    return Response(500, msgspec.json.encode(shape), {"Content-Type": "application/json"})

@@ -1,0 +1,211 @@
+"""Faults of the world, as a scenario plans them: on the fabric, in the scheduler's writes, and at random instants.
+
+They use what the actors and the hardware offer for it, and never change an object behind anybody's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from dds_lab.actors.fabric import Fabric, Fault
+from dds_lab.actors.workloads import Workloads
+from dds_lab.api.kinds import Object
+from dds_lab.client import ApiError, Client
+from dds_lab.manager import Fault as CallFault
+from dds_lab.manager import Manager
+from dds_lab.scenario import Scenario
+from dds_lab.scenario import trouble as written
+from dds_lab.scenario.parts import PartName
+from dds_lab.time import MICROSECONDS, Time, Timer
+
+_FaultT = TypeVar("_FaultT")
+_OneT = TypeVar("_OneT", contravariant=True)
+
+
+class Struck(Protocol[_OneT]):
+    """Something that faults befall."""
+
+    def add(self, fault: _OneT) -> None: ...
+
+    def lift(self, fault: _OneT) -> None: ...
+
+
+class Planned(Generic[_FaultT]):
+    """Adds each fault when its window opens, and lifts it when that closes."""
+
+    def __init__(self, time: Time, struck: Struck[_FaultT], faults: Sequence[tuple[written.Window, _FaultT]]) -> None:
+        self._time = time
+        self._struck = struck
+        self._faults = faults
+        self._timers: list[Timer] = []
+
+    def start(self) -> None:
+        for window, fault in self._faults:
+            self._at(window.since, partial(self._struck.add, fault))
+            if window.until is not None:
+                self._at(window.until, partial(self._struck.lift, fault))
+
+    def stop(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+
+    def _at(self, seconds: float, call: Callable[[], None]) -> None:
+        self._timers.append(self._time.after(seconds, call))
+
+
+def fabric_faults(time: Time, fabric: Fabric, faults: Sequence[written.FabricFault]) -> Planned[Fault]:
+    """What befalls the operator's orders."""
+    return Planned(time, fabric.faults, [(one, _fault(one)) for one in faults])
+
+
+def manager_faults(time: Time, manager: Manager, faults: Sequence[written.ManagerFault]) -> Planned[CallFault]:
+    """What befalls calls to the hardware's manager."""
+    return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
+
+
+def _call_fault(one: written.ManagerFault) -> CallFault:
+    return CallFault(
+        kind=one.kind,
+        calls=frozenset(one.calls),
+        nodes=frozenset(one.nodes),
+        models=frozenset(one.models),
+        times=one.times,
+        chance=one.share,
+        seconds=one.wait,
+        code=one.code,
+        odd=one.odd,
+        field=one.field,
+    )
+
+
+def _fault(one: written.FabricFault) -> Fault:
+    return Fault(
+        kind=one.kind,
+        operation=one.operation,
+        nodes=frozenset(one.nodes),
+        models=frozenset(one.models),
+        times=one.times,
+        chance=one.share,
+        words=one.words,
+    )
+
+
+class Stalled:
+    """How long an allocation stays in flight before it is written: as planned while a window is open, else no time. A
+    latency for the scheduler."""
+
+    def __init__(self, time: Time, plans: Sequence[written.Stalled]) -> None:
+        self._time = time
+        self._began = time.now()
+        self._plans = [(one, one.times or None) for one in plans]
+
+    def draw(self, random: Random) -> float:
+        passed = (self._time.now() - self._began) / MICROSECONDS
+        for place, (one, left) in enumerate(self._plans):
+            if left != 0 and one.since <= passed and (one.until is None or passed < one.until):
+                self._plans[place] = (one, None if left is None else left - 1)
+                return one.takes
+        return 0.0
+
+
+class World(Protocol):
+    """What chaos strikes: a lab."""
+
+    scenario: Scenario
+    time: Time
+    fabric: Fabric
+    workloads: Workloads
+
+    def client(self, user: str) -> Client: ...
+
+    def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None: ...
+
+    def lose_node(self, node: str) -> None: ...
+
+
+class Chaos:
+    """Strikes at random instants, each kind so often in the mean."""
+
+    def __init__(self, world: World, wanted: written.Chaos) -> None:
+        self._world = world
+        self._wanted = wanted
+        self._timers: dict[str, Timer] = {}
+        self._drained: dict[str, Timer] = {}  # node → when it comes back
+        self._blows: dict[str, Callable[[Random], None]] = {
+            "restart_scheduler": lambda random: world.restart("scheduler"),
+            "restart_operator": lambda random: world.restart("operator"),
+            "restart_vendor": self._restart_vendor,
+            "lose_node": self._lose_node,
+            "drop_out": self._drop_out,
+            "drain": self._drain,
+            "shrink": self._shrink,
+        }
+
+    def start(self) -> None:
+        for kind in self._blows:
+            mean = getattr(self._wanted, kind)
+            if mean is not None:
+                self._wait(kind, mean, self._world.time.random(f"chaos/{kind}"))
+
+    def stop(self) -> None:
+        for timer in (*self._timers.values(), *self._drained.values()):
+            timer.cancel()
+
+    def _wait(self, kind: str, mean: float, random: Random) -> None:
+        seconds = random.expovariate(1.0 / mean)
+        self._timers[kind] = self._world.time.after(seconds, lambda: self._strike(kind, mean, random))
+
+    def _strike(self, kind: str, mean: float, random: Random) -> None:
+        self._blows[kind](random)
+        self._wait(kind, mean, random)
+
+    def _restart_vendor(self, random: Random) -> None:
+        node = self._node(random)
+        if node:
+            self._world.restart("vendor", node=node)
+
+    def _lose_node(self, random: Random) -> None:
+        node = self._node(random)
+        if node:
+            self._world.lose_node(node)
+
+    def _drain(self, random: Random) -> None:
+        node = self._node(random)
+        if node:
+            self._world.workloads.drain(node)
+            known = self._drained.pop(node, None)
+            if known is not None:
+                known.cancel()
+            self._drained[node] = self._world.time.after(self._wanted.drained_for, lambda: self._uncordon(node))
+
+    def _uncordon(self, node: str) -> None:
+        del self._drained[node]
+        try:
+            self._world.workloads.cordon(node, on=False)
+        except ApiError as error:
+            if error.code != 404:  # it was lost meanwhile
+                raise
+
+    def _drop_out(self, random: Random) -> None:
+        attached = [
+            one.device.serial
+            for machine in self._world.fabric.machines()
+            for one in self._world.fabric.attached(machine.node)
+            if not one.fixed
+        ]
+        if attached:
+            self._world.fabric.drop(random.choice(attached))
+
+    def _shrink(self, random: Random) -> None:
+        fabric = self._world.fabric
+        pools = [pool for pool in fabric.pools() if fabric.free(*pool)]
+        if pools:
+            fabric.resize(*random.choice(pools), by=-1)
+
+    def _node(self, random: Random) -> str:
+        """Some node that is there."""
+        nodes: list[Object] = self._world.client("chaos").list("nodes")
+        return str(random.choice(nodes)["metadata"]["name"]) if nodes else ""

@@ -1,0 +1,361 @@
+"""A whole lab: an API server, hardware, and everything that lives in the cluster, made from a scenario.
+
+The one place that knows both halves. It runs on virtual time (`Lab.virtual`) or on any other `Time`; it does no I/O, so whoever
+wants to serve it over HTTP does that (`serving`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from dds_lab import settings, setup
+from dds_lab.actors.claims import Claims
+from dds_lab.actors.fabric import Fabric
+from dds_lab.actors.garbage import Garbage, GarbageSettings
+from dds_lab.actors.kubelet import Driver, Kubelet
+from dds_lab.actors.ledger import Ledger
+from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.operator import Operator
+from dds_lab.actors.publisher import Publisher
+from dds_lab.actors.scaler import Scaler
+from dds_lab.actors.scheduler import Scheduler
+from dds_lab.actors.taints import TaintEviction
+from dds_lab.actors.vendor import NodeDevices, VendorDriver
+from dds_lab.actors.workloads import Mix, Workloads
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import MASTERS, Call
+from dds_lab.api.server import ApiServer
+from dds_lab.api.status import ApiError, Cause
+from dds_lab.client import Client
+from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
+from dds_lab.manager import Login, Manager
+from dds_lab.record.recorder import Recorder, Sink
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.parts import PART_NAMES, PartName
+from dds_lab.steps import Steps
+from dds_lab.time import MICROSECONDS, Time, VirtualTime
+
+HISTORY = 20_000
+_STORY = "story"
+_WEBHOOK = "vcomposabilityrequest-v1alpha1.kb.io"
+
+
+class Actor(Protocol):
+    """Something that lives in the cluster."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class Lab:
+    """`server` is the API, `fabric` the hardware, `manager` its REST API where there is one, `ledger` what really happened to
+    it, `steps` how far the story has come."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        time: Time,
+        *,
+        track_updates: bool = False,
+        history: int = HISTORY,
+        login: Login | None = None,
+    ) -> None:
+        """Nothing happens before `start`. `track_updates`: keep managedFields of plain updates too, as a real server does.
+        `login`: who may log in to the manager, a well-known one by default."""
+        self.scenario = scenario
+        self.time = time
+        self.server = ApiServer(
+            gates=settings.api_gates(scenario),
+            now=time.now,
+            random=time.random("api"),
+            history=history,
+            track_updates=track_updates,
+        )
+        self.fabric = Fabric(time, settings.fabric(scenario))
+        self.manager = self._managed(login or Login())
+        self._recorders: list[Recorder] = []
+        self._running: dict[str, list[Actor]] = {}
+        self._drivers: dict[str, Driver] = {}
+        self._silent: dict[str, None] = {}
+        self._stalled = Stalled(time, scenario.faults.allocations)
+        self.workloads = Workloads(self.client("workloads"), time)
+        self.steps = Steps(self, scenario.steps)
+        self._others: list[Actor] = [
+            self.workloads,
+            fabric_faults(time, self.fabric, scenario.faults.fabric),
+            *self._manager_faults(),
+            *(Mix(self.workloads, time, settings.mix(one)) for one in scenario.mix),
+            self.steps,
+            Chaos(self, scenario.faults.chaos),
+        ]
+
+    @classmethod
+    @contextmanager
+    def virtual(cls, scenario: Scenario, *, seed: int | None = None, sink: Sink | None = None) -> Iterator[Lab]:
+        """A lab on virtual time that has started; `sink` gets a recording of it from the first object on."""
+        time = VirtualTime(scenario.seed if seed is None else seed, scenario.start)
+        lab = cls(scenario, time)
+        lab.start(sink)
+        try:
+            yield lab
+        finally:
+            lab.stop()
+
+    @property
+    def ledger(self) -> Ledger:
+        """Every attach and detach that was ordered, and what became of it."""
+        return self.fabric.ledger
+
+    def client(self, user: str, groups: tuple[str, ...] = (MASTERS,)) -> Client:
+        """A client of the API for this user, who may do everything unless `groups` say otherwise."""
+        return Client(self.server, self.time, user, groups)
+
+    # -- life
+
+    def start(self, sink: Sink | None = None) -> None:
+        """Set the cluster up and let everything begin. Raises BadObject for what the API server does not take."""
+        admin = self.client("admin")
+        setup.define(admin)
+        if sink is not None:
+            self._recorders.append(Recorder(self.server, self.time, sink))
+        setup.fill(admin, self.scenario)
+        for group in self.scenario.cluster.nodes:
+            fixed = [model for model, count in group.fixed.items() for _ in range(count)]
+            for name in group.names():
+                self.fabric.connect(name, "" if group.fabric is None else str(group.fabric), fixed)
+        for driver in settings.node_drivers(self.scenario):
+            devices = NodeDevices(self.client(driver.driver), self.time, driver)
+            self._drivers[driver.driver] = devices
+            self._begin("drivers", devices)
+        for part in _ORDER:
+            if getattr(self.scenario.parts, part) is not None:
+                self._start_part(part)
+        for other in self._others:
+            self._begin(_STORY, other)
+
+    def stop(self) -> None:
+        """Stop everything; the server and what it holds stay as they are."""
+        for part in reversed(list(self._running)):
+            self._stop_part(part)
+        for recorder in self._recorders:
+            recorder.stop()
+
+    def run(self, seconds: float | None = None, *, until: int | None = None) -> None:
+        """Let virtual time pass: so many seconds, or up to an instant, or to the scenario's end."""
+        assert isinstance(self.time, VirtualTime), "a lab on real time runs by itself"
+        if seconds is not None:
+            until = self.time.now() + round(seconds * MICROSECONDS)
+        elif until is None:
+            until = self.scenario.start + round(self.scenario.duration * MICROSECONDS)
+        self.time.run(until)
+
+    # -- what a story does to the parts
+
+    def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None:
+        """Stop a part, which forgets everything, and start a new one after `down` seconds; of the vendor's driver, with a
+        node, the plugin there."""
+        if node:
+            self.restart_plugin(node)
+            return
+        self._stop_part(part)
+        self.time.after(down, lambda: self._start_part(part))
+
+    def restart_plugin(self, node: str) -> None:
+        """Restart the plugins of the vendors' drivers on a node; on a silent one nobody hears of it."""
+        if node in self._silent:
+            return
+        for actor in self._running.get("vendor", ()):
+            if isinstance(actor, VendorDriver):
+                actor.restart(node)
+
+    def plugin_age(self, node: str) -> float:
+        """Seconds since the youngest plugin on a node came up."""
+        ages = [actor.age(node) for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
+        return min(ages, default=float("inf"))
+
+    def lose_node(self, node: str) -> None:
+        """The node's object goes, and its pods with it."""
+        self.workloads.lose(node)
+
+    def silence(self, node: str, lasts: float | None = None) -> None:
+        """The node is not heard any more, for so many seconds or for ever. Its object stays."""
+        self._silent[node] = None
+        self._tell_silence((node,), ("kubelet", "controllers"))
+        if lasts is not None:
+            self.time.after(lasts, lambda: self._hear(node))
+
+    def _hear(self, node: str) -> None:
+        self._silent.pop(node, None)
+        for actor in (*self._running.get("kubelet", ()), *self._running.get("controllers", ())):
+            if isinstance(actor, Kubelet):
+                actor.find(node)
+            elif isinstance(actor, NodeLifecycle):
+                actor.heard(node)
+        self.restart_plugin(node)
+
+    def _tell_silence(self, nodes: Iterable[str], parts: Iterable[str]) -> None:
+        for actor in [actor for part in parts for actor in self._running.get(part, ())]:
+            for node in nodes:
+                if isinstance(actor, Kubelet):
+                    actor.lose(node)
+                elif isinstance(actor, NodeLifecycle):
+                    actor.silent(node)
+
+    # -- parts
+
+    def _begin(self, part: str, actor: Actor) -> None:
+        self._running.setdefault(part, []).append(actor)
+        actor.start()
+
+    def _start_part(self, part: str) -> None:
+        if part not in self._running:
+            for actor in _MAKERS[part](self):
+                self._begin(part, actor)
+            self._tell_silence(self._silent, (part,))
+
+    def _stop_part(self, part: str) -> None:
+        for actor in reversed(self._running.pop(part, [])):
+            actor.stop()
+
+    def _scheduler(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.scheduler
+        assert knobs is not None
+        client = self.client("system:kube-scheduler")
+        yield Scheduler(client, self.time, settings.scheduler(self.scenario, knobs, self._stalled))
+
+    def _claims(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.claims
+        assert knobs is not None
+        client = self.client("system:serviceaccount:kube-system:resource-claim-controller")
+        yield Claims(client, self.time, settings.claims(knobs))
+
+    def _controllers(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.controllers
+        assert knobs is not None
+        client = self.client("system:kube-controller-manager")
+        yield NodeLifecycle(client, self.time, settings.nodes(knobs))
+        yield Garbage(client, self.time, GarbageSettings())
+        yield TaintEviction(client, self.time, settings.taints(self.scenario))
+
+    def _kubelet(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.kubelet
+        assert knobs is not None
+        client = self.client("system:nodes")
+        yield Kubelet(client, self.time, settings.kubelet(knobs), self.fabric, self._drivers)
+
+    def _vendor(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.vendor
+        assert knobs is not None
+        for one in settings.vendors(self.scenario, knobs):
+            driver = VendorDriver(self.client(f"{one.driver}-plugin"), self.time, one, self.fabric)
+            self._drivers[one.driver] = driver
+            yield driver
+
+    def _publisher(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.publisher
+        assert knobs is not None
+        client = self.client("composable-dra-driver")
+        yield Publisher(client, self.time, settings.publisher(self.scenario, knobs), self.fabric)
+
+    def _managed(self, login: Login) -> Manager | None:
+        knobs = self.scenario.parts.manager
+        if knobs is None:
+            return None
+        return Manager(self.time, self.fabric, settings.manager(self.scenario, knobs, login))
+
+    def _manager_faults(self) -> Iterator[Actor]:
+        if self.manager is not None:
+            yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
+
+    def _manager(self) -> Iterator[Actor]:
+        assert self.manager is not None
+        yield self.manager
+
+    def _operator(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.operator
+        assert knobs is not None
+        client = self.client("composable-resource-operator")
+        operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, _Plugins(self))
+        if knobs.webhook:
+            yield _Webhook(self.server, operator)
+        yield operator
+
+    def _scaler(self) -> Iterator[Actor]:
+        knobs = self.scenario.parts.scaler
+        assert knobs is not None
+        yield Scaler(self.client("reference-scaler"), self.time, settings.scaler(knobs))
+
+
+class _Plugins:
+    """The vendors' plugins as the operator sees them, whichever instance runs just now."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def restart(self, node: str) -> None:
+        self._lab.restart_plugin(node)
+
+    def age(self, node: str) -> float:
+        return self._lab.plugin_age(node)
+
+
+class _Webhook:
+    """The operator's validating webhook. While the operator is away nobody answers it, and so nothing passes
+    (failurePolicy Fail)."""
+
+    def __init__(self, server: ApiServer, operator: Operator) -> None:
+        self._server = server
+        self._operator = operator
+
+    def start(self) -> None:
+        hooks = self._server.admission
+        hooks[:] = [*(hook for hook in hooks if hook is not _unanswered), self._judge]
+
+    def stop(self) -> None:
+        self._server.admission.remove(self._judge)
+        self._server.admission.append(_unanswered)
+
+    def _judge(self, call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
+        if new is None or not _is_judged(call):
+            return None
+        refusal = self._operator.refusal(new)
+        return [Cause("Forbidden", refusal, "")] if refusal else None
+
+
+def _is_judged(call: Call) -> bool:
+    return call.resource.plural == "composabilityrequests" and not call.subresource
+
+
+def _unanswered(call: Call, old: Object | None, new: Object | None) -> list[Cause] | None:
+    if new is not None and _is_judged(call):
+        words = f'Internal error occurred: failed calling webhook "{_WEBHOOK}": connection refused'
+        raise ApiError(500, "InternalError", words)
+    return None
+
+
+_MAKERS: dict[str, Callable[[Lab], Iterator[Actor]]] = {
+    "scheduler": Lab._scheduler,
+    "claims": Lab._claims,
+    "controllers": Lab._controllers,
+    "kubelet": Lab._kubelet,
+    "vendor": Lab._vendor,
+    "publisher": Lab._publisher,
+    "operator": Lab._operator,
+    "manager": Lab._manager,
+    "scaler": Lab._scaler,
+}
+_ORDER: tuple[PartName, ...] = (
+    "manager",
+    "vendor",
+    "publisher",
+    "claims",
+    "controllers",
+    "kubelet",
+    "scheduler",
+    "operator",
+    "scaler",
+)
+assert set(_ORDER) == set(PART_NAMES)

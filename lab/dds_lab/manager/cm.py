@@ -1,0 +1,213 @@
+"""The cluster manager's API: a machine's device specs with their bounds, resizes, and node groups.
+
+It is asynchronous: a resize is accepted at once, and the machine's detail shows its outcome when the fabric is done. A resize
+says how many devices there shall be, so that asking twice for the same number orders nothing twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dds_lab.actors.fabric import Answer, Attached, Device, Machine
+from dds_lab.manager.calls import Call, Refused, Reply, Route, at, route, text_at, told
+from dds_lab.manager.inventory import RUNNING, Inventory, condition, fabric_id, fabric_uuid, made_up
+from dds_lab.manager.settings import NodeGroup
+
+CLUSTER = "/cluster_manager/cluster_autoscaler/{version}/tenants/{tenant}/clusters/{cluster}"
+MACHINE = CLUSTER.replace("{version}", "v3") + "/machines/{machine}"
+GROUPS = CLUSTER.replace("{version}", "v2") + "/nodegroups"
+ALL = "workers"
+_Spec = tuple[str, str]
+"""A machine's UUID and a model."""
+
+
+class ClusterManager:
+    """The calls of CM."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self._inventory = inventory
+        self._coming: dict[_Spec, int] = {}
+        self._failed: dict[_Spec, list[str]] = {}  # what the fabric said of attaches since the last resize
+        self._stuck: dict[str, str] = {}  # serial → what the fabric said of its detach
+        self.routes: tuple[Route, ...] = (
+            route("node", "GET", MACHINE, self._machine),
+            route("resize", "POST", MACHINE + "/actions/resize", self._resize),
+            route("nodegroups", "GET", GROUPS, self._groups),
+            route("nodegroup", "GET", GROUPS + "/{group}", self._group),
+        )
+
+    # -- what there is
+
+    def _machine(self, call: Call, parts: dict[str, str]) -> Reply:
+        machine = self._addressed(parts)
+        settings = self._inventory.settings
+        detail = {
+            "uuid": machine.uuid,
+            "name": machine.node,
+            "status": "ACTIVE",
+            "status_reason": "",
+            "resspecs": [self._spec(machine, model) for model in self._inventory.models(machine)],
+        }
+        cluster = {"cluster_uuid": settings.cluster, "machine": detail}
+        return told(200, {"data": {"tenant_uuid": settings.tenant, "cluster": cluster}})
+
+    def _groups(self, call: Call, parts: dict[str, str]) -> Reply:
+        self._cluster(parts)
+        return told(200, {"nodegroups": [{"uuid": _uuid(one), "name": one.name} for one in self._all_groups()]})
+
+    def _group(self, call: Call, parts: dict[str, str]) -> Reply:
+        self._cluster(parts)
+        for one in self._all_groups():
+            if _uuid(one) == parts["group"]:
+                machines = [found.uuid for node in one.nodes if (found := self._inventory.fabric.machine(node))]
+                return told(200, {"uuid": _uuid(one), "name": one.name, "mach_ids": machines})
+        raise Refused(404, "E010404", f"there is no node group {parts['group']}")
+
+    def _all_groups(self) -> tuple[NodeGroup, ...]:
+        everything = NodeGroup(ALL, tuple(one.node for one in self._inventory.fabric.machines()))
+        return self._inventory.settings.groups or (everything,)
+
+    # -- what moves
+
+    def _resize(self, call: Call, parts: dict[str, str]) -> Reply:
+        machine, body = self._addressed(parts), call.json()
+        if isinstance(body, dict) and "remove_resources" in body:
+            self._shrink(machine, at(body, "remove_resources"))
+        else:
+            self._grow(machine, at(body, "increase_resource_count"))
+        return told(202, {})
+
+    def _grow(self, machine: Machine, order: Any) -> None:
+        model, count = self._model(machine, order), _count(order)
+        _, most = self._inventory.limits(machine, model)
+        if most is not None and count > most:
+            raise Refused(400, "E020400", f"at most {most} devices of model {model} may be in {machine.uuid}")
+        spec = machine.uuid, model
+        more = count - len(self._of(machine, model)) - self._coming.get(spec, 0)
+        self._inventory.fits_quota(model, max(0, more))
+        self._failed.pop(spec, None)
+
+        def came(answer: Answer) -> None:
+            self._coming[spec] -= 1
+            if answer.error:
+                self._failed.setdefault(spec, []).append(answer.error)
+
+        for _ in range(more):
+            self._coming[spec] = self._coming.get(spec, 0) + 1
+            self._inventory.fabric.attach(machine.node, model, came)
+
+    def _shrink(self, machine: Machine, order: Any) -> None:
+        model, count, named = self._model(machine, order), _count(order), at(order, "devices")
+        there = {one.device.serial: one for one in self._of(machine, model)}
+        if not isinstance(named, list) or not named or not all(isinstance(one, str) and one in there for one in named):
+            raise Refused(404, "E020404", f"the machine {machine.uuid} has no such devices")
+        if count != len(there) - len(set(named)):
+            raise Refused(409, "E020409", f"device_count is {count}, but {len(there)} devices are there")
+        least, _ = self._inventory.limits(machine, model)
+        if least is not None and count < least:
+            raise Refused(400, "E020400", f"at least {least} devices of model {model} must be in {machine.uuid}")
+        for serial in dict.fromkeys(named):
+            self._remove(machine, there[serial].device)
+
+    def _remove(self, machine: Machine, device: Device) -> None:
+        def gone(answer: Answer) -> None:
+            if answer.error:
+                self._stuck[device.serial] = answer.error
+
+        self._stuck.pop(device.serial, None)
+        self._inventory.fabric.detach(machine.node, device.resource, gone)
+
+    # -- what is meant
+
+    def _cluster(self, parts: dict[str, str]) -> None:
+        self._inventory.tenant(parts["tenant"])
+        if parts["cluster"] != self._inventory.settings.cluster:
+            raise Refused(404, "E010404", "there is no such cluster")
+
+    def _addressed(self, parts: dict[str, str]) -> Machine:
+        self._cluster(parts)
+        return self._inventory.machine(parts["machine"])
+
+    def _model(self, machine: Machine, order: Any) -> str:
+        wanted = text_at(order, "spec_uuid")
+        for model in self._inventory.models(machine):
+            if _spec_uuid(machine, model) == wanted:
+                return model
+        raise Refused(404, "E020404", f"the machine {machine.uuid} has no such spec")
+
+    def _of(self, machine: Machine, model: str) -> list[Attached]:
+        return [one for one in self._inventory.devices(machine) if one.device.model == model]
+
+    # -- forms
+
+    def _spec(self, machine: Machine, model: str) -> dict[str, Any]:
+        least, most = self._inventory.limits(machine, model)
+        there = self._of(machine, model)
+        failed = self._failed.get((machine.uuid, model), ())
+        return {
+            "spec_uuid": _spec_uuid(machine, model),
+            "type": self._inventory.type_of(model),
+            "selector": {"version": "v1", "expression": {"conditions": [condition(model)]}},
+            "min_resspec_count": least,
+            "max_resspec_count": most,
+            "device_count": len(there),
+            "devices": [self._device(machine, one) for one in there]
+            + [{"device_id": "", "status": "ADD_FAILED", "status_reason": words, "detail": {}} for words in failed],
+        }
+
+    def _device(self, machine: Machine, one: Attached) -> dict[str, Any]:
+        stuck = self._stuck.get(one.device.serial, "")
+        return {
+            "device_id": one.device.serial,
+            "status": "REMOVE_FAILED" if stuck else "ADD_COMPLETE",
+            "status_reason": stuck,
+            "detail": self._detail(machine, one),
+        }
+
+    def _detail(self, machine: Machine, one: Attached) -> dict[str, Any]:
+        model = one.device.model
+        return {
+            "fabric_uuid": fabric_uuid(machine.fabric),
+            "fabric_id": fabric_id(machine.fabric),
+            "res_uuid": one.device.resource,
+            "fabr_gid": f"{machine.fabric}-{one.minor}",
+            "res_type": self._inventory.type_of(model),
+            "res_name": self._inventory.named(machine, one),
+            "res_status": RUNNING,
+            "res_op_status": self._inventory.op_status(one.device),
+            "resspecs": [
+                {
+                    "resspec_uuid": _spec_uuid(machine, model),
+                    "productname": self._inventory.settings.products.get(model, model),
+                    "model": model,
+                    "vendor": "lab",
+                    "removable": True,
+                }
+            ],
+            "tenant_uuid": self._inventory.settings.tenant,
+            "mach_uuid": machine.uuid,
+        }
+
+    def example(self, name: str) -> Any:
+        """An entry that stands for nothing, in the form of a call, for answers that are made longer than the truth."""
+        if name == "nodegroup":
+            return "0"
+        if name == "nodegroups":
+            return {"uuid": "0", "name": "nowhere"}
+        device = Attached(Device("GPU-0", "0", "A100 40G", "1"), 0, 0)
+        return self._device(Machine("0", "nowhere", "1"), device)
+
+
+def _uuid(group: NodeGroup) -> str:
+    return made_up("nodegroup", group.name)
+
+
+def _spec_uuid(machine: Machine, model: str) -> str:
+    return made_up("spec", machine.uuid, model)
+
+
+def _count(order: Any) -> int:
+    count = at(order, "device_count")
+    if type(count) is not int or count < 0:
+        raise Refused(400, "E010400", "device_count must be a whole number from 0 on")
+    return count

@@ -1,0 +1,320 @@
+"""What of a cluster's objects may get into a recording: the fields that the decoder reads, and nothing else.
+
+The decoder's own types are the list, so the two cannot drift apart; what of the metadata a kind is read for is named here.
+A string where none is expected is not kept, and foreign words are scrubbed as they are before they become events. This module
+must never let a field through because it looks harmless.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from dds_adapters.kubernetes.decode import config, decoding, objects, yamltext
+from dds_adapters.kubernetes.decode.config import MAX_PREFIX, MODES
+from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
+from dds_core.text import scrub
+
+# -- configured --------------------------------------------------------------------------------------------------------
+
+# What of the ConfigMap's texts may get into a recording: they are YAML written by people, and anything can stand in
+# them.
+#
+# Each text is read as the decoder reads it and written again with what is known of it. What cannot be read is replaced
+# by something that cannot be read either. Nothing here may pass on a key or a value that the decoder does not look at.
+
+
+_UNREADABLE = "["
+_TEXTS = ("cdi-model-name", "k8s-device-name", "driver-name")
+_PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+
+
+def known_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The ConfigMap's data with what is read of it; what is no text stays as it is (it is found wrong anyway)."""
+    return {
+        name: rewritten(text) if isinstance(text, str) else text
+        for name, rewritten in _REWRITTEN.items()
+        if (text := data.get(name)) is not None
+    }
+
+
+def _device_info(text: str) -> str:
+    found = _parsed(text)
+    if found is _BROKEN:
+        return _UNREADABLE
+    if not isinstance(found, list):
+        return json.dumps(_bare(found))
+    return f"[{', '.join(_entry(one) for one in found)}]"
+
+
+def _entry(found: Any) -> str:
+    if not isinstance(found, yamltext.Mapping):
+        return json.dumps(_bare(found))
+    parts: list[tuple[str, str]] = []
+    for name in ("index", *_TEXTS, "dra-attributes", "cannot-coexist-with"):
+        if name in found:
+            parts.append((name, _value(name, found[name])))
+            if name in found.repeated:  # the fault is that it is there twice
+                parts.append(parts[-1])
+    return _table(parts)
+
+
+def _value(name: str, found: Any) -> str:
+    if name == "dra-attributes" and isinstance(found, yamltext.Mapping):
+        parts = [(key, json.dumps(_leaf(value, text=True))) for key, value in found.items()]
+        return _table([*parts, *(part for part in parts if part[0] in found.repeated)])
+    if name == "cannot-coexist-with" and isinstance(found, list):
+        return json.dumps([_leaf(one) for one in found])
+    return json.dumps(_leaf(found, text=name in _TEXTS))
+
+
+def _table(parts: list[tuple[str, str]]) -> str:
+    return f"{{{', '.join(f'{json.dumps(name)}: {value}' for name, value in parts)}}}"
+
+
+def _fabrics(text: str) -> str:
+    found = _parsed(text)
+    if found is _BROKEN:
+        return _UNREADABLE
+    return json.dumps([_leaf(one) for one in found] if isinstance(found, list) else _bare(found))
+
+
+def _leaf(found: Any, *, text: bool = False) -> Any:
+    return found if text and isinstance(found, str) else _bare(found)
+
+
+def _bare(found: Any) -> Any:
+    """An empty value of the same type; numbers and truths tell nothing and stay."""
+    return type(found)() if isinstance(found, str | list) else {} if isinstance(found, dict) else found
+
+
+_BROKEN = object()
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return yamltext.parse("", text)
+    except Fault:
+        return _BROKEN
+
+
+def _prefix(text: str) -> str:
+    return text if len(text) <= MAX_PREFIX and _PREFIX.fullmatch(text) else ""
+
+
+def _mode(text: str) -> str:
+    return text if text in ("", *MODES) else "unknown"
+
+
+_REWRITTEN: Mapping[str, Callable[[str], str]] = {
+    "device-info": _device_info,
+    "label-prefix": _prefix,
+    "fabric-id-range": _fabrics,
+    "mode": _mode,
+}
+
+
+# -- allowed -----------------------------------------------------------------------------------------------------------
+
+_INSTANT = re.compile(r"[0-9T:.+Zz -]{1,40}")
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_,:]{0,127}")
+_NAMES = ("uid", "name", "namespace")
+
+_ALL = (*_NAMES, "creationTimestamp", "deletionTimestamp")
+METADATA: Mapping[str, tuple[str, ...]] = {
+    "resourceclaims": (*_ALL, "annotations", "ownerReferences"),
+    "resourceslices": (*_ALL, "labels"),
+    "deviceclasses": _ALL,
+    "devicetaintrules": (*_ALL, "labels"),
+    "nodes": (*_ALL, "labels"),
+    "pods": _ALL,
+    "configmaps": _ALL,
+    "composabilityrequests": (*_ALL, "generateName", "labels"),
+    "composableresources": (*_ALL, "labels", "annotations"),
+}
+"""The fields of the metadata for which a kind is read. Labels are kept where rules and selectors are decided by them."""
+
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "resourceslices": (decoding.MANAGED_BY,),
+    "composableresources": (decoding.MANAGED_BY, decoding.READY_TO_DETACH),
+}
+"""The only labels that are read of a kind; of the kinds with labels above that are not named here, all are."""
+
+SCRUBBED: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "composabilityrequests": (("status", "error"),),
+    "composableresources": (("status", "error"),),
+}
+"""Foreign words: kept without secrets."""
+
+_API_VERSIONS = ("", *decoding.CORE, *decoding.DRA, *decoding.TAINT_RULES, *decoding.OPERATOR)
+_OTHER = "other"
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the decoder expects at a place: a leaf ("string", "instant" or other), fields, a table of one shape, or a list."""
+
+    leaf: str = ""
+    fields: Mapping[str, _Shape] = field(default_factory=dict)
+    each: _Shape | None = None
+    many: _Shape | None = None
+
+
+class Allowed:
+    """The allow-list of one resource."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._metadata = METADATA[resource]
+        self._shape = _shape(inspect.type_info(_TYPES[resource]))
+        self._known: set[str] = set()
+        self._encode = msgspec.json.Encoder().encode
+
+    def kept(self, type: str, raw: bytes) -> bytes | None:
+        """The JSON of an object with what may be kept; None when the object does not matter at all.
+
+        A pod that refers to no claim and any ConfigMap but ours do not. What is no JSON object gives None too.
+        """
+        try:
+            found = msgspec.json.decode(raw)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        projected = _project(found, self._shape)
+        self._narrow(projected)
+        return self._encode(projected) if self._matters(type, projected, raw) else None
+
+    def _narrow(self, obj: dict[str, Any]) -> None:
+        meta = obj.get("metadata")
+        if isinstance(meta, dict):
+            for name in [name for name in meta if name not in self._metadata]:
+                del meta[name]
+            _keep_only(meta, "labels", LABELS.get(self._resource))
+            _keep_flags(meta)
+            _change(meta, ("labels", decoding.READY_TO_DETACH), lambda text: "")  # its being there says it all
+            if isinstance(owners := meta.get("ownerReferences"), list):
+                meta["ownerReferences"] = [o for o in owners if isinstance(o, dict) and o.get("kind") == "Pod"]
+        known = RESOURCES_BY_NAME[self._resource].name
+        _change(obj, ("kind",), lambda text: text if text in ("", known) else _OTHER)
+        _change(obj, ("apiVersion",), lambda text: text if text in _API_VERSIONS else _OTHER)
+        if self._resource == "configmaps" and isinstance(obj.get("data"), dict):
+            obj["data"] = known_data(obj["data"])
+        for path in SCRUBBED.get(self._resource, ()):
+            _change(obj, path, scrub)
+        for conditions in _conditions(obj, self._resource):
+            for one in conditions:
+                _change(one, ("reason",), _reason)
+
+    def _matters(self, type: str, obj: dict[str, Any], raw: bytes) -> bool:
+        meta = obj.get("metadata")
+        meta = meta if isinstance(meta, dict) else {}
+        if self._resource == "configmaps":
+            return (meta.get("namespace"), meta.get("name")) == (config.NAMESPACE, config.NAME)
+        if self._resource != "pods":
+            return True
+        uid = meta.get("uid")
+        uid = uid if isinstance(uid, str) else ""
+        if type == "DELETED":
+            known = uid in self._known
+            self._known.discard(uid)
+            return known
+        if uid not in self._known and not _refers_to_claims(obj):
+            return False
+        self._known.add(uid)
+        return True
+
+
+def _refers_to_claims(pod: dict[str, Any]) -> bool:
+    spec, status = pod.get("spec"), pod.get("status")
+    spec, status = (one if isinstance(one, dict) else {} for one in (spec, status))
+    return bool(spec.get("resourceClaims") or status.get("extendedResourceClaimStatus"))
+
+
+def _keep_only(meta: dict[str, Any], part: str, names: tuple[str, ...] | None) -> None:
+    if names is not None and isinstance(meta.get(part), dict):
+        meta[part] = {name: value for name, value in meta[part].items() if name in names}
+
+
+def _keep_flags(meta: dict[str, Any]) -> None:
+    """Both annotations that are read say "true" or nothing."""
+    annotations = meta.get("annotations")
+    if isinstance(annotations, dict):
+        meta["annotations"] = {name: value for name, value in annotations.items() if value == "true"}
+
+
+def _conditions(obj: dict[str, Any], resource: str) -> list[list[Any]]:
+    status = obj.get("status")
+    if not isinstance(status, dict):
+        return []
+    devices = status.get("devices")
+    holders: list[Any] = []
+    if resource == "pods":
+        holders = [status]
+    elif resource == "resourceclaims" and isinstance(devices, list):
+        holders = devices
+    return [one["conditions"] for one in holders if isinstance(one, dict) and isinstance(one.get("conditions"), list)]
+
+
+def _reason(text: str) -> str:
+    """A reason is one word; whatever else was let through is foreign text, as for the decoder."""
+    return text if not text or _WORD.fullmatch(text) else scrub(text)
+
+
+def _change(obj: Any, path: tuple[str, ...], change: Callable[[str], str]) -> None:
+    for part in path[:-1]:
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    if isinstance(obj, dict) and isinstance(obj.get(path[-1]), str):
+        obj[path[-1]] = change(obj[path[-1]])
+
+
+# -- from the decoder's types to what is kept ------------------------------------------------------------------------------------
+
+_TYPES: Mapping[str, type] = {
+    "resourceclaims": objects.RawClaim,
+    "resourceslices": objects.RawSlice,
+    "deviceclasses": objects.RawDeviceClass,
+    "devicetaintrules": objects.RawTaintRule,
+    "nodes": objects.RawNode,
+    "pods": objects.RawPod,
+    "configmaps": objects.RawConfigMap,
+    "composabilityrequests": objects.RawComposabilityRequest,
+    "composableresources": objects.RawComposableResource,
+}
+
+
+def _shape(form: inspect.Type) -> _Shape:
+    if isinstance(form, inspect.UnionType):  # always something or null
+        return next(_shape(one) for one in form.types if not isinstance(one, inspect.NoneType))
+    if isinstance(form, inspect.StructType):
+        return _Shape(fields={one.encode_name: _shape(one.type) for one in form.fields})
+    if isinstance(form, inspect.DictType):
+        return _Shape(each=_shape(form.value_type))
+    if isinstance(form, inspect.VarTupleType):
+        return _Shape(many=_shape(form.item_type))
+    if isinstance(form, inspect.DateTimeType):
+        return _Shape(leaf="instant")
+    return _Shape(leaf="string" if isinstance(form, inspect.StrType) else "other")
+
+
+def _project(value: Any, shape: _Shape) -> Any:
+    """The value with what is expected; in place of anything else an empty one of its own JSON type, so that it is
+    found wrong in the same way and says nothing."""
+    if isinstance(value, dict):
+        if shape.each is not None:
+            return {name: _project(one, shape.each) for name, one in value.items()}
+        return {name: _project(value[name], inner) for name, inner in shape.fields.items() if name in value}
+    if isinstance(value, list):
+        return [_project(one, shape.many) for one in value] if shape.many is not None else []
+    if isinstance(value, str):
+        if shape.leaf == "instant":
+            return value if _INSTANT.fullmatch(value) else ""
+        return value if shape.leaf == "string" else ""
+    return value

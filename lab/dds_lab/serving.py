@@ -1,0 +1,124 @@
+"""A lab on real time, served over HTTP until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time as wall
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dds_lab.api.requests import User
+from dds_lab.face import Credentials, Face
+from dds_lab.face.credentials import ADMIN
+from dds_lab.faults import wire
+from dds_lab.lab import Lab
+from dds_lab.manager import Login
+from dds_lab.manager.face import ManagerFace
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.trouble import WireFault
+from dds_lab.time import RealTime
+
+HISTORY = 100_000
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where it listens: port 0 is any that is free."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: bool = True
+
+
+async def serve(
+    scenario: Scenario,
+    address: Address,
+    stop: asyncio.Event,
+    ready: Callable[[Face, Lab], None],
+    *,
+    speed: float | None = None,
+    seed: int | None = None,
+    managed: Callable[[ManagerFace], None] = lambda face: None,
+) -> None:
+    """Serve until `stop` is set; `ready` is called once it answers, and before that `managed` if the scenario has a manager of
+    the hardware, which always listens on loopback and knows a login of its own at each start. Its time begins at the wall
+    clock's, whatever the scenario says. Raises InputError when it cannot listen, BadObject when the scenario's objects are
+    refused."""
+    loop = asyncio.get_running_loop()
+    time = RealTime(
+        loop,
+        lambda: wall.time_ns() // 1000,
+        scenario.seed if seed is None else seed,
+        scenario.speed if speed is None else speed,
+    )
+    lab = Lab(scenario, time, track_updates=True, history=HISTORY, login=_login())
+    face = Face(lab.server, time, _credentials(scenario), plan(scenario, time))
+    await face.listen(address.host, address.port, address.tls)
+    manager_face = None
+    try:
+        manager_face = await _managed(lab)
+        lab.start()
+        if manager_face is not None:
+            managed(manager_face)
+        ready(face, lab)
+        await stop.wait()
+    finally:
+        lab.stop()
+        if manager_face is not None:
+            await manager_face.stop()
+        await face.stop()
+
+
+async def _managed(lab: Lab) -> ManagerFace | None:
+    """The manager's own address, where the scenario has one."""
+    knobs = lab.scenario.parts.manager
+    if lab.manager is None or knobs is None:
+        return None
+    face = ManagerFace(lab.manager, lab.time)
+    await face.listen(tls=knobs.api != "nec", certificate=knobs.certificate)
+    return face
+
+
+def _login() -> Login:
+    """Secrets that hold for one start."""
+    return Login(password=secrets.token_urlsafe(18), client_secret=secrets.token_urlsafe(18))
+
+
+def _credentials(scenario: Scenario) -> Credentials:
+    users = {one.name: User(one.name, one.groups) for one in scenario.cluster.users}
+    return Credentials({"admin": ADMIN, **users})
+
+
+def plan(scenario: Scenario, time: RealTime) -> wire.FaultPlan | None:
+    """What goes wrong on the wire, None for nothing."""
+    rules = [_rule(one) for one in scenario.faults.wire]
+    return wire.FaultPlan(rules, time.now, time.random("wire")) if rules else None
+
+
+def _rule(one: WireFault) -> wire.Rule:
+    return wire.Rule(
+        action=_action(one),
+        users=one.users,
+        verbs=one.verbs,
+        resources=one.resources,
+        start=one.since,
+        end=float("inf") if one.until is None else one.until,
+        share=1.0 if one.action == "duplicate" else one.share,
+        limit=one.times or None,
+    )
+
+
+def _action(one: WireFault) -> wire.Action:
+    wait = one.wait.latency()
+    actions: dict[str, wire.Action] = {
+        "status": wire.Refuse(one.code, max(1, round(one.wait.fixed or 0))),
+        "slow": wire.Slow(wait),
+        "lost": wire.Lost(),
+        "cut": wire.Cut(wait, one.mid_line),
+        "half_open": wire.HalfOpen(wait),
+        "expired": wire.Expire(),
+        "duplicate": wire.Duplicate(one.share),
+        "delay": wire.Delay(wait),
+    }
+    return actions[one.action]

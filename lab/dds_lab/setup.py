@@ -1,0 +1,137 @@
+"""The cluster before anything happens: definitions, namespaces, configuration, classes, nodes, and what a scenario adds.
+
+Everything is made through the API, as an administrator would. Nothing here starts an actor.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from dds_core.errors import InputError
+from dds_lab.actors import instants
+from dds_lab.actors.models import NAMESPACE, config_map
+from dds_lab.api.kinds import Object, Resource
+from dds_lab.client import ApiError, Client
+from dds_lab.crds import DEFINITIONS
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.cluster import Class, Model, Nodes
+from dds_lab.settings import SCHEME, device_info
+
+
+class BadObject(InputError):
+    """The API server refuses an object of the scenario."""
+
+
+def define(client: Client) -> None:
+    """Make the operator's kinds known."""
+    for definition in DEFINITIONS:
+        client.create("customresourcedefinitions", definition)
+
+
+def fill(client: Client, scenario: Scenario) -> None:
+    """Create everything that is there at the start. Raises BadObject, naming the object and the server's reason."""
+    for place, obj in _objects(client, scenario):
+        create(client, obj, place)
+
+
+def create(client: Client, obj: Object, place: str) -> None:
+    """Create an object of any kind that is served, its status too where it has one. Raises BadObject."""
+    resource = resource_of(client, obj, place)
+    metadata = obj.get("metadata") or {}
+    namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
+    try:
+        made = client.create(reference(resource), obj, namespace)
+        if obj.get("status") and "status" in resource.subresources:
+            client.update(reference(resource), {**made, "status": obj["status"]}, subresource="status")
+    except ApiError as error:
+        message = str(error.status.get("message", error))
+        raise BadObject(
+            f"the API server refuses it: {error.code} {error.reason}: {message}", where=place, fix="correct it there"
+        ) from None
+
+
+def resource_of(client: Client, obj: Object, place: str) -> Resource:
+    """The resource that an object is of, by its kind and apiVersion. Raises BadObject."""
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    for one in client.server.registry.resources():
+        if (one.kind, one.api_version) == (kind, version):
+            return one
+    known = sorted({f"{one.kind} ({one.api_version})" for one in client.server.registry.resources() if one.kept})
+    raise BadObject(f"{kind} of {version} is not served", where=place, fix=f"served: {', '.join(known)}")
+
+
+def reference(resource: Resource) -> str:
+    """How a client names just this version of a resource."""
+    return f"{resource.plural}.{resource.version}.{resource.group}" if resource.group else resource.plural
+
+
+def _objects(client: Client, scenario: Scenario) -> Iterator[tuple[str, Object]]:
+    cluster = scenario.cluster
+    for name in (NAMESPACE, *cluster.namespaces):
+        if client.find("namespaces", name) is None:
+            yield f"namespace {name}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    if cluster.config:
+        yield "the ConfigMap", config_map(device_info(scenario))
+    for one in cluster.classes if cluster.classes is not None else map(_class_of, cluster.models):
+        yield f"class {one.name}", _class(one)
+    now = instants.written(client.time.now())
+    for group in cluster.nodes:
+        for name in group.names():
+            yield f"node {name}", _node(name, group, scenario, now)
+    for place, obj in enumerate(cluster.objects):
+        name = (obj.get("metadata") or {}).get("name", "")
+        yield f"cluster.objects[{place}] ({obj.get('kind')} {name})", obj
+
+
+def _class_of(model: Model) -> Class:
+    """The class that a model has when nobody says otherwise: its driver's devices of this product."""
+    product = f'device.attributes["{model.driver}"].productName == "{model.product}"'
+    return Class(name=model.device, selectors=(f'device.driver == "{model.driver}" && {product}',))
+
+
+def _class(wanted: Class) -> Object:
+    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": one}} for one in wanted.selectors]}
+    if wanted.extended_resource is not None:
+        spec["extendedResourceName"] = wanted.extended_resource
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": wanted.name},
+        "spec": spec,
+    }
+
+
+def _node(name: str, group: Nodes, scenario: Scenario, now: str) -> Object:
+    """A node that is ready, with the labels that the fabric's publisher and the scaler would write sooner or later."""
+    prefix = scenario.cluster.prefix
+    labels = {"kubernetes.io/hostname": name}
+    if group.fabric is not None:
+        reachable = next((one.devices for one in scenario.cluster.fabrics if one.id == group.fabric), {})
+        labels[f"{prefix}/fabric"] = str(group.fabric)
+        for model in scenario.cluster.models:
+            if model.model in reachable:
+                labels[f"{prefix}/{model.device}"] = "true"
+            if (limit := group.limits.get(model.model)) is not None:
+                labels[f"{prefix}/{model.device}-size-max"] = str(limit.max)
+                labels[f"{prefix}/{model.device}-size-min"] = str(limit.min)
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    amounts = {"cpu": group.cpu, "memory": group.memory, "pods": str(group.pods)}
+    spec: dict[str, Any] = {"providerID": f"{SCHEME}{uuid.uuid5(uuid.NAMESPACE_DNS, name)}"}
+    if group.taints:
+        spec["taints"] = [one.model_dump(exclude_defaults=False) for one in group.taints]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**labels, **group.labels}},
+        "spec": spec,
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+    }
