@@ -18,7 +18,7 @@ from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.runtime.loop import Committed
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core import EventLog, Picture, Policy
@@ -75,8 +75,8 @@ def main(kubeconfig: str, path: str, seconds: float) -> None:
             return database.open_log("example/scaler", cluster=cluster, recorded_at=time.time_ns() // 1000)
 
         settings = LiveSettings(identity=new_identity(), health=None, metrics=None)
-        part = ScalerPart("example")
-        process = Process(settings, Cluster(kubeconfig), open_log, lambda: POLICY, part, observer=Stopwatch())
+        make = make_scaler("example")
+        process = Process(settings, Cluster(kubeconfig), open_log, lambda: POLICY, make, observer=Stopwatch())
         threading.Timer(seconds, process.stop).start()
         process.run()
     print("ended in order")

@@ -1,13 +1,14 @@
-"""Our own publisher as a part of a lab on virtual time: the one that runs against real clusters and managers, without threads or
-sockets.
+"""Our own scaler and publisher as parts of a lab on virtual time: the loops that run against real clusters and managers, driven
+by the lab's clock in the place of threads and sockets.
 
-What it has in common with any process of ours there is in `our_process`, how it asks the fabric in `rounds`.
+What decides, logs, queues and writes is the product's own code. Only what waits for the world is replaced: mirrors for
+reflectors, rounds of questions for the surveyor's threads, one timer for the process. A driver must never know more than a client
+of the API.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,21 +23,19 @@ from dds_adapters.fabric.registry import open_provider
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
-from dds_adapters.kubernetes.cluster import Unreachable, path_of
-from dds_adapters.kubernetes.publish.decode import PUBLISHED
-from dds_adapters.kubernetes.publish.probe import ProbeFailed, probe
+from dds_adapters.kubernetes.cluster import path_of
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
 from dds_adapters.kubernetes.watch.identity import Identity, identity
-from dds_adapters.kubernetes.watch.known import Known, seeds
-from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched, watched_by_publisher
+from dds_adapters.kubernetes.watch.known import Known
+from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_adapters.kubernetes.write.outbox import Outbox
-from dds_adapters.kubernetes.write.plan import stamps
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, P, Watcher
-from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnded
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.loop import BATCH, Decider, Effective, P, Surroundings, Watcher
+from dds_adapters.runtime.publisher import Answers, Askers, Publisher
+from dds_adapters.runtime.publishing import Prober
+from dds_adapters.runtime.scaler import make_scaler
 from dds_core.errors import DdsError, Fenced, LogUnavailable
-from dds_core.events import Capabilities, Event
+from dds_core.events import Event
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.policy import PublishPolicy
@@ -54,13 +53,7 @@ from dds_lab.manager import Manager
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import MICROSECONDS, Time, Timer
 
-# -- direct ------------------------------------------------------------------------------------------------------------
-
-# The lab's API server as a writer asks it, without a socket between: requests and answers as over HTTP, on virtual
-# time.
-#
-# Nothing here knows what is asked for.
-
+# -- the API server without a socket -----------------------------------------------------------------------------------
 
 Before = Callable[[str, str], None]
 """Told method and path of each request before it is made; it raises what should happen to it in its place."""
@@ -103,13 +96,7 @@ class Direct:
         return HttpAnswer(response.code, response.body, float(wait) if wait.isdigit() else 0.0)
 
 
-# -- rounds ------------------------------------------------------------------------------------------------------------
-
-# Rounds of questions to a fabric on virtual time: each question takes its while, several are under way at once, and
-# what is waited within one (tries, a slow manager) passes with it.
-#
-# The questions are those of `fabric.survey`; in a process of ours threads ask them. Nothing here judges an answer.
-
+# -- questions to a fabric ---------------------------------------------------------------------------------------------
 
 Models = tuple[PoolModel, ...]
 _ANSWER = LogNormal(0.02, 0.5, 0.5)
@@ -128,7 +115,9 @@ PACE = Pace()
 
 
 class Rounds:
-    """One round after the other, never two at once; at once a new one when the models are others than those of the last."""
+    """Rounds of questions to a fabric, one after the other, never two at once; a new one at once when the models are others than
+    those of the last. Each question takes its while, several are under way side by side, and what is waited within one (tries, a
+    slow manager) passes with it. The questions are the product's (`fabric.survey`)."""
 
     def __init__(
         self,
@@ -152,18 +141,27 @@ class Rounds:
         self._wanted: Models | None = None
         self._round: _Round | None = None
         self._next: Timer | None = None
-        self.begun = 0
-        """How many rounds have begun."""
+        self.begun = self.rounds = 0
+        """How many rounds have begun, and ended."""
+        self.seconds = 0.0
+        self.name, self.alive = "rounds", True
 
-    def about(self, models: Models, known: Sequence[Machine]) -> None:
-        """What to ask from now on; `known` are the machines that are known."""
-        self._known = known
+    def start(self) -> None:
+        """Nothing is asked before `look_for`."""
+
+    def look_for(self, models: Models, machines: Iterable[Machine]) -> None:
+        """What to ask from now on; `machines` are those that are known."""
+        self._known = tuple(machines)
         if models != self._wanted:
             self._wanted = models
             if self._round is None:
                 self._begin()
 
-    def stop(self) -> None:
+    def stop(self, seconds: float) -> bool:
+        """It has ended already."""
+        return True
+
+    def end(self) -> None:
         """Ask nothing more; what is on its way does not come."""
         if self._next is not None:
             self._next.cancel()
@@ -211,6 +209,7 @@ class Rounds:
             self._ask(round, round.left.popleft())
         if not round.under_way:
             self._round = None
+            self.rounds += 1
             self._ended(round.models)
             if self._next is None or round.models != self._wanted:
                 self._begin()
@@ -235,14 +234,7 @@ class _Round:
     stopped: bool = False
 
 
-# -- our process -------------------------------------------------------------------------------------------------------
-
-# A process of ours as a part of a lab on virtual time: what scaler and publisher have in common there, without threads
-# or sockets.
-#
-# The parts that decide, log, queue and write are the real ones. Only what waits for the world is replaced: mirrors for
-# reflectors, one timer for the threads. It must never know more than a client of the API could.
-
+# -- the driver --------------------------------------------------------------------------------------------------------
 
 WORKERS = 8
 RETRY_SECONDS = 1.0
@@ -262,77 +254,75 @@ class OurTimes:
 USUAL = OurTimes()
 
 
-class OurProcess(ABC, Generic[P]):
+class _Nudging(Arrivals):
+    """The queue, and a nudge for the one who empties it."""
+
+    def __init__(self, now: Callable[[], int], steady: Callable[[], float], nudge: Callable[[], None]) -> None:
+        super().__init__(now, steady)
+        self._nudge = nudge
+
+    def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
+        super().put(resource, uid, type, raw)
+        self._nudge()
+
+    def mark(self, resource: str, marker: str, since: int = 0) -> None:
+        super().mark(resource, marker, since)
+        self._nudge()
+
+    def wake(self) -> None:
+        self._nudge()
+
+
+class OurProcess(Generic[P]):
     """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another one on the same log goes on.
 
     `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
     `crashed` holds what ended it, None while it runs.
     """
 
+    decider: Decider[P]
+
     def __init__(
-        self, lab: Lab, user: str, groups: tuple[str, ...] = (MASTERS,), times: OurTimes = USUAL, skew: float = 0.0
+        self,
+        lab: Lab,
+        user: str,
+        groups: tuple[str, ...],
+        times: OurTimes = USUAL,
+        skew: float = 0.0,
+        watchers: Sequence[Watcher[P]] = (),
     ) -> None:
         self.requests = Direct(lab.server, user, groups)
         self.outbox = Outbox(lab.time.random(f"{user}/outbox"))
         self.faults: list[DdsError] = []
         self.crashed: BaseException | None = None
+        self.alive = False
+        """Whether it has begun and was not ended."""
         self._time: Time = lab.time
         self._client = Client(lab.server, lab.time, user, groups)
         self._times = times
         self._random = lab.time.random(f"{user}/times")
         self._skew = round(skew * MICROSECONDS)
-        self.arrivals = Arrivals(self._now, lambda: self._time.now() / MICROSECONDS)
+        self.arrivals = _Nudging(self._now, self._steady, self.wake)
+        self.around = Surroundings(self.requests, self.arrivals, self.version, watchers, self._trouble)
         self._followed: dict[str, _Followed] = {}
         self._facts: list[Event] = []
         self._running = 0
         self._look_at: float | None = None
-        self._is_first = True
-        self._alive = False
         self._due: Timer | None = None
         self._due_at = 0
 
-    # -- what is its own -----------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def decider(self) -> Decider[P]:
-        """Who decides."""
-
-    @abstractmethod
-    def watched(self) -> Sequence[Watched]:
-        """What of the cluster is followed."""
-
-    @abstractmethod
-    def seeds(self, picture: P) -> Mapping[str, Iterable[Identity]]:
-        """By resource the objects that are known from before."""
-
-    def first(self, picture: P) -> Sequence[Task]:
-        """What is sent before everything else, as soon as all is known and writing is allowed."""
-        return ()
-
-    def came(self) -> Sequence[Arriving]:
-        """What came beside objects of the cluster since the last turn."""
-        return ()
-
-    def turned(self) -> None:
-        """All that had come is decided on."""
-
     # -- life ----------------------------------------------------------------------------------------------------
-
-    @property
-    def alive(self) -> bool:
-        """Whether it has begun and was not ended."""
-        return self._alive
 
     def start(self) -> None:
         """Load the log, then listen. Raises what the log raises."""
         self.decider.open(self._now())
-        self._alive = True
-        known = self.seeds(self.decider.picture)
-        for one in self.watched():
+        self.alive = True
+        known = self.decider.seeds()
+        for one in self.decider.watched():
             self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
         for followed in self._followed.values():
             followed.begin()
+        self.decider.begin()
 
     def stop(self) -> None:
         """End in order: what is not begun stays in the log to be decided again."""
@@ -340,11 +330,12 @@ class OurProcess(ABC, Generic[P]):
 
     def kill(self) -> None:
         """End without another step; what was sent was sent."""
-        self._alive = False
+        self.alive = False
         if self._due is not None:
             self._due.cancel()
         for followed in self._followed.values():
             followed.end()
+        self.decider.end()
 
     def cut(self, resource: str, seconds: float) -> None:
         """The watch of a resource breaks, and nothing is heard of it for so long."""
@@ -359,10 +350,10 @@ class OurProcess(ABC, Generic[P]):
         """There is something to take in."""
         self._turn_at(self._time.now() + round(self._times.turn * MICROSECONDS))
 
-    # -- deciding ------------------------------------------------------------------------------------------------
+    # -- deciding, as `Process` does ----------------------------------------------------------------------------
 
     def _turn_at(self, at: int) -> None:
-        if not self._alive or (self._due is not None and self._due_at <= at):
+        if not self.alive or (self._due is not None and self._due_at <= at):
             return
         if self._due is not None:
             self._due.cancel()
@@ -371,7 +362,7 @@ class OurProcess(ABC, Generic[P]):
 
     def _turn(self) -> None:
         self._due = None
-        if not self._alive:
+        if not self.alive:
             return
         try:
             tasks = self._decided()
@@ -387,37 +378,29 @@ class OurProcess(ABC, Generic[P]):
             self.kill()
             raise
         self._tell(self.outbox.limit(self.decider.limit))
-        self._begin_writing()
         self._tell(self.outbox.put(tasks, self._steady()))
-        self._list_again()
+        while self.decider.wanted_lists:
+            self._followed[self.decider.wanted_lists.pop()].relist()
         self._write()
-        self.turned()
+        self.decider.turned()
         due = self.decider.due()
         if due is not None:
             self._turn_at(max(self._time.now(), due - self._skew))
 
     def _decided(self) -> list[Task]:
-        if self.decider.away:
-            tasks = self.decider.turn((), (), self._now())
-            self.wake()  # for what has arrived since
-            return tasks
+        arrived, away = [], self.decider.away
+        if not away:
+            arrived = self.arrivals.take(0, BATCH)
         facts, self._facts = self._facts, []
-        arrived = sorted([*self.arrivals.take(0), *self.came()], key=lambda one: one.at)
-        return self.decider.turn(arrived, facts, self._now())
+        tasks = self.decider.turn(arrived, facts, self._now())
+        if away or len(self.arrivals):
+            self.wake()  # for what has arrived since
+        return tasks
 
-    def _begin_writing(self) -> None:
-        if self.decider.synced and self.decider.picture.live and self._is_first:
-            self._is_first = False
-            self._tell(self.outbox.put(self.first(self.decider.picture), self._steady()))
-
-    def _list_again(self) -> None:
-        while self.decider.wanted_lists:
-            self._followed[self.decider.wanted_lists.pop()].relist()
-
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing, as the threads of `Writer` do -----------------------------------------------------------------
 
     def _write(self) -> None:
-        while self._alive and self._running < WORKERS and not self.decider.away:
+        while self.alive and self._running < WORKERS and not self.decider.away:
             task = self.outbox.next(self._steady())
             if isinstance(task, Task):
                 self._running += 1
@@ -434,26 +417,25 @@ class OurProcess(ABC, Generic[P]):
         self._write()
 
     def _carry_out(self, task: Task) -> None:
-        if not self._alive:
+        if not self.alive:
             return
         self._running -= 1
         guard = Guard(self.requests, self._permit, lambda: self.outbox.request(task, self._steady()))
         try:
             result = carry_out(task, guard, self.version, lambda line: self.faults.append(DdsError(line)))
         except NotLeading:
-            self._tell([fact for fact in [self.outbox.returned(task)] if fact is not None])
+            self._tell([self.outbox.returned(task)])
             return
-        fact = self.outbox.finished(task, result, self._steady())
-        if fact is not None:
-            self._tell([fact])
+        self._tell([self.outbox.finished(task, result, self._steady())])
         self._write()
 
     def _permit(self) -> float:
-        return math.inf if self._alive and not self.decider.away else 0.0
+        return math.inf if self.alive and not self.decider.away else 0.0
 
-    def _tell(self, facts: list[Event]) -> None:
-        if facts:
-            self._facts.extend(facts)
+    def _tell(self, facts: Sequence[Event | None]) -> None:
+        told = [fact for fact in facts if fact is not None]
+        if told:
+            self._facts.extend(told)
             self.wake()
 
     # -- what is asked of outside --------------------------------------------------------------------------------
@@ -467,22 +449,14 @@ class OurProcess(ABC, Generic[P]):
                 return api_version
         return ""
 
+    def _trouble(self, part: str, error: DdsError) -> None:
+        self.faults.append(error)
+
     def _now(self) -> int:
         return self._time.now() + self._skew
 
     def _steady(self) -> float:
         return self._time.now() / MICROSECONDS
-
-
-class Outlet:
-    """The queue, and a nudge for the one who empties it."""
-
-    def __init__(self, ours: OurProcess[Any]) -> None:
-        self._ours = ours
-
-    def put(self, resource: str, uid: str, type: str, raw: bytes) -> None:
-        self._ours.arrivals.put(resource, uid, type, raw)
-        self._ours.wake()
 
 
 class _Followed:
@@ -491,8 +465,7 @@ class _Followed:
     def __init__(self, ours: OurProcess[Any], what: Watched, known: Iterable[Identity]) -> None:
         self._ours = ours
         self._what = what
-        self._outlet = Outlet(ours)
-        self._known = Known(partial(self._outlet.put, what.resource), what.matters, known)
+        self._known = Known(partial(ours.arrivals.put, what.resource), what.matters, known)
         self._mirror: Mirror | None = None
         self._ended = False
 
@@ -512,17 +485,15 @@ class _Followed:
         except ApiError as error:
             if error.code in (403, 404):
                 ours.arrivals.mark(self._what.resource, LOST)
-                ours.wake()
             ours._time.after(ABSENT_SECONDS, self.begin)
             return
         listing = self._known.begin()
         for obj in self._mirror.values():
-            self._known.in_list(listing, _raw(obj))
+            self._known.in_list(listing, msgspec.json.encode(obj))
         self._known.end(listing)
         self._settle()
         self._mirror.on_change(self._changed)
         ours.arrivals.mark(self._what.resource, SYNCED, since=since)
-        ours.wake()
 
     def relist(self) -> None:
         """Everything anew, although nothing broke."""
@@ -549,13 +520,12 @@ class _Followed:
     def _stale(self, age: int) -> None:
         if not self._ended:
             self._ours.arrivals.mark(self._what.resource, STALE)
-            self._ours.wake()
 
     def _changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         if new is not None:
-            self._known.is_there(_raw(new))
+            self._known.is_there(msgspec.json.encode(new))
         elif old is not None:
-            raw = _raw(old)
+            raw = msgspec.json.encode(old)
             self._known.has_left(identity(raw).uid, raw)
             self._settle()
 
@@ -571,19 +541,10 @@ class _Followed:
                 self._ours._time.after(RETRY_SECONDS, self._settle)
 
 
-def _raw(obj: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(obj)
-
-
-# -- ours --------------------------------------------------------------------------------------------------------------
-
-# Our own scaler as a part of a lab on virtual time: the one that runs against real clusters, without threads or
-# sockets.
-#
-# What it has in common with any process of ours there is in `our_process`.
-
+# -- scaler and publisher ----------------------------------------------------------------------------------------------
 
 SCALER_USER = "system:serviceaccount:composable-dra:dds"
+PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
 
 
 class OurScaler(OurProcess[Picture]):
@@ -602,41 +563,9 @@ class OurScaler(OurProcess[Picture]):
         watchers: Sequence[Watcher[Picture]] = (),
         code: str = "lab",
     ) -> None:
-        super().__init__(lab, user, groups, times, skew)
-        self.scaler = Scaler(
-            log,
-            policy,
-            code=code,
-            capabilities=self._capabilities,
-            outlet=Outlet(self),
-            watchers=watchers,
-            told=self.faults.append,
-        )
+        super().__init__(lab, user, groups, times, skew, watchers)
+        self.decider = self.scaler = make_scaler(code)(log, policy, self.around)
 
-    @property
-    def decider(self) -> Scaler:
-        return self.scaler
-
-    def watched(self) -> Sequence[Watched]:
-        return watched()
-
-    def seeds(self, picture: Picture) -> Mapping[str, Iterable[Identity]]:
-        return seeds(picture)
-
-    def first(self, picture: Picture) -> Sequence[Task]:
-        return stamps(picture)
-
-    def _capabilities(self) -> Capabilities:
-        served = self.version("devicetaintrules")
-        return Capabilities(taint_rules=served.rpartition("/")[2])
-
-
-# -- our publisher -----------------------------------------------------------------------------------------------------
-
-PUBLISHER_USER = "system:serviceaccount:composable-dra:dds-publisher"
-PROBE_DRIVER = "probe.dds"
-PROBE_AGAIN = 10.0
-"""Seconds until an API server that did not say what it keeps is asked again."""
 
 Reach = Callable[[Outside], Provider]
 """Opens the way to a fabric; what it may know of time and chance is given."""
@@ -653,6 +582,33 @@ def by_manager(manager: Manager, settings: FabricSettings) -> Reach:
         return open_provider(settings, replace(outside, transport=transport))
 
     return reach
+
+
+class _ProbeTimer(Prober):
+    """The question what the API server keeps of a slice, with a timer in the place of its thread."""
+
+    def __init__(self, ours: OurProcess[PoolPicture], answers: Answers) -> None:
+        version = partial(ours.version, "resourceslices")
+        super().__init__(ours.requests, version, answers, told=ours.faults.append, random=ours._random)
+        self._ours = ours
+        self._waits = False
+
+    def start(self) -> None:
+        """Nothing is asked before `look`."""
+
+    def look(self, driver: str, *, dropped: bool) -> None:
+        super().look(driver, dropped=dropped)
+        self._again(self._ours._times.write.draw(self._ours._random))
+
+    def _again(self, seconds: float) -> None:
+        if not self._waits and self.due():
+            self._waits = True
+            self._ours._time.after(seconds, self._tick)
+
+    def _tick(self) -> None:
+        self._waits = False
+        if self._ours.alive and self.due():
+            self._again(self.ask())
 
 
 class OurPublisher(OurProcess[PoolPicture]):
@@ -673,59 +629,10 @@ class OurPublisher(OurProcess[PoolPicture]):
         watchers: Sequence[Watcher[PoolPicture]] = (),
         code: str = "lab",
     ) -> None:
-        super().__init__(lab, user, groups, times, skew)
-        self.publisher = Publisher(log, policy, code=code, watchers=watchers, told=self.faults.append)
-        self.rounds = Rounds(
-            lab.time,
-            reach,
-            pace,
-            answered=lambda answer: self._take(Answered(answer, self._now())),
-            ended=lambda models: self._take(RoundEnded(models, self._now())),
-            instant=self._now,
+        super().__init__(lab, user, groups, times, skew, watchers)
+        answers = Answers(self._now, self.wake)
+        self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
+        askers = Askers(answers, self.rounds, _ProbeTimer(self, answers))
+        self.decider = self.publisher = Publisher(
+            log, policy, code=code, watchers=watchers, told=self.faults.append, askers=askers
         )
-        self._came: list[Arriving] = []
-
-    @property
-    def decider(self) -> Publisher:
-        return self.publisher
-
-    def start(self) -> None:
-        super().start()
-        self._time.after(self._times.write.draw(self._random), self._probe)
-
-    def kill(self) -> None:
-        super().kill()
-        self.rounds.stop()
-
-    def watched(self) -> Sequence[Watched]:
-        return watched_by_publisher()
-
-    def seeds(self, picture: PoolPicture) -> Mapping[str, Iterable[Identity]]:
-        return seeds(picture, PUBLISHED)
-
-    def came(self) -> Sequence[Arriving]:
-        came, self._came = self._came, []
-        return came
-
-    def turned(self) -> None:
-        if self.publisher.configured:
-            self.rounds.about(self.publisher.models, tuple(self.publisher.picture.machines_by_uuid.rows.values()))
-
-    # -- what comes ----------------------------------------------------------------------------------------------
-
-    def _take(self, one: Arriving) -> None:
-        self._came.append(one)
-        self.wake()
-
-    def _probe(self) -> None:
-        """Ask until it is known."""
-        if not self._alive:
-            return
-        drivers = (model.driver for model in self.publisher.models)
-        try:
-            found = probe(self.requests, self.version("resourceslices"), next(drivers, PROBE_DRIVER))
-        except (ProbeFailed, Unreachable):
-            self._take(Probed(None, self._now()))
-            self._time.after(PROBE_AGAIN, self._probe)
-        else:
-            self._take(Probed(found, self._now()))

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.runtime.loop import P
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import DdsError
 from dds_core.log import EventLog
@@ -230,8 +230,8 @@ class OurProcess(Running[Picture]):
         settings: LiveSettings | None = None,
     ) -> None:
         settings = settings or LiveSettings(identity="test", health=None, metrics=None)
-        part = ScalerPart("test", settings.config_namespace)
-        super().__init__(lambda troubles: Process(settings, cluster, open_log, policy, part, observer=troubles))
+        make = make_scaler("test", settings.config_namespace)
+        super().__init__(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from dds_adapters.fabric import FabricSettings, Provider, open_provider
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.publishing import PublisherPart
+from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.log import EventLog
 from dds_core.publisher.policy import PublishPolicy
@@ -104,5 +104,5 @@ def publisher(
 ) -> Running[PoolPicture]:
     """One that has not begun."""
     settings = settings or LiveSettings(identity="test", lease_name="dds-publisher", health=None, metrics=None)
-    part = PublisherPart("test", provider, config_namespace=settings.config_namespace, interval=interval)
-    return Running(lambda troubles: Process(settings, cluster, open_log, policy, part, observer=troubles))
+    make = make_publisher("test", provider, config_namespace=settings.config_namespace, interval=interval)
+    return Running(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))

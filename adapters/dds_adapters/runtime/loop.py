@@ -1,21 +1,24 @@
-"""The owner of an engine and of its log's pen: what arrives becomes facts, facts become groups, groups are appended, and only
-then are decisions handed on.
+"""The loop of a process, from "something arrived" to "these tasks may start": what arrives becomes facts, facts become groups,
+groups are appended to the log, and only then are decisions handed on as tasks.
 
-One thread calls it. It has no clock and no threads, and sends nothing to anybody: instants are given (microseconds), arrivals are
-given, tasks are given back. Memory that is ahead of the log is never acted on: what could not be appended is kept and appended
-first, whole and unchanged, before anything else is taken in. It knows nothing of what is decided: that is its component's, and
-what a decision of it becomes is its subclass's.
+It has no clock and no threads, and sends nothing: instants are given (microseconds), arrivals are given, tasks are given back.
+`process` drives it with threads against a real cluster, the lab with its own time. Memory that is ahead of the log is never acted
+on: what could not be appended is kept and appended first, whole and unchanged, before anything else is taken in. What is decided
+is the component's business; what a decision becomes is that of the two subclasses, in `scaler` and `publisher`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival
-from dds_adapters.kubernetes.watch.identity import identity
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
+from dds_adapters.kubernetes.watch.identity import Identity, identity
+from dds_adapters.kubernetes.watch.watched import Watched
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component, Pictured
 from dds_core.engine import EngineOf, Step
@@ -37,9 +40,7 @@ from dds_core.replay import fold_log
 from dds_core.scaler.policy import Mode
 from dds_core.text import scrub
 
-# -- lived -------------------------------------------------------------------------------------------------------------
-
-# What one who decides has to do with, as it sees it: a policy, a picture, what arrives, who looks on.
+# -- what it has to do with ---------------------------------------------------------------------------------------------
 
 
 class Effective(Protocol):
@@ -94,9 +95,7 @@ Told = Callable[[DdsError], None]
 """Is told what went wrong with one thing while everything else goes on."""
 
 
-# -- faults ------------------------------------------------------------------------------------------------------------
-
-# What a fault of the program was met with, in one line. No object is quoted, and no foreign word unscrubbed.
+# -- faults: one line each, without foreign words -----------------------------------------------------------------------
 
 
 def fault_with(one: object, error: Exception) -> DdsError:
@@ -118,10 +117,7 @@ def fault_of(where: str, error: Exception) -> DdsError:
     return DdsError(f"left out: {what}", where=where, fix="please report it; everything else goes on")
 
 
-# -- pen ---------------------------------------------------------------------------------------------------------------
-
-# The pen of a log: groups that are decided wait here, in order, until they are in the log, whole and unchanged, however
-# often that fails. It decides nothing and looks into no event.
+# -- groups on their way into the log -----------------------------------------------------------------------------------
 
 
 CHUNK = 500
@@ -191,11 +187,33 @@ def _with_rows(batch: Sequence[tuple[Step, Group]], rows: Sequence[Envelope]) ->
     return committed
 
 
-# -- decider -----------------------------------------------------------------------------------------------------------
+# -- the loop ----------------------------------------------------------------------------------------------------------
+
+BATCH = 2_000
+"""Arrivals that are taken in at a time. Where more wait, no later deadline passes before them."""
+
+
+class Stall(NamedTuple):
+    """The process got no processor for so many seconds, from an instant on: it believes none of its views."""
+
+    at: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Surroundings(Generic[P]):
+    """What one who decides is made with: the API server, the queue of what came, in which version a resource is followed ("" for
+    one that is not), who looks on, and who is told what went wrong (with which part of the process)."""
+
+    api: Asking
+    arrivals: Arrivals
+    version: Callable[[str], str]
+    watchers: Sequence[Watcher[P]]
+    trouble: Callable[[str, DdsError], None]
 
 
 class Decider(ABC, Generic[P]):
-    """`open` it once, then call `turn` whenever something came or a deadline is due.
+    """`open` it once, then call `turn` whenever something came or a deadline is due; always from the same thread.
 
     `lost` are resources without which no decision is taken and that are not served, or may not be read. `wanted_lists` are
     resources to be listed anew; who does so takes them out.
@@ -230,10 +248,18 @@ class Decider(ABC, Generic[P]):
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
         self._tasks: list[Task] = []
         self._stale: set[str] = set()
-        self._spoilt = False
+        self._spoilt = self._begun = False
         self._use(component.picture())
 
     # -- what is the component's own -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def watched(self) -> Sequence[Watched]:
+        """What of the cluster is followed."""
+
+    @abstractmethod
+    def seeds(self) -> Mapping[str, Iterable[Identity]]:
+        """By resource the objects that the log knows from before."""
 
     @abstractmethod
     def translator(self, picture: P) -> Translating:
@@ -274,6 +300,34 @@ class Decider(ABC, Generic[P]):
     def ready(self) -> bool:
         """Whether the first decisions may be taken once all resources were listed; `look_again` when it becomes so."""
         return True
+
+    def first(self) -> Iterable[Task]:
+        """What is sent, once and before everything else, as soon as all is known and this process may write."""
+        return ()
+
+    def lacks(self, where: str) -> list[DdsError]:
+        """What the cluster at this address lacks, so that nothing can be served although nothing fails."""
+        return []
+
+    # What else it listens to beside the API server. A scaler has nothing of the kind.
+
+    def begin(self) -> None:
+        """The log is open, listening has begun: start whatever else listens."""
+
+    def arrived(self) -> Sequence[Arriving]:
+        """What came that way since the last call; who puts something there wakes the queue."""
+        return ()
+
+    def turned(self) -> None:
+        """Once around: all that had come is decided on."""
+
+    def end(self) -> Sequence[str]:
+        """Nothing is to be listened to any more; gives the names of threads that still hang."""
+        return ()
+
+    def threads(self) -> Mapping[str, bool]:
+        """Which threads of its own should run, and whether they do; from any thread."""
+        return {}
 
     # -- what others may see -------------------------------------------------------------------------------------
 
@@ -353,14 +407,28 @@ class Decider(ABC, Generic[P]):
             self._policy = policy
             self._facts.append(PolicyChanged(policy=policy.model_dump(mode="json")))
 
-    def turn(self, arrivals: Sequence[Arriving], facts: Sequence[Event], now: int) -> list[Task]:
+    def turn(
+        self, arrivals: Sequence[Arriving], facts: Sequence[Event], now: int, *, stall: Stall | None = None
+    ) -> list[Task]:
         """Take in what arrived, then what became of writes, then the deadlines up to `now`; append; give what is to be written.
+        After a `stall`, what would keep a deadline from passing may still wait in a socket: none passes before all was listed
+        anew.
 
         Raises LogUnavailable when the log is away: everything given was kept, call again with nothing; once it is back, that only
         appends. Raises Fenced when another process has taken the pen: then this one is to end. What else goes wrong with one
         object is told, and the object is left out.
         """
         was_away = self.away
+        if stall is not None:
+            followed = [one.resource for one in self.watched()]
+            self.wanted_lists.update(followed)
+            self._arrivals.extend(
+                Arrival(resource, STALE, b"", stall.at, round(stall.seconds)) for resource in followed
+            )
+        if len(arrivals) >= BATCH:
+            now = arrivals[-1].at
+        elif not was_away and (beside := self.arrived()):
+            arrivals = sorted([*arrivals, *beside], key=lambda one: one.at)
         self._arrivals.extend(arrivals)
         self._facts.extend(facts)
         self._append(now)
@@ -372,6 +440,9 @@ class Decider(ABC, Generic[P]):
             self._deadlines(now)
             self._append(now)
         tasks, self._tasks = self._tasks, []
+        if not self._begun and self.synced and self.picture.live:
+            self._begun = True
+            tasks[:0] = self.first()
         return tasks
 
     def _take_in(self, left: deque[Arriving] | deque[Event], now: int) -> None:
@@ -542,3 +613,7 @@ def _decisions(one: Committed) -> Iterator[tuple[Decision, Envelope]]:
     for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
         if isinstance(event, Decision):
             yield event, row
+
+
+Make = Callable[[EventLog, Effective, Surroundings[P]], Decider[P]]
+"""Makes one who decides, not opened yet, on a log and under a policy."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Generic
 
@@ -29,7 +29,7 @@ from dds_adapters.runtime.logs import Fields, Naming, Narrator, reasons
 from dds_adapters.runtime.loop import Committed, P, Watcher
 from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.publishing import PublisherPart
+from dds_adapters.runtime.publisher import Publisher
 from dds_core.component import SCALER
 from dds_core.errors import DdsError
 from dds_core.events import Event
@@ -261,28 +261,30 @@ LOOK = 1.0
 
 
 class PublisherOperation(Operation[PoolPicture]):
-    """A publisher's. `part` is what its process runs."""
+    """A publisher's."""
 
     wanted = tuple(name for name in FOLLOWED if name not in PUBLISHER_OPTIONAL)
     deciding = "this process publishes"
 
-    def __init__(
-        self, endpoints: Endpoints, logger: logging.Logger, part: PublisherPart, *, component: str = ""
-    ) -> None:
+    def __init__(self, endpoints: Endpoints, logger: logging.Logger, *, component: str = "") -> None:
         super().__init__(endpoints, logger, component=component, names=PoolNames())
-        self._part = part
         self._metrics: PoolMetrics
+        self._publisher: Callable[[], Publisher | None]
         self._looked = 0.0
         self._failing = self._conditions = ""
 
     def measured(self, process: Process[Any]) -> PoolMetrics:
+        def publisher() -> Publisher | None:
+            return process.decider if isinstance(process.decider, Publisher) else None
+
+        self._publisher = publisher
         self._metrics = PoolMetrics(
             self._endpoints.registry,
             version=version("dds-core"),
             fingerprint=PUBLISHER.fingerprint,
             sources=sources_of(process),
-            ages=self._part.ages,
-            rounds=self._part.rounds,
+            ages=lambda: one.ages() if (one := publisher()) is not None else {},
+            rounds=lambda: one.rounds() if (one := publisher()) is not None else (0, 0.0),
         )
         return self._metrics
 
@@ -300,7 +302,7 @@ class PublisherOperation(Operation[PoolPicture]):
             self._looked = now
             self._metrics.look(picture)
             self._failing = _failing(picture.failures.rows)
-            self._conditions = _conditions(picture, self._part)
+            self._conditions = _conditions(picture, self._publisher())
 
     def more_checks(self) -> Mapping[str, Check]:
         return {
@@ -309,11 +311,11 @@ class PublisherOperation(Operation[PoolPicture]):
         }
 
 
-def _conditions(picture: PoolPicture, part: PublisherPart) -> str:
+def _conditions(picture: PoolPicture, publisher: Publisher | None) -> str:
     """What is wrong with binding conditions; "" when nothing is."""
     if not picture.capabilities.binding_conditions:
         return "the API server drops binding conditions: nothing is published"
-    if not part.probed:
+    if publisher is None or not publisher.probed:
         return "the API server has not said whether it keeps them: see the log lines about the probe"
     return ""
 

@@ -1,5 +1,5 @@
 """A live process: threads that listen, one that decides and logs, threads that write, and the order in which they begin and end.
-What it runs, a scaler or a publisher, is its `Part`.
+Which loop it runs, a scaler's or a publisher's, is given (`Make`).
 
 The thread that calls `run` is the one that decides. Nothing is written without the lease (where there is one), while the log is
 away, or after the end has begun; nothing here decides what is written.
@@ -11,9 +11,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from random import SystemRandom
 from typing import Any, Generic, Protocol
 
@@ -22,24 +21,13 @@ import msgspec
 from dds_adapters.kubernetes.cluster import Cluster, Refused, path_of
 from dds_adapters.kubernetes.lease.elector import Elector, LeaseLost
 from dds_adapters.kubernetes.limiter import Backoff
-from dds_adapters.kubernetes.watch.arrivals import STALE, Arrival, Arrivals
-from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.arrivals import Arrival, Arrivals
 from dds_adapters.kubernetes.watch.reflector import Reflector, stop_all
-from dds_adapters.kubernetes.watch.watched import Watched
-from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.kubernetes.write.writer import Writer
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, P, P_contra, Watcher
+from dds_adapters.runtime.loop import BATCH, Decider, Effective, Make, P, P_contra, Stall, Surroundings, Watcher
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.errors import DdsError, LogUnavailable, PolicyError
 from dds_core.log import EventLog
-
-# -- clock -------------------------------------------------------------------------------------------------------------
-
-# The time that a running scaler goes by: the API server's, counted on by a clock that nobody sets.
-#
-# Facts of one log are made by one host after another, and their wall clocks differ; deadlines would come late or early
-# by as much. The API server is the one that all of them ask.
-
 
 SECOND = 1_000_000
 TOLERATED = 2 * SECOND
@@ -47,7 +35,10 @@ TOLERATED = 2 * SECOND
 
 
 class LiveClock:
-    """Instants in microseconds since 1970-01-01 UTC that never go back."""
+    """Instants in microseconds since 1970-01-01 UTC that never go back: the API server's, counted on by a clock that nobody sets.
+
+    Facts of one log are made by one host after another, and their wall clocks differ; deadlines would come late or early by as
+    much. The API server is the one that all of them ask."""
 
     def __init__(
         self,
@@ -78,11 +69,7 @@ class LiveClock:
         return ahead
 
 
-# -- identity ----------------------------------------------------------------------------------------------------------
-
-# Which cluster a scaler is connected to, and what the API server's clock shows. One request; nothing is kept or decided
-# here.
-
+# -- which cluster it is ------------------------------------------------------------------------------------------------
 
 ANSWER_SECONDS = 10.0
 """The longest that is waited: a signal that ends the process is heeded only after it."""
@@ -120,66 +107,12 @@ def identify(cluster: Cluster) -> tuple[str, int]:
     return uid, answer.date
 
 
-# -- part --------------------------------------------------------------------------------------------------------------
-
-# What a process runs: a scaler or a publisher. A `Part` says what is its own; all that they share (lease, log,
-# listening, writing, beginning and ending in order) is the process's.
-
-
-@dataclass(frozen=True)
-class Surroundings(Generic[P]):
-    """What a process has around its part: the API server, the queue of what came, in which version a resource is followed ("" for
-    one that is not), who looks on, and who is told what went wrong (with which part of the process)."""
-
-    cluster: Cluster
-    arrivals: Arrivals
-    version: Callable[[str], str]
-    watcher: Watcher[P]
-    trouble: Callable[[str, DdsError], None]
-
-
-class Part(Protocol[P]):
-    """One kind of process. All methods are called on the thread that decides, but `threads`."""
-
-    def decider(self, log: EventLog, policy: Effective, around: Surroundings[P]) -> Decider[P]:
-        """Who decides, not opened yet. Called again when the log could not be opened."""
-
-    def watched(self) -> Sequence[Watched]:
-        """What of the cluster is followed."""
-
-    def seeds(self, picture: P) -> Mapping[str, Iterable[Identity]]:
-        """By resource the objects that are known from before."""
-
-    def begin(self, decider: Decider[P]) -> None:
-        """The log is open, listening has begun: start whatever else listens."""
-
-    def arrived(self) -> Sequence[Arriving]:
-        """What came beside objects of the cluster, since the last call; who puts something there wakes the queue."""
-
-    def first(self, picture: P) -> Sequence[Task]:
-        """What is sent, once and before everything else, as soon as all is known and this process may write."""
-
-    def turned(self, decider: Decider[P]) -> None:
-        """Once around: all that had come is decided on."""
-
-    def lacks(self, picture: P, where: str) -> list[DdsError]:
-        """What the cluster at this address lacks, so that nothing can be served although nothing fails."""
-
-    def end(self) -> Sequence[str]:
-        """Nothing is to be listened to any more; gives the names of threads that still hang."""
-
-    def threads(self) -> Mapping[str, bool]:
-        """Which threads of its own should run, and whether they do; from any thread."""
-
-
 # -- process -----------------------------------------------------------------------------------------------------------
 
 GLANCE = 1.0
 """Seconds between looks at what nobody announces: the policy's file, the lease."""
 LOOK = 5.0
 """Seconds between looks at what the cluster lacks."""
-BATCH = 2_000
-"""Arrivals that are taken in at a time."""
 STANDSTILL = 10.0
 """Seconds beyond its time that a wait lasts when nothing of this process ran."""
 WRITES_SECONDS, LEASE_SECONDS = 15.0, 5.0
@@ -219,7 +152,7 @@ class Process(Generic[P]):
         cluster: Cluster,
         open_log: Callable[[str], EventLog],
         policy: Callable[[], Effective],
-        part: Part[P],
+        make: Make[P],
         *,
         observer: Observer[P],
         archive: Callable[[EventLog], None] | None = None,
@@ -238,13 +171,13 @@ class Process(Generic[P]):
         self._read_policy = policy
         self._policy = policy()
         self._policy_fault = ""
-        self._part = part
+        self._make = make
         self._observer = observer
         self._archive = archive
         self._archiving: threading.Thread | None = None
         self._last: threading.Timer | None = None
         self._stopping = threading.Event()
-        self._stamped = self._hanging = self._started = False
+        self._hanging = self._started = False
         self._looked = -math.inf
         self._lacks: frozenset[str] = frozenset()
         self.writer = Writer(
@@ -278,7 +211,8 @@ class Process(Generic[P]):
             return {}
         ours = [*self.writer.threads, *(each.thread for each in self.reflectors.values())]
         ours += self.elector.threads if self.elector is not None else ()
-        return {**{thread.name: thread.is_alive() for thread in ours}, **self._part.threads()}
+        beside = self.decider.threads() if self.decider is not None else {}
+        return {**{thread.name: thread.is_alive() for thread in ours}, **beside}
 
     def stop(self) -> None:
         """End in order, soon."""
@@ -356,10 +290,10 @@ class Process(Generic[P]):
     def _opened(self, uid: str) -> Decider[P] | None:
         """Who decides, on its log; None when the end came before the log did."""
         backoff = Backoff(SystemRandom(), longest=5.0)
-        around = Surroundings(self.cluster, self.arrivals, self.version, self._observer, self._observer.trouble)
+        around = Surroundings(self.cluster, self.arrivals, self.version, (self._observer,), self._observer.trouble)
         while not self.stopping:
             try:
-                decider = self._part.decider(self._open_log(uid), self._policy, around)
+                decider = self._make(self._open_log(uid), self._policy, around)
                 decider.open(self.clock.now())
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
@@ -378,20 +312,20 @@ class Process(Generic[P]):
         return None
 
     def _listen(self, decider: Decider[P]) -> None:
-        known = self._part.seeds(decider.picture)
-        for one in self._part.watched():
+        known = decider.seeds()
+        for one in decider.watched():
             reflector = Reflector(
                 one, self.cluster, self.arrivals, self._observer.trouble, known=known.get(one.resource, ())
             )
             self.reflectors[one.resource] = reflector
         for reflector in self.reflectors.values():
             reflector.start()
-        self._part.begin(decider)
+        decider.begin()
 
     def _close(self, decider: Decider[P]) -> None:
         """Watches end, writes under way come to their end and are logged, the rest stays in the log to be decided again."""
         self._stopping.set()
-        hanging = [*stop_all(self.reflectors.values()), *self._part.end()]
+        hanging = [*stop_all(self.reflectors.values()), *decider.end()]
         self._hanging = not self.writer.stop(WRITES_SECONDS)
         if self._hanging:
             self._observer.trouble(
@@ -411,12 +345,10 @@ class Process(Generic[P]):
     def _decide(self, decider: Decider[P]) -> None:
         away = Backoff(SystemRandom(), first=0.2, longest=5.0)
         while not self.stopping:
-            arrivals = self._taken(decider) if not decider.away else []
+            arrivals, stall = self._taken(decider) if not decider.away else ([], None)
             self._check()  # behind all that may have taken long
-            # Where more waits than is taken at a time, no later deadline passes before it.
-            now = self.clock.now() if len(arrivals) < BATCH else arrivals[-1].at
             try:
-                tasks = decider.turn(arrivals, self.writer.outcomes(), now)
+                tasks = decider.turn(arrivals, self.writer.outcomes(), self.clock.now(), stall=stall)
             except LogUnavailable as error:
                 self._observer.trouble("log", error)
                 self._observer.alive()
@@ -425,31 +357,24 @@ class Process(Generic[P]):
             if self._stopping.is_set():
                 return  # what was decided in this last moment is decided again at the next start
             self.writer.limit(decider.limit)
-            self._stamp(decider)
             self.writer.put(tasks)
             while decider.wanted_lists:
                 self.reflectors[decider.wanted_lists.pop()].relist()
-            self._part.turned(decider)
+            decider.turned()
             self._look_at_policy(decider)
             self._look_at_cluster(decider)
             self._checkpoint(decider, idle=not arrivals)
             self._observer.turned(decider.picture)
 
-    def _taken(self, decider: Decider[P]) -> list[Arriving]:
-        """What came. When this process stood still, whatever would keep a deadline from passing may wait in a socket: nothing
-        passes before all was listed anew."""
+    def _taken(self, decider: Decider[P]) -> tuple[list[Arrival], Stall | None]:
+        """What came, and whether this process stood still meanwhile."""
         patience, at, began = self._patience(decider), self.clock.now(), time.monotonic()
-        arrivals: list[Arriving] = [*self.arrivals.take(patience, BATCH)]
+        arrivals = self.arrivals.take(patience, BATCH)
         stood = time.monotonic() - began - patience
-        if stood >= STANDSTILL:
-            self._observer.trouble(
-                "loop", DdsError(f"stood still for {stood:.0f} s", fix="give this process its CPU time")
-            )
-            for reflector in self.reflectors.values():
-                reflector.relist()
-            arrivals[:0] = [Arrival(resource, STALE, b"", at, round(stood)) for resource in self.reflectors]
-        beside = self._part.arrived() if len(arrivals) < BATCH else ()  # else they came behind what still waits
-        return sorted([*arrivals, *beside], key=lambda one: one.at) if beside else arrivals
+        if stood < STANDSTILL:
+            return arrivals, None
+        self._observer.trouble("loop", DdsError(f"stood still for {stood:.0f} s", fix="give this process its CPU time"))
+        return arrivals, Stall(at, stood)
 
     def _check(self) -> None:
         if self.elector is not None:
@@ -465,12 +390,6 @@ class Process(Generic[P]):
         if self.stopping or self.decider is None or self.decider.away:
             return 0.0
         return math.inf if self.elector is None else self.elector.remaining()
-
-    def _stamp(self, decider: Decider[P]) -> None:
-        """Once all is known, and before anything else is sent: what the one who leads now has to mark first."""
-        if not self._stamped and decider.synced and decider.picture.live:
-            self._stamped = True
-            self.writer.put(self._part.first(decider.picture))
 
     def _look_at_policy(self, decider: Decider[P]) -> None:
         try:
@@ -492,7 +411,7 @@ class Process(Generic[P]):
         if not decider.synced or now - self._looked < LOOK:
             return
         self._looked = now
-        found = {str(one): one for one in self._part.lacks(decider.picture, self.cluster.where)}
+        found = {str(one): one for one in decider.lacks(self.cluster.where)}
         for line in found.keys() - self._lacks:
             self._observer.trouble("cluster", found[line])
         self._lacks = frozenset(found)

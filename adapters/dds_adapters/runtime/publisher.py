@@ -1,39 +1,38 @@
 """The publisher as one that decides: what it follows, what a fabric's answers become, and what has to be known before it decides.
 
-It never asks the fabric or the API server anything: answers come to it as arrivals do, each with the instant at which it came.
+It never asks the fabric or the API server anything: two askers do, which it tells what to ask for. Their answers come to it as
+arrivals do, each with the instant at which it came.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from dds_adapters.fabric.survey import Answer, LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of, limits_of
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.publish.decode import BareMetalHosts, PublisherTranslator
+from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, PublisherTranslator
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
-from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, watched_by_publisher
+from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.known import seeds
+from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, Watched, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime.lacks import pool_lacks
 from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
 from dds_core.engine import Step
+from dds_core.errors import DdsError
 from dds_core.events import Capabilities, Decision, Event, FabricResourceObserved, WriteRefused
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import stock_stream
 from dds_core.publisher.fold import DROPPED
-from dds_core.publisher.model import PoolModel
+from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.state import PoolPicture, StockKey
 from dds_core.scaler.policy import Mode
-
-# -- answers -----------------------------------------------------------------------------------------------------------
-
-# What came from the fabric, and from the question what the API server keeps of a slice, until the thread that decides
-# takes it.
-#
-# It never looks into an answer beyond which question it is to.
 
 
 class Answered(NamedTuple):
@@ -137,9 +136,58 @@ class Answers:
                 del self._good[of]
 
 
-# -- publisher ---------------------------------------------------------------------------------------------------------
+class Asker(Protocol):
+    """Asks somebody something again and again, from `start` until `end`, and puts what it hears into `Answers`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def alive(self) -> bool:
+        """Whether it asks; False once it has ended."""
+
+    def start(self) -> None: ...
+    def end(self) -> None:
+        """Ask nothing more, without waiting for a question that runs."""
+
+    def stop(self, seconds: float) -> bool:
+        """Ask nothing more; False when a question still hangs after so many seconds."""
+
+
+class Surveying(Asker, Protocol):
+    """Asks the fabric, round after round."""
+
+    rounds: int
+    """How many have ended."""
+    seconds: float
+    """How long the last one took."""
+
+    def look_for(self, models: tuple[PoolModel, ...], machines: Iterable[Machine]) -> None:
+        """The models to ask about, and the machines that are known; others than before begin a new round at once."""
+
+
+class Probing(Asker, Protocol):
+    """Asks the API server what it keeps of a slice."""
+
+    answered: bool
+    """The API server has said so at least once."""
+
+    def look(self, driver: str, *, dropped: bool) -> None:
+        """Ask for this driver; again and again while something is `dropped`."""
+
+
+@dataclass(frozen=True)
+class Askers:
+    """Both, and where their answers wait."""
+
+    answers: Answers
+    fabric: Surveying
+    probe: Probing
+
 
 CONFIG = "configmaps"
+DRIVER = "probe.dds-publisher"
+"""In whose name the API server is asked while no model is configured."""
+STOP_SECONDS = 2.0
 
 
 class Publisher(Decider[PoolPicture]):
@@ -158,10 +206,15 @@ class Publisher(Decider[PoolPicture]):
         bare_metal_hosts: bool = False,
         watchers: Sequence[Watcher[PoolPicture]] = (),
         told: Told = lambda error: None,
+        askers: Askers | None = None,
     ) -> None:
-        """With `bare_metal_hosts` these are followed, too: they say which machine a node is."""
+        """With `bare_metal_hosts` these are followed, too: they say which machine a node is. Without `askers` answers come
+        by `turn` alone."""
+        self.askers = askers
+        self._asking = False
+        self._follows = watched_by_publisher(config_namespace, bare_metal_hosts=bare_metal_hosts)
         self._hosts = BareMetalHosts() if bare_metal_hosts else None
-        self.resources = frozenset(one.resource for one in watched_by_publisher(bare_metal_hosts=bare_metal_hosts))
+        self.resources = frozenset(one.resource for one in self._follows)
         self._config_namespace = config_namespace
         self._news = PoolNews(config_namespace)
         self._surveyed: tuple[PoolModel, ...] | None = None
@@ -172,17 +225,64 @@ class Publisher(Decider[PoolPicture]):
         self._kept: Capabilities | None = None  # nobody said: what the log knows stands
         super().__init__(PUBLISHER, log, policy, code=code, watchers=watchers, told=told)
 
-    # -- what the fabric is to be asked about --------------------------------------------------------------------
+    # -- what is followed and asked ------------------------------------------------------------------------------
+
+    def watched(self) -> Sequence[Watched]:
+        return self._follows
+
+    def seeds(self) -> Mapping[str, Iterable[Identity]]:
+        return seeds(self.picture, PUBLISHED)
+
+    def begin(self) -> None:
+        self._asking = self.askers is not None
+        for asker in self._both():
+            asker.start()
+
+    def arrived(self) -> Sequence[Arriving]:
+        return self.askers.answers.take() if self.askers is not None else ()
+
+    def turned(self) -> None:
+        """Tell those who ask what to ask for: nothing before it is known which models there are."""
+        if self.askers is None or CONFIG not in self.synced_resources:
+            return
+        picture = self.picture
+        models = picture.models
+        self.askers.fabric.look_for(models, picture.machines_by_uuid.rows.values())
+        kept = Capabilities(taint_rules=picture.capabilities.taint_rules)
+        dropped = self.doubtful or picture.capabilities != kept
+        self.askers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
+
+    def end(self) -> Sequence[str]:
+        until = time.monotonic() + STOP_SECONDS
+        for asker in self._both():
+            asker.end()
+        ended = {asker.name: asker.stop(max(0.0, until - time.monotonic())) for asker in self._both()}
+        return [name for name, over in ended.items() if not over]
+
+    def threads(self) -> Mapping[str, bool]:
+        return {asker.name: asker.alive for asker in self._both()}
+
+    def _both(self) -> Sequence[Asker]:
+        return (self.askers.fabric, self.askers.probe) if self.askers is not None and self._asking else ()
+
+    def lacks(self, where: str) -> list[DdsError]:
+        return pool_lacks(self.picture, where, self._config_namespace)
+
+    # -- what metrics show ---------------------------------------------------------------------------------------
+
+    def ages(self) -> Mapping[str, float]:
+        """By question the seconds since the fabric answered it last."""
+        return self.askers.answers.ages() if self.askers is not None and self._asking else {}
+
+    def rounds(self) -> tuple[int, float]:
+        """How many rounds of questions there were, and how many seconds the last one took."""
+        asked = self.askers.fabric if self.askers is not None and self._asking else None
+        return (asked.rounds, asked.seconds) if asked is not None else (0, 0.0)
 
     @property
-    def configured(self) -> bool:
-        """Whether it is known which models there are: before, no question makes sense."""
-        return CONFIG in self.synced_resources
-
-    @property
-    def models(self) -> tuple[PoolModel, ...]:
-        """Those that there are."""
-        return self.picture.models
+    def probed(self) -> bool:
+        """Whether the API server has said to this process what it keeps of a slice."""
+        return self.askers is not None and self._asking and self.askers.probe.answered
 
     # -- what came -----------------------------------------------------------------------------------------------
 
@@ -224,7 +324,7 @@ class Publisher(Decider[PoolPicture]):
 
     @property
     def ready(self) -> bool:
-        return self._probed and self._surveyed == self.models
+        return self._probed and self._surveyed == self.picture.models
 
     def before(self, fact: Event) -> None:
         """A write was kept otherwise than the API server said it would be: what is known of that outlives what it said."""

@@ -1,49 +1,45 @@
-"""The publisher as what a process runs: who decides, and the threads that ask the fabric and the API server for it."""
+"""The publisher with the threads that ask the fabric and the API server for it.
+
+They decide nothing. What they hear they put where the thread that decides takes it (`Answers`).
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from random import SystemRandom
+from random import Random, SystemRandom
 
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.survey import Answer, MachinesAnswer, Question, survey, together
 from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
-from dds_adapters.kubernetes.publish.decode import PUBLISHED
 from dds_adapters.kubernetes.publish.probe import probe
-from dds_adapters.kubernetes.watch.identity import Identity
-from dds_adapters.kubernetes.watch.known import seeds
-from dds_adapters.kubernetes.watch.watched import Watched, watched_by_publisher
-from dds_adapters.kubernetes.write.tasks import Task
-from dds_adapters.runtime.lacks import pool_lacks
-from dds_adapters.runtime.loop import Arriving, Decider, Effective
-from dds_adapters.runtime.process import Surroundings
-from dds_adapters.runtime.publisher import CONFIG, Answers, Publisher
+from dds_adapters.runtime.loop import Effective, Make, Surroundings
+from dds_adapters.runtime.publisher import DRIVER, Answers, Askers, Publisher
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
 from dds_core.errors import DdsError
-from dds_core.events import Capabilities
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.state import PoolPicture
 
-# -- asker -------------------------------------------------------------------------------------------------------------
 
-# A thread that asks somebody something, again and again, from `start` to `stop`. What, and how often, is its own
-# business.
-
-
-class Asker(ABC):
-    """`_changed` guards what the thread is told, and is notified when that is something new."""
+class AskingThread(ABC):
+    """A thread that asks again and again, from `start` to `stop`. `_changed` guards what the thread is told, and is notified when
+    that is something new."""
 
     def __init__(self, name: str) -> None:
         self._changed = threading.Condition()
         self._stopping = False
+        self.name = name
         self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        return self.thread.is_alive()
 
     def start(self) -> None:
         self.thread.start()
@@ -69,23 +65,17 @@ class Asker(ABC):
         """Until it is stopping."""
 
 
-# -- prober ------------------------------------------------------------------------------------------------------------
-
-# The thread that asks the API server what it keeps of a slice: once at start, and again as long as something is
-# dropped, since who switches a gate on tells nobody. It decides nothing.
-
-
 AGAIN_SECONDS = 600.0
 """Between questions while something is dropped."""
 FAILED_SECONDS = 60.0
 """After an answer that says nothing."""
 GLANCE = 0.2
-DRIVER = "probe.dds-publisher"
-"""In whose name it is asked while no model is configured."""
+"""Seconds between looks whether there is something to ask, or questions that run have come to their end."""
 
 
-class Prober(Asker):
-    """Asks from `start` to `stop`, once it was told (`look`) in whose name."""
+class Prober(AskingThread):
+    """Asks the API server what it keeps of a slice, once it was told (`look`) in whose name: at the start, and again as long as
+    something is dropped, since no event tells of a gate that is switched on."""
 
     def __init__(
         self,
@@ -94,6 +84,7 @@ class Prober(Asker):
         answers: Answers,
         *,
         told: Callable[[DdsError], None] = lambda error: None,
+        random: Random | None = None,
     ) -> None:
         """`version` is that in which ResourceSlices are followed, "" before it is known. `told` is told of failures."""
         super().__init__("probe")
@@ -101,6 +92,7 @@ class Prober(Asker):
         self._version = version
         self._answers = answers
         self._told = told
+        self._backoff = Backoff(random or SystemRandom(), longest=30.0)
         self._driver: str | None = None
         self.answered = False
         """The API server has said at least once what it keeps."""
@@ -113,58 +105,44 @@ class Prober(Asker):
                 self._driver, self._dropped = driver, dropped
                 self._changed.notify_all()
 
-    # -- the thread ----------------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        backoff = Backoff(SystemRandom(), longest=30.0)
-        while self._due():
-            version = self._version()
-            if not version:
-                self._wait(GLANCE)
-                continue
-            try:
-                kept = probe(self._api, version, self._driver or DRIVER)
-            except Unreachable as error:  # nothing is decided either, as long as nothing is listed
-                self._told(error)
-                self._wait(backoff.failed(time.monotonic()))
-            except Exception as error:
-                fault = error if isinstance(error, DdsError) else DdsError(f"the probe failed: {type(error).__name__}")
-                self._told(fault)
-                self._answers.probed(None)
-                self._wait(FAILED_SECONDS)
-            else:
-                self.answered = True
-                self._answers.probed(kept)
-                self._wait(AGAIN_SECONDS)
-
-    def _due(self) -> bool:
-        """Wait until there is something to ask for; False when all is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._is_due())
-            return not self._stopping
-
-    def _is_due(self) -> bool:
+    def due(self) -> bool:
+        """Whether there is something to ask for."""
         return self._driver is not None and (self._dropped or not self.answered)
 
-    def _wait(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping, seconds)
+    def ask(self) -> float:
+        """Ask; gives the seconds until the next question may come."""
+        version = self._version()
+        if not version:
+            return GLANCE
+        try:
+            kept = probe(self._api, version, self._driver or DRIVER)
+        except Unreachable as error:  # nothing is decided either, as long as nothing is listed
+            self._told(error)
+            return self._backoff.failed(time.monotonic())
+        except Exception as error:
+            fault = error if isinstance(error, DdsError) else DdsError(f"the probe failed: {type(error).__name__}")
+            self._told(fault)
+            self._answers.probed(None)
+            return FAILED_SECONDS
+        self.answered = True
+        self._answers.probed(kept)
+        return AGAIN_SECONDS
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping or self.due())
+                if self._stopping:
+                    return
+            wait = self.ask()
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping, wait)
 
 
-# -- surveyor ----------------------------------------------------------------------------------------------------------
-
-# The threads that ask the fabric, round after round. What they hear they put where the thread that decides takes it
-# (`answers`); they decide nothing and tell nobody: that a question fails is a fact, and told as one.
-#
-# A round never overlaps another. One that is late makes the next one late, and a change of the models begins the next
-# one at once.
-
-
-"""Seconds between looks whether questions that run have come to their end, or this is to end."""
-
-
-class Surveyor(Asker):
-    """Asks round after round from `start` to `stop`, once it was told (`look_for`) which models there are."""
+class Surveyor(AskingThread):
+    """Asks the fabric, round after round, once it was told (`look_for`) which models there are. A round never overlaps another:
+    one that is late makes the next one late, and a change of the models begins the next one at once. That a question fails is a
+    fact, and logged as one."""
 
     def __init__(
         self,
@@ -266,121 +244,36 @@ def _ask(left: Iterator[Question], lock: threading.Lock) -> None:
         question()
 
 
-# -- publishing --------------------------------------------------------------------------------------------------------
+def make_publisher(
+    code: str,
+    provider: Provider,
+    *,
+    config_namespace: str = config.NAMESPACE,
+    interval: float = SCAN_SECONDS,
+    connections: int = CONNECTIONS,
+    bare_metal_hosts: bool = False,
+) -> Make[PoolPicture]:
+    """The publisher as what a process runs, with its threads. `code` says which version of the program that is; `interval` and
+    `connections` are the surveyor's, `bare_metal_hosts` the publisher's. The caller closes the provider, after the process has
+    ended."""
 
-STOP_SECONDS = 2.0
+    def make(log: EventLog, policy: Effective, around: Surroundings[PoolPicture]) -> Publisher:
+        answers = Answers(around.arrivals.instant, around.arrivals.wake)
 
+        def told(part: str) -> Callable[[DdsError], None]:
+            return lambda error: around.trouble(part, error)
 
-class PublisherPart:
-    """Who makes it closes the provider, after the process has ended."""
-
-    answers: Answers
-    surveyor: Surveyor
-    prober: Prober
-
-    def __init__(
-        self,
-        code: str,
-        provider: Provider,
-        *,
-        config_namespace: str = config.NAMESPACE,
-        interval: float = SCAN_SECONDS,
-        connections: int = CONNECTIONS,
-        bare_metal_hosts: bool = False,
-    ) -> None:
-        """`code` says which version of the program runs; `interval` and `connections` are the surveyor's, `bare_metal_hosts` the
-        publisher's."""
-        self._code = code
-        self._provider = provider
-        self._config_namespace = config_namespace
-        self._interval = interval
-        self._connections = connections
-        self._bare_metal_hosts = bare_metal_hosts
-        self._began = False
-
-    def decider(self, log: EventLog, policy: Effective, around: Surroundings[PoolPicture]) -> Publisher:
-        self.answers = Answers(around.arrivals.instant, around.arrivals.wake)
-        self.surveyor = Surveyor(
-            self._provider,
-            self.answers,
-            interval=self._interval,
-            connections=self._connections,
-            told=lambda error: around.trouble("fabric", error),
-        )
-        self.prober = Prober(
-            around.cluster,
-            lambda: around.version("resourceslices"),
-            self.answers,
-            told=lambda error: around.trouble("probe", error),
-        )
+        fabric = Surveyor(provider, answers, interval=interval, connections=connections, told=told("fabric"))
+        probe = Prober(around.api, lambda: around.version("resourceslices"), answers, told=told("probe"))
         return Publisher(
             log,
             policy,
-            code=self._code,
-            config_namespace=self._config_namespace,
-            bare_metal_hosts=self._bare_metal_hosts,
-            watchers=(around.watcher,),
-            told=lambda error: around.trouble("decisions", error),
+            code=code,
+            config_namespace=config_namespace,
+            bare_metal_hosts=bare_metal_hosts,
+            watchers=around.watchers,
+            told=told("decisions"),
+            askers=Askers(answers, fabric, probe),
         )
 
-    def watched(self) -> Sequence[Watched]:
-        return watched_by_publisher(self._config_namespace, bare_metal_hosts=self._bare_metal_hosts)
-
-    def seeds(self, picture: PoolPicture) -> Mapping[str, Iterable[Identity]]:
-        return seeds(picture, PUBLISHED)
-
-    def begin(self, decider: Decider[PoolPicture]) -> None:
-        self.surveyor.start()
-        self.prober.start()
-        self._began = True
-
-    def arrived(self) -> Sequence[Arriving]:
-        return self.answers.take()
-
-    def first(self, picture: PoolPicture) -> Sequence[Task]:
-        """Every write to a slice names the version that it was compared with: what a former leader still sends fails by that."""
-        return ()
-
-    def turned(self, decider: Decider[PoolPicture]) -> None:
-        """Tell those who ask what to ask for: nothing before it is known which models there are."""
-        picture = decider.picture
-        if CONFIG not in decider.synced_resources:
-            return
-        models = picture.models
-        self.surveyor.look_for(models, picture.machines_by_uuid.rows.values())
-        kept = Capabilities(taint_rules=picture.capabilities.taint_rules)
-        doubtful = isinstance(decider, Publisher) and decider.doubtful
-        self.prober.look(models[0].driver if models else DRIVER, dropped=doubtful or picture.capabilities != kept)
-
-    def lacks(self, picture: PoolPicture, where: str) -> list[DdsError]:
-        return pool_lacks(picture, where, self._config_namespace)
-
-    def end(self) -> Sequence[str]:
-        if not self._began:
-            return ()
-        until = time.monotonic() + STOP_SECONDS
-        askers = (self.surveyor, self.prober)
-        for asker in askers:
-            asker.end()
-        ended = {asker.thread.name: asker.stop(max(0.0, until - time.monotonic())) for asker in askers}
-        return [name for name, over in ended.items() if not over]
-
-    # -- what metrics show ---------------------------------------------------------------------------------------
-
-    def ages(self) -> Mapping[str, float]:
-        """By question the seconds since the fabric answered it last."""
-        return self.answers.ages() if self._began else {}
-
-    def rounds(self) -> tuple[int, float]:
-        """How many rounds of questions there were, and how many seconds the last one took."""
-        return (self.surveyor.rounds, self.surveyor.seconds) if self._began else (0, 0.0)
-
-    @property
-    def probed(self) -> bool:
-        """Whether the API server has said to this process what it keeps of a slice."""
-        return self._began and self.prober.answered
-
-    def threads(self) -> Mapping[str, bool]:
-        if not self._began:
-            return {}
-        return {thread.name: thread.is_alive() for thread in (self.surveyor.thread, self.prober.thread)}
+    return make

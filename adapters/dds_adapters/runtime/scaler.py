@@ -1,7 +1,7 @@
 """The scaler as one that decides: what it follows, the lists of claims that its fences wish for, the pods that it has to ask for,
 and what its decisions become.
 
-What all that decide have in common is in `decider`; which decisions there are is the core's business.
+What all that decide have in common is in `loop`; which decisions there are is the core's business.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from dds_adapters.kubernetes.write.plan import plan, stamps
 from dds_adapters.kubernetes.write.pods import Outlet, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.lacks import lacks
-from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watcher
-from dds_adapters.runtime.process import Surroundings
+from dds_adapters.runtime.loop import Decider, Effective, Surroundings, Told, Watcher
 from dds_core.component import SCALER
 from dds_core.engine import Step
 from dds_core.errors import DdsError
@@ -33,17 +32,12 @@ from dds_core.scaler.events import ClaimsListWanted
 from dds_core.scaler.policy import Mode
 from dds_core.scaler.state import Picture
 
-# -- pods --------------------------------------------------------------------------------------------------------------
-
-# Which pods have to be asked for. Only pods without a node are followed, few among very many; of a pod that has one the
-# claims tell when it matters: who reserves a claim is in use, who no longer does has finished or is gone, and without
-# any claim it does not matter at all.
-#
-# Pure: it says whom to ask, and sends nothing.
-
 
 class PodQuestions:
-    """Tasks that ask for a pod and pass the answer to the outlet, as if a watch had told it."""
+    """Tasks that ask for a pod and pass the answer to the outlet, as if a watch had told it.
+
+    Only pods without a node are followed, few among very many. Of a pod that has one the claims tell when it matters: a pod
+    that reserves a claim is in use, one that no longer does has finished or is gone, and without any claim it does not matter."""
 
     def __init__(self, outlet: Outlet | None) -> None:
         self._outlet = outlet
@@ -111,8 +105,6 @@ def _reserves(picture: Picture, pod: Pod) -> bool:
     return any(consumer.uid == pod.uid for claim in picture.claims_of(pod) for consumer in claim.consumers)
 
 
-# -- scaler ------------------------------------------------------------------------------------------------------------
-
 CLAIMS = "resourceclaims"
 
 
@@ -141,6 +133,12 @@ class Scaler(Decider[Picture]):
         self._questions = PodQuestions(outlet)
         self._wishes: dict[str, int] = {}
         super().__init__(SCALER, log, policy, code=code, watchers=watchers, told=told)
+
+    def watched(self) -> Sequence[Watched]:
+        return watched(self._config_namespace)
+
+    def seeds(self) -> Mapping[str, Iterable[Identity]]:
+        return seeds(self.picture)
 
     def translator(self, picture: Picture) -> Translator:
         return Translator(picture, self._config_namespace)
@@ -172,6 +170,13 @@ class Scaler(Decider[Picture]):
     def seen_whole(self) -> list[Task]:
         return self._questions.at_start(self.picture)
 
+    def first(self) -> Sequence[Task]:
+        """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
+        return stamps(self.picture)
+
+    def lacks(self, where: str) -> list[DdsError]:
+        return lacks(self.picture, where, self._config_namespace)
+
     # -- fences that wish for a list of all claims ---------------------------------------------------------------
 
     def _wish(self, wanted: ClaimsListWanted, at: int) -> None:
@@ -191,15 +196,12 @@ class Scaler(Decider[Picture]):
             self.wanted_lists.add(CLAIMS)
 
 
-class ScalerPart:
-    """The scaler as what a process runs."""
+def make_scaler(
+    code: str, config_namespace: str = config.NAMESPACE
+) -> Callable[[EventLog, Effective, Surroundings[Picture]], Scaler]:
+    """The scaler as what a process runs. `code` says which version of the program that is."""
 
-    def __init__(self, code: str, config_namespace: str = config.NAMESPACE) -> None:
-        """`code` says which version of the program runs."""
-        self._code = code
-        self._config_namespace = config_namespace
-
-    def decider(self, log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
+    def make(log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
         def capabilities() -> Capabilities:
             """As the reflector found it."""
             return Capabilities(taint_rules=around.version("devicetaintrules").rpartition("/")[2])
@@ -207,38 +209,12 @@ class ScalerPart:
         return Scaler(
             log,
             policy,
-            code=self._code,
+            code=code,
             capabilities=capabilities,
-            config_namespace=self._config_namespace,
+            config_namespace=config_namespace,
             outlet=around.arrivals,
-            watchers=(around.watcher,),
+            watchers=around.watchers,
             told=lambda error: around.trouble("decisions", error),
         )
 
-    def watched(self) -> Sequence[Watched]:
-        return watched(self._config_namespace)
-
-    def seeds(self, picture: Picture) -> Mapping[str, Iterable[Identity]]:
-        return seeds(picture)
-
-    def begin(self, decider: Decider[Picture]) -> None:
-        """Nothing else is listened to."""
-
-    def arrived(self) -> Sequence[Arriving]:
-        return ()
-
-    def first(self, picture: Picture) -> Sequence[Task]:
-        """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
-        return stamps(picture)
-
-    def turned(self, decider: Decider[Picture]) -> None:
-        """Nobody else has to know."""
-
-    def lacks(self, picture: Picture, where: str) -> list[DdsError]:
-        return lacks(picture, where, self._config_namespace)
-
-    def end(self) -> Sequence[str]:
-        return ()
-
-    def threads(self) -> Mapping[str, bool]:
-        return {}
+    return make

@@ -18,11 +18,12 @@ from dds_adapters.fabric import FabricSettings, Outside, open_provider
 from dds_adapters.jsonl import archive
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.runtime.health import Endpoints
+from dds_adapters.runtime.loop import Make
 from dds_adapters.runtime.metrics import Calls
 from dds_adapters.runtime.operation import Operation, PublisherOperation, ScalerOperation
-from dds_adapters.runtime.process import Part, Process
-from dds_adapters.runtime.publishing import PublisherPart
-from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.process import Process
+from dds_adapters.runtime.publishing import make_publisher
+from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
 from dds_core.errors import FileError
 from dds_core.log import EventLog
@@ -145,8 +146,8 @@ def serve(
 
 
 def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
-    part = ScalerPart(version("dds-core"), given.settings.config_namespace)
-    return _process(cluster, given, part, ScalerOperation(endpoints, logger))
+    make = make_scaler(version("dds-core"), given.settings.config_namespace)
+    return _process(cluster, given, make, ScalerOperation(endpoints, logger))
 
 
 def _publisher(
@@ -154,7 +155,7 @@ def _publisher(
 ) -> Process[Any]:
     provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
     ends.callback(provider.close)
-    part = PublisherPart(
+    make = make_publisher(
         version("dds-core"),
         provider,
         config_namespace=given.settings.config_namespace,
@@ -162,10 +163,10 @@ def _publisher(
         connections=given.connections,
         bare_metal_hosts=given.bare_metal_hosts,
     )
-    return _process(cluster, given, part, PublisherOperation(endpoints, logger, part, component=component))
+    return _process(cluster, given, make, PublisherOperation(endpoints, logger, component=component))
 
 
-def _process(cluster: Cluster, given: Scaling | Publishing, part: Part[Any], operation: Operation[Any]) -> Process[Any]:
+def _process(cluster: Cluster, given: Scaling | Publishing, make: Make[Any], operation: Operation[Any]) -> Process[Any]:
     folder = given.settings.archive_folder
     if folder is not None:
         _look_at(folder, operation)
@@ -174,7 +175,7 @@ def _process(cluster: Cluster, given: Scaling | Publishing, part: Part[Any], ope
         cluster,
         given.open_log,
         given.policy,
-        part,
+        make,
         observer=operation,
         archive=None if folder is None else lambda log: archive_into(folder, log),
     )

@@ -139,7 +139,7 @@ def test_watches_that_break_and_lists_anew(seconds: float) -> None:
     """While claims are not heard of, nothing is decided: one that is not seen may hold a device."""
     with publishing(story(steps(*PODS))) as run:
         run.lab.run(11)
-        for one in run.ours.watched():
+        for one in run.ours.decider.watched():
             run.ours.cut(one.resource, seconds)
         run.troubled.add("watches")
         run.lab.run(seconds + 2)

@@ -21,7 +21,7 @@ from dds_adapters.runtime import logs
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import Listen, LiveSettings
 from dds_core.errors import LogUnreachable
 from dds_core.log import Envelope, EventLog, Group, MemoryLog
@@ -70,7 +70,7 @@ class Watched:
         self.operation = ScalerOperation(self.endpoints, logger)
         self._cluster = lab.cluster()
         self.process = Process(
-            settings, self._cluster, self.kept.open, lambda: QUICK, ScalerPart("test"), observer=self.operation
+            settings, self._cluster, self.kept.open, lambda: QUICK, make_scaler("test"), observer=self.operation
         )
         self._thread = threading.Thread(target=self.process.run, name="ours", daemon=True)
 

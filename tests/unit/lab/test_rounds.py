@@ -80,7 +80,7 @@ class Room:
 
 def test_a_round_asks_one_question_after_the_other_and_the_next_begins_in_time() -> None:
     room = Room()
-    room.rounds.about((A,), ())
+    room.rounds.look_for((A,), ())
     room.run(9.9)
     assert room.fabric.asked == [
         (0.0, "machines"),
@@ -97,7 +97,7 @@ def test_a_round_asks_one_question_after_the_other_and_the_next_begins_in_time()
 
 def test_connections_ask_side_by_side() -> None:
     room = Room(connections=4)
-    room.rounds.about((A, B), ())
+    room.rounds.look_for((A, B), ())
     room.run(5)
     assert [at for at, what in room.fabric.asked if what.startswith("stock")] == [0.5] * 4
     assert [at for at, _ in room.ended] == [1.5]
@@ -105,7 +105,7 @@ def test_connections_ask_side_by_side() -> None:
 
 def test_what_the_client_waits_passes_and_a_late_round_makes_the_next_one_late() -> None:
     room = Room(interval=5.0, waits=20.0)
-    room.rounds.about((A,), ())
+    room.rounds.look_for((A,), ())
     room.run(100)
     stock = [at for at, answer in room.heard if isinstance(answer, StockAnswer)]
     assert stock[:2] == [21.0, 41.5]
@@ -115,10 +115,10 @@ def test_what_the_client_waits_passes_and_a_late_round_makes_the_next_one_late()
 
 def test_other_models_are_asked_about_as_soon_as_the_round_is_over() -> None:
     room = Room(interval=60.0)
-    room.rounds.about((A,), ())
+    room.rounds.look_for((A,), ())
     room.run(1.2)
-    room.rounds.about((A, B), ())
-    room.rounds.about((A, B), ())
+    room.rounds.look_for((A, B), ())
+    room.rounds.look_for((A, B), ())
     room.run(20)
     assert [models for _, models in room.ended] == [(A,), (A, B)]
     assert room.rounds.begun == 2
@@ -127,12 +127,12 @@ def test_other_models_are_asked_about_as_soon_as_the_round_is_over() -> None:
 def test_machines_that_were_known_speak_for_their_fabrics_and_after_the_end_nothing_comes() -> None:
     room = Room()
     room.fabric.away = True
-    room.rounds.about((A,), MACHINES)
+    room.rounds.look_for((A,), MACHINES)
     room.run(5)
     assert [type(answer) for _, answer in room.heard] == [NoAnswer] * 3
     room.fabric.away = False
     room.run(5.2)
-    room.rounds.stop()
+    room.rounds.end()
     room.run(60)
     assert not any(isinstance(answer, MachinesAnswer | StockAnswer) for _, answer in room.heard)
     assert len(room.ended) == 1

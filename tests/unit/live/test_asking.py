@@ -15,10 +15,12 @@ from dds_adapters.fabric.provider import FabricError, FabricUnreachable
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
 from dds_adapters.runtime import publishing as probing
-from dds_adapters.runtime.publisher import Answered, Answers, Probed, RoundEnded
-from dds_adapters.runtime.publishing import Asker, Prober, PublisherPart, Surveyor
+from dds_adapters.runtime.publisher import Answered, Answers, Askers, Probed, Publisher, RoundEnded
+from dds_adapters.runtime.publishing import AskingThread, Prober, Surveyor
 from dds_core.errors import DdsError
+from dds_core.log import MemoryLog
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
+from dds_core.publisher.policy import PublishPolicy
 from tests.support.live_lab import eventually
 
 A100, H100 = (PoolModel(n, name, name.lower(), "gpu.nvidia.com") for n, name in enumerate(("A100", "H100")))
@@ -171,15 +173,17 @@ def test_who_waits_for_stock_does_not_wait_for_limits(asking: Make) -> None:
 
 
 def test_two_questions_that_hang_are_waited_for_as_one() -> None:
-    class Hanging(Asker):
+    class Hanging(AskingThread):
         def _run(self) -> None:
             time.sleep(6)
 
-    part: Any = PublisherPart("code", Fabric())
-    part.surveyor, part.prober = Hanging("fabric"), Hanging("probe")
-    part.begin(None)
+    hanging: Any = Askers(Answers(int, lambda: None), Hanging("fabric"), Hanging("probe"))  # type: ignore[arg-type]
+    publisher = Publisher(
+        MemoryLog("c/publisher", cluster="uid", recorded_at=0), PublishPolicy(), code="code", askers=hanging
+    )
+    publisher.begin()
     began = time.monotonic()
-    assert part.end() == ["fabric", "probe"]
+    assert publisher.end() == ["fabric", "probe"]
     assert time.monotonic() - began < 3
 
 

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.lease.elector import LeaseLost
-from dds_adapters.kubernetes.watch.arrivals import ADDED, Arrival
+from dds_adapters.kubernetes.watch.arrivals import ADDED, SYNCED, Arrival
+from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.runtime import loop as loop_module
 from dds_adapters.runtime import process as module
 from dds_adapters.runtime import scaler
 from dds_adapters.runtime.process import Process
-from dds_adapters.runtime.scaler import ScalerPart
+from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import LiveSettings
 from dds_core.events import PolicyChanged
 from dds_core.scaler.policy import Policy
@@ -64,8 +66,8 @@ def made(run: Run) -> Any:
     """A process on the log of the run. Parts of it are replaced, which its types do not allow."""
     cluster: Any = Cluster()
     settings = LiveSettings(identity="one", health=None, metrics=None)
-    part = ScalerPart("t")
-    return Process(settings, cluster, lambda uid: run.log, lambda: ATTACH, part, observer=Troubles())
+    make = make_scaler("t")
+    return Process(settings, cluster, lambda uid: run.log, lambda: ATTACH, make, observer=Troubles())
 
 
 class Loop:
@@ -133,7 +135,8 @@ def test_without_the_lease_nothing_is_decided_any_more() -> None:
 
 
 def test_no_deadline_passes_before_what_waits_longer_than_one_helping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH", 2)
+    for one in (module, loop_module):
+        monkeypatch.setattr(one, "BATCH", 2)
     loop = Loop()
     run = loop.run
     seen = [run.see("nodes", ADDED, **node(f"n{n}")) for n in range(3)]
@@ -151,28 +154,17 @@ def test_a_changed_policy_is_taken_in_at_the_next_turn() -> None:
     loop.process._read_policy = lambda: next(policies)
     loop.decide()
     assert loop.run.types().count(PolicyChanged.__name__) == 2 and loop.run.scaler.picture.mode == "observe"
-    assert loop.writer.told == ["limit attach", "put", "put", "limit observe", "put"]
+    assert loop.writer.told == ["limit attach", "put", "limit observe", "put"]
 
 
 def test_requests_of_ours_are_stamped_once_and_before_anything_else_is_sent_to_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Not before all is known, and not in observe."""
-    loop = Loop(list, list)
     stamp = Task(None, ("composabilityrequests/a",), lasting=True)  # type: ignore[arg-type]
     monkeypatch.setattr(scaler, "stamps", lambda picture: (stamp,))
-    put: list[list[Task]] = []
-    monkeypatch.setattr(loop.writer, "put", lambda tasks: put.append(list(tasks)))
-    loop.decide()
-    assert put == [[stamp], [], []]
-    assert loop.process._stamped
-    for policy, seen in ((OBSERVE, True), (ATTACH, False)):
-        loop = Loop(list)
-        run = loop.run = Run(policy)
-        loop.process.decider = run.scaler
-        if seen:
-            run.sync()
-        put.clear()
-        monkeypatch.setattr(loop.writer, "put", lambda tasks: put.append(list(tasks)))
-        loop.decide()
-        assert put == [[]] and not loop.process._stamped
+    for policy, sent in ((ATTACH, [[], [stamp], []]), (OBSERVE, [[], [], []])):
+        run = Run(policy)
+        listed = [Arrival(resource, SYNCED, b"", run.now) for resource in VERSIONS]
+        turns: list[list[Arrival]] = [listed[:-1], listed[-1:], []]
+        assert [run.scaler.turn(arrivals, (), run.now) for arrivals in turns] == sent

@@ -80,7 +80,7 @@ class Run:
         self.turn(Answered(MACHINES, self.now), Answered(StockAnswer(Stock("1", "A100", free)), self.now))
 
     def ended(self) -> None:
-        self.turn(RoundEnded(self.publisher.models, self.now))
+        self.turn(RoundEnded(self.publisher.picture.models, self.now))
 
     def probed(self, **dropped: Any) -> None:
         self.turn(Probed(Capabilities(**dropped), self.now))
@@ -168,7 +168,7 @@ def test_answers_that_say_the_same_make_no_fact() -> None:
     before = run.log.head().position
     for _ in range(3):
         run.answered()
-        run.turn(Answered(LimitsAnswer("m0", None), run.now), RoundEnded(run.publisher.models, run.now))
+        run.turn(Answered(LimitsAnswer("m0", None), run.now), RoundEnded(run.publisher.picture.models, run.now))
     assert run.log.head().position == before
     run.turn(Answered(LimitsAnswer("m0", {"A100": Limit(3, 1)}), run.now))
     assert run.types()["MachineObserved"] == 2
