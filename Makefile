@@ -40,9 +40,9 @@ format: $(READY) ## let ruff sort imports and lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The import rules are a test of their own (tests/unit/test_import_rules.py) and run first: they say most in one line.
+# The import rules are a test of their own (tests/project/test_import_rules.py) and run first: they say most in one line.
 test: lint ## lint, types, import rules, tests with warnings as errors, branch coverage of dds_core
-	$(BIN)/pytest -q tests/unit/test_import_rules.py
+	$(BIN)/pytest -q tests/project/test_import_rules.py
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term
 
 soak: $(READY) ## the tests that take longer than `make test` may
@@ -52,7 +52,7 @@ bench: $(READY) ## measure side by side with other libraries; writes docs/perfor
 	$(BIN)/python -m benchmarks
 
 fingerprint: $(READY) ## say anew which code decides, after a change to rules or folds
-	@$(BIN)/python -m tests.unit.purity.fingerprint
+	@$(BIN)/python -m tests.core.purity.fingerprint
 
 lock: ## make requirements-dev.lock anew from pyproject.toml
 	@rm -rf .venv-lock && $(PYTHON) -m venv .venv-lock

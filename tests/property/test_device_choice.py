@@ -14,7 +14,7 @@ from dds_core.matching.allocator import AllocationError, Claim, Gates, InUse
 from dds_core.matching.claims import ALL, Alternative
 from dds_core.matching.objects import Device, Slice
 from dds_core.matching.search import prevented
-from tests.unit.matching.given import GPU, NODE, allocator, asked, claim, device, first_of, slice_of
+from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, first_of, slice_of
 
 Object = dict[str, Any]
 Choice = list[tuple[int, Alternative, tuple[Device, ...]]]

@@ -1,0 +1,118 @@
+"""Taints keep requests away that do not tolerate them (KEP-5055); rules put them on devices of others."""
+
+from typing import Any
+
+import pytest
+
+from dds_core.matching.allocator import Gates, TaintRule
+from dds_core.matching.search import tolerates
+from dds_core.model import Taint, Toleration
+from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, devices, exactly, first_of, slice_of
+
+OBEYED = Gates(device_taint_rules=True)
+
+
+def tainted(effect: str, key: str = "down", value: str = "yes") -> dict[str, Any]:
+    return device("bad", taints=[{"key": key, "value": value, "effect": effect}])
+
+
+@pytest.mark.parametrize(
+    ("effect", "first"), [("NoSchedule", "good"), ("NoExecute", "good"), ("None", "bad"), ("Newer", "bad")]
+)
+def test_which_effects_stop_an_allocation(effect: str, first: str) -> None:
+    assert devices(allocator(slice_of(tainted(effect), "good")).allocate(NODE, [claim()])) == [first]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "accepted"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "down", "operator": "Exists"}, True),
+        ({"key": "down", "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "down", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "down", "value": "yes"}, True),
+        ({"key": "down", "operator": "Equal", "value": "no"}, False),
+        ({"key": "down"}, False),
+    ],
+)
+def test_which_tolerations_accept_a_taint(toleration: dict[str, Any], accepted: bool) -> None:
+    wanted = [claim(exactly(tolerations=[toleration]))]
+    fit = allocator(slice_of(tainted("NoSchedule"))).allocate(NODE, wanted)
+    assert bool(fit) is accepted
+    if fit:
+        assert fit.allocations[0].to_object()["devices"]["results"][0]["tolerations"] == [toleration]
+
+
+def test_an_unknown_operator_accepts_nothing() -> None:
+    assert not tolerates(Toleration("down", "Newer", "yes"), Taint("down", "yes", "NoSchedule"))
+
+
+def test_every_taint_must_be_tolerated() -> None:
+    both = device("bad", taints=[{"key": key, "effect": "NoSchedule"} for key in ("a", "b")])
+    only = [{"key": "a", "operator": "Exists"}]
+    assert not allocator(slice_of(both)).allocate(NODE, [claim(exactly(tolerations=only))])
+    assert allocator(slice_of(both)).allocate(
+        NODE, [claim(exactly(tolerations=[*only, {"key": "b", "operator": "Exists"}]))]
+    )
+
+
+def test_an_alternative_has_tolerations_of_its_own() -> None:
+    wanted = first_of("gpu", plain=asked(), tolerant=asked(tolerations=[{"operator": "Exists"}]))
+    fit = allocator(slice_of(tainted("NoExecute"))).allocate(NODE, [claim(wanted)])
+    assert fit.allocations[0].results[0].request == "gpu/tolerant"
+
+
+def test_all_devices_cannot_be_had_when_one_is_tainted() -> None:
+    assert not allocator(slice_of("good", tainted("NoSchedule"))).allocate(NODE, [claim(exactly(allocationMode="All"))])
+
+
+def rule(effect: str = "NoSchedule", **selector: str) -> TaintRule:
+    spec = {"deviceSelector": selector, "taint": {"key": "drain", "effect": effect}}
+    return TaintRule.from_object({"metadata": {"name": "drain"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("selector", "left"),
+    [
+        ({}, []),
+        ({"driver": GPU}, []),
+        ({"driver": GPU, "pool": "node0", "device": "d0"}, ["d1"]),
+        ({"device": "d1"}, ["d0"]),
+        ({"driver": "other.example.com", "device": "d0"}, ["d0", "d1"]),
+        ({"pool": "node1"}, ["d0", "d1"]),
+    ],
+)
+def test_what_a_rule_covers(selector: dict[str, str], left: list[str]) -> None:
+    chosen = allocator(slice_of("d0", "d1"), rules=[rule(**selector)], gates=OBEYED)
+    for count in (2, 1):
+        fit = chosen.allocate(NODE, [claim(exactly(count=count))])
+        if fit:
+            assert devices(fit) == left
+            return
+    assert left == []
+
+
+def test_a_rule_without_a_selector_covers_nothing() -> None:
+    bare = TaintRule.from_object(
+        {"metadata": {"name": "bare"}, "spec": {"taint": {"key": "k", "effect": "NoSchedule"}}}
+    )
+    assert allocator(slice_of("d0"), rules=[bare], gates=OBEYED).allocate(NODE, [claim()])
+
+
+def test_rules_come_and_go_and_are_tolerated() -> None:
+    chosen = allocator(slice_of("d0"), gates=OBEYED)
+    chosen.put_rule(rule())
+    assert not chosen.allocate(NODE, [claim()])
+    assert chosen.allocate(NODE, [claim(exactly(tolerations=[{"key": "drain", "operator": "Exists"}]))])
+    chosen.put_rule(rule("None"))
+    assert chosen.allocate(NODE, [claim()])
+    chosen.put_rule(rule())
+    chosen.remove_rule("drain")
+    chosen.remove_rule("drain")
+    assert chosen.allocate(NODE, [claim()])
+
+
+@pytest.mark.parametrize("gates", [Gates(), Gates(device_taints=False, device_taint_rules=True)])
+def test_rules_that_are_served_need_not_be_obeyed(gates: Gates) -> None:
+    assert allocator(slice_of("d0"), rules=[rule()], gates=gates).allocate(NODE, [claim()])

@@ -1,0 +1,182 @@
+"""Killed after any append, and started again: the same decisions up to re-issue, and the same picture at the end.
+
+A start loads the log, takes a new epoch, lists the cluster, appends what differs, then `Synced`, and goes on. Nothing is
+missed, except in one test that says so; what a process may miss while it is down is the matter of the property tests.
+
+In mode observe recordings are replayed as they are, and every instant has to agree. In mode attach what the reference ordered
+counts as our orders (`as_ours`), so that the cluster answers them; what the cluster does not show after a start is decided
+again, marked as re-issued, and a deadline that rests on its instant moves with it. That works where the recording answers all
+that we order (`ANSWERED`); elsewhere an order stands unanswered for ever, and a start drops it once nobody needs it: there only
+promises, the log and the objects have to agree. Nobody in a recording answers our marks, so mode detach is left to the
+property tests, whose operator does.
+
+Left out when pictures are compared, each because it says when something was learned or told, and nothing rests on it for the
+claims and devices that are there: `epoch` (there was another start), `level_at` (a start makes a level pass), `counters` and
+`shown` (what was told, and how often), and `passed` (the instants of deadlines that came back).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.recording import RecordedEvent
+from dds_core.events import Decision, Synced, encode
+from dds_core.replay import verify
+from dds_core.scaler.events import Promise
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import dump
+from tests.core.golden.replays import CODE, SMALL, policy_of, recorded
+from tests.core.replay.restarting import Killed, Listing, Run, as_ours, cut, whole
+
+HISTORY = ("epoch", "level_at", "counters", "shown", "passed")
+
+ANSWERED = (
+    "first_attach",
+    "many_devices",
+    "two_requests",
+    "pool_exhausted",
+    "attach_failure",
+    "node_limit",
+    "withdrawn",
+    "node_lost",
+)
+"""The recordings in which the reference orders what we would have ordered in its place."""
+
+OBJECTS = ("claims", "pods", "nodes", "slices", "classes", "rules", "requests", "resources", "configs")
+
+EQUAL = [(name, "observe") for name in SMALL] + [(name, "attach") for name in ANSWERED]
+
+
+def prepared(name: str, mode: str) -> tuple[list[RecordedEvent], Policy]:
+    """The recording's events and policy in a mode."""
+    events = recorded(name) if mode == "observe" else as_ours(recorded(name))
+    return list(events), policy_of(name).model_copy(update={"mode": mode})
+
+
+def compared(run: Run) -> dict[str, Any]:
+    """The picture without history."""
+    return {name: value for name, value in dump(run.engine.picture).items() if name not in HISTORY}
+
+
+def caused(run: Run, after: int = 0) -> list[tuple[int, bytes]]:
+    """What was decided and what was gone through, in mode observe with its instants; without what is re-issued."""
+    observes = run.policy.mode == "observe"
+    return [
+        (step.at if observes else 0, encode(event))
+        for step in run.steps[after:]
+        for event, _ in step.caused
+        if not (isinstance(event, Decision) and event.reissued)
+    ]
+
+
+def restarted(events: list[RecordedEvent], run: Run, place: Killed) -> Run:
+    """The run killed at `place` and started again; every promise stands, and only `Synced` decides anything."""
+    listing = Listing()
+    for event in events[: place.events]:
+        listing.watch(event)
+    again = Run.loaded(cut(run, place.groups), run.policy)
+    promised = promises(again)
+    again.start(again.engine.picture.now, listing)
+    assert promises(again) == promised
+    assert not [step for step in again.steps if not isinstance(step.fact, Synced) and step.caused]
+    return again
+
+
+def promises(run: Run) -> dict[str, tuple[Promise, ...]]:
+    return {key: row.promises for key, row in run.engine.picture.reservations.rows.items()}
+
+
+def finish(events: list[RecordedEvent], again: Run, place: Killed) -> None:
+    """On to the end of the recording; the log that two processes wrote verifies."""
+    for event in events[place.events :]:
+        for _ in again.take(event):
+            pass
+    report = verify(again.log.read(), fingerprint=CODE)
+    assert report.ok, report.differences[:3]
+
+
+def check(events: list[RecordedEvent], run: Run, place: Killed) -> None:
+    again = restarted(events, run, place)
+    finish(events, again, place)
+    assert caused(again) == caused(run, place.groups)
+    assert compared(again) == compared(run)
+
+
+def thinned(places: list[Killed], count: int) -> list[Killed]:
+    """So many places, evenly spread, the last one among them."""
+    stride = max(1, len(places) // count)
+    return places[::-1][::stride][::-1]
+
+
+@pytest.mark.parametrize("mode", ["observe", "attach"])
+@pytest.mark.parametrize("name", ["first_attach", "attach_failure"])
+def test_a_restart_changes_nothing_that_is_decided(name: str, mode: str) -> None:
+    events, policy = prepared(name, mode)
+    run, places = whole(events, policy)
+    for place in thinned(places, 10):
+        check(events, run, place)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("name", "mode"), EQUAL)
+def test_a_restart_after_any_append_changes_nothing_that_is_decided(name: str, mode: str) -> None:
+    events, policy = prepared(name, mode)
+    run, places = whole(events, policy)
+    for place in places:
+        check(events, run, place)
+
+
+@pytest.mark.soak
+def test_a_restart_after_every_fiftieth_append_of_the_burst_changes_nothing_that_is_decided() -> None:
+    events, policy = prepared("burst", "observe")
+    run, places = whole(events, policy)
+    for place in places[::50]:
+        check(events, run, place)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["burst", *(name for name in SMALL if name not in ANSWERED)])
+def test_a_restart_keeps_every_promise_where_orders_stay_unanswered(name: str) -> None:
+    events, policy = prepared(name, "attach")
+    run, places = whole(events, policy)
+    for place in places[:: 50 if name == "burst" else 1]:
+        again = restarted(events, run, place)
+        finish(events, again, place)
+        for table in OBJECTS:
+            assert compared(again).get(table) == compared(run).get(table)
+
+
+@pytest.mark.parametrize("name", ["first_attach", "node_lost", "pool_exhausted"])
+def test_what_was_missed_while_nobody_watched_is_found_by_listing(name: str) -> None:
+    """Ten raw events pass before the new process lists: objects gone, objects made anew, allocations changed."""
+    events, policy = prepared(name, "observe")
+    run, places = whole(events, policy)
+    for place in thinned(places, 12):
+        later = place._replace(events=min(place.events + 10, len(events)))
+        again = restarted(events, run, later)
+        finish(events, again, later)
+        for table in (*OBJECTS, "rejections"):
+            assert compared(again).get(table) == compared(run).get(table)
+        assert states(again) == states(run)
+
+
+def states(run: Run) -> dict[str, list[str]]:
+    """What claims and devices amount to."""
+    picture = run.engine.picture
+    return {
+        "claims": sorted(f"{uid} {life.state}" for uid, life in picture.lives.rows.items()),
+        "devices": sorted(f"{uid} {life.state}" for uid, life in picture.devices.rows.items()),
+    }
+
+
+def test_the_places_are_all_the_appends() -> None:
+    run, places = whole(*prepared("first_attach", "observe"))
+    assert [place.groups for place in places] == list(range(places[0].groups, len(run.steps) + 1))
+
+
+def test_the_log_of_the_run_that_nobody_disturbs_is_the_picture() -> None:
+    for mode in ("observe", "attach"):
+        run, places = whole(*prepared("many_devices", mode))
+        assert dump(Run.loaded(cut(run, places[-1].groups), run.policy).engine.picture) == dump(run.engine.picture)

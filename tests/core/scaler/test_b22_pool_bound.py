@@ -1,0 +1,147 @@
+"""B22: more devices were asked for than exist, and nobody freed a device that idled on another node.
+
+Here orders stop at the published free count; in mode detach the device of the model that idled longest elsewhere is freed.
+"""
+
+from typing import Any
+
+from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, World
+
+
+def test_b22_orders_stop_at_the_published_free_count() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 2)
+    for i in range(3):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0", *pool_results(i))
+    assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
+    assert [world.state(f"train{i}") for i in range(3)] == ["Attaching", "Attaching", "Pending"]
+    world.pool(A100, 3, generation=2)
+    assert world.events(e.AttachOrdered)[-1].size == 3
+
+
+def test_b22_the_last_device_is_not_asked_for_again_while_it_comes() -> None:
+    """The pool shows it for a while after the operator has begun to attach it."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request)
+    world.resource("res", "node0", state="Attaching")
+    world.tick(1)
+    world.pool(A100, 0, generation=2)
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.resource("res", "node0", uuid="GPU-1")
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.pool(A100, 1, generation=3)
+    assert world.events(e.AttachOrdered)[-1].size == 2
+
+
+def test_b22_a_claim_that_had_to_wait_for_an_attach_is_served_when_it_ends() -> None:
+    """When the pool shows one more after all, the claim waits no longer than the attach before it."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 1)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "node0", request=request, state="Attaching")
+    world.pool(A100, 1, generation=2)
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.resource("res", "node0", uuid="GPU-1")
+    assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
+
+
+def test_b22_what_is_ordered_on_another_node_of_the_fabric_is_spoken_for() -> None:
+    """As after a restart, when all that waits is decided at once."""
+    world = World("attach", scan_interval_seconds=0)
+    for name, fabric in (("node0", 1), ("node1", 1), ("node2", 2)):
+        world.node(name, fabric=fabric)
+    world.pool(A100, 1)
+    world.pool(A100, 1, fabric=2)
+    for i in range(2):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["node0"]
+    world.claim("other")
+    world.allocate("other", "node2", *pool_results(0, fabric=2))
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["node0", "node2"]
+
+
+def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 2)
+    world.claim("wide", 3)
+    world.allocate("wide", "node0", *pool_results(0, 1, 2))
+    assert not world.events(e.AttachOrdered)
+    world.claim("small")
+    world.allocate("small", "node0", *pool_results(3))
+    assert not world.events(e.AttachOrdered), "the older claim is not starved by a smaller one"
+
+
+def three_nodes_and_an_empty_pool(mode: str, **policy: Any) -> World:
+    world = World(mode, no_removal_seconds=3600, scan_interval_seconds=0, **policy)
+    for i in range(3):
+        world.node(f"node{i}")
+    world.pool(A100, 0)
+    for i in (2, 1):
+        world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
+        world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
+        world.tick(60)
+    world.claim("train")
+    world.allocate("train", "node0", *pool_results(0))
+    return world
+
+
+def test_b22_the_longest_idle_device_elsewhere_is_freed() -> None:
+    world = three_nodes_and_an_empty_pool("detach")
+    victim = world.only(e.VictimMarked)
+    assert victim.resource == "res2"
+    assert "node0" in victim.reason
+    world.tick(300)
+    assert len(world.events(e.VictimMarked)) == 1, "one claim, one device"
+    world.tick(31)
+    world.settle()
+    assert world.only(e.DetachOrdered).request == "composability-2"
+    world.pool(A100, 1, generation=2)
+    world.settle()
+    assert world.state("train") == "Attached"
+
+
+def test_b22_not_in_mode_attach_and_not_against_the_policy() -> None:
+    assert not three_nodes_and_an_empty_pool("attach").events(e.VictimMarked)
+    assert not three_nodes_and_an_empty_pool("detach", rebalance=False).events(e.VictimMarked)
+
+
+def test_b22_observe_shows_it_once() -> None:
+    world = three_nodes_and_an_empty_pool("observe")
+    world.tick(300)
+    assert [v.resource for v in world.events(e.VictimMarked)] == ["res2"]
+
+
+def test_b22_two_nodes_do_not_take_each_others_devices_in_turn() -> None:
+    """A device in a node's pool that is not whole just now is on its way to the claim that waits there."""
+    world = World("detach", no_removal_seconds=3600, scan_interval_seconds=0)
+    for node in ("node0", "node1"):
+        world.node(node)
+        world.request(
+            f"ours-{node}", node, labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1
+        )
+        world.online(f"res-{node}", node, request=f"ours-{node}")
+        world.update(world.picture.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
+    world.pool(A100, 0)
+    for i, node in enumerate(("node0", "node1", "node0", "node1")):
+        world.claim(f"train{i}")
+        world.allocate(f"train{i}", node, *pool_results(i))
+    assert not world.events(e.VictimMarked)
+    assert not world.events(e.Alerted)

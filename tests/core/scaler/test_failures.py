@@ -1,0 +1,146 @@
+"""Which claim a failure is told on, and what a claim goes through that is allocated in unusual ways."""
+
+from msgspec.structs import replace
+
+from dds_core.model import Claim, Result
+from dds_core.scaler import events as e
+from dds_core.scaler.fold import apply
+from dds_core.scaler.rules import decide
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, H100, RESCHEDULE, World
+
+NIC = Result("nic", "nic.example.com", "node0", "eth1")
+
+
+def pod_with_two_claims() -> World:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.pool(H100, 8)
+    for name, model in (("zeta", A100), ("alpha", H100)):
+        world.claim(name, pod="both")
+        world.allocate(name, "node0", (model, 1))
+    world.carry_out()
+    return world
+
+
+def test_a_failure_goes_on_the_first_claim_of_the_pod_that_is_not_ready() -> None:
+    """The scheduler stops at the first claim that is not ready and would not see one set on the second."""
+    world = pod_with_two_claims()
+    request = next(o.request for o in world.events(e.AttachOrdered) if o.model == H100.model)
+    world.resource("res", "node0", H100, request=request, state="Attaching", error="no such port")
+    world.tick(11)
+    assert world.only(e.ClaimFailed).claim == world.uid("alpha")
+    world.carry_out(e.NodeLabelled)
+    told = world.only(e.FailureSignalled)
+    assert told.claim == world.uid("alpha")
+    assert told.signal.claim == world.uid("zeta")
+    assert told.signal.entries[-1].message == "no such port"
+
+
+def test_a_failure_is_told_once_and_the_cell_cools_down_once() -> None:
+    world = pod_with_two_claims()
+    world.tick(541)
+    world.carry_out(e.NodeLabelled)
+    world.tick(60)
+    assert len(world.events(e.CoolDown)) == 2, "one for each model"
+    assert len({f.claim for f in world.events(e.FailureSignalled)}) == len(world.events(e.FailureSignalled))
+
+
+def test_a_device_that_comes_too_late_is_there_for_the_next() -> None:
+    world = pod_with_two_claims()
+    world.tick(541)
+    world.operate()
+    assert world.state("zeta") == "Failed"
+    world.claim("next")
+    world.allocate("next", "node0")
+    assert world.state("next") == "Attached"
+
+
+def test_a_bound_claim_that_is_allocated_anew_begins_another_cycle() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    world.claim("train")
+    world.allocate_local("train", "node0", "gpu-0")
+    world.bind("train")
+    world.pod("other", ["train"])
+    world.allocate("train", "node0")
+    steps = [(t, s, d) for t, s, d in world.moves("train")]
+    assert ("released", "Bound", "Detaching") in steps
+    assert ("allocated_pool", "Detaching", "Pending") in steps
+
+
+def test_a_claim_that_turns_to_devices_that_are_none_of_ours_lets_go() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.allocate("train", "node0", NIC)
+    assert world.moves("train")[-1][0] in ("released", "settled")
+    assert world.state("train") in ("Released", "Detaching")
+    orders = len(world.events(e.AttachOrdered))
+    world.tick(60)
+    assert len(world.events(e.AttachOrdered)) == orders
+
+
+def test_an_admin_result_is_no_use_of_the_device() -> None:
+    world = World("attach")
+    world.node("node0")
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    world.claim("monitor")
+    world.allocate("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
+    assert world.state("monitor") == ""
+
+
+def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    one = pool_results(0)[0]
+    world.allocate("train", "node0", one, replace(one, request="again"))
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_other_results_of_a_claim_are_remembered() -> None:
+    world = World("attach")
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    world.allocate("train", "node0", NIC, (A100, 1))
+    life = world.picture.lives.rows[world.uid("train")]
+    assert life.allocation is not None
+    assert NIC in life.allocation.results
+
+
+def test_a_signal_of_somebody_on_one_claim_is_no_reason_to_fail_it() -> None:
+    world = pod_with_two_claims()
+    world.condition("zeta", RESCHEDULE)
+    world.tick(541)
+    assert world.uid("zeta") not in {f.claim for f in world.events(e.ClaimFailed)}
+
+
+def test_decide_tells_what_follows_and_leaves_no_trace() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.claim("train")
+    claim = world.get(Claim, "train")
+    twin = World("attach", scan_interval_seconds=0)
+    twin.node("node0")
+    twin.pool(A100, 8)
+    twin.claim("train")
+    twin.allocate("train", "node0")
+    fact = e.difference(claim, twin.get(Claim, "train"))
+    assert fact is not None
+    apply(world.picture, fact, world.now)
+    first = decide(world.picture, world.now)
+    again = decide(world.picture, world.now)
+    assert [type(event) for event, _ in first] == [e.ClaimMoved, e.AttachOrdered, e.ClaimMoved]
+    assert first == again
+    assert not world.picture.lives.rows
+    assert not world.picture.orders.rows
+    assert world.picture.units_ordered == 0

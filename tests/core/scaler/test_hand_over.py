@@ -1,0 +1,272 @@
+"""How a claim is handed over: the pod as the unit, the three ways of steering, and when nothing may be said."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core.model import Claim, Device, Node, Pod, Slice, Taint, TaintRule
+from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, H100, READY, RESCHEDULE, World
+
+
+def world_with_pools(mode: str = "attach", **policy: Any) -> World:
+    world = World(mode, scan_interval_seconds=0, **policy)
+    world.node("node0")
+    world.node("node1")
+    for model in (A100, H100):
+        world.pool(model, 8)
+    return world
+
+
+def handed_over(mode: str = "attach", **policy: Any) -> World:
+    """The claim `train` has been told to give way."""
+    world = world_with_pools(mode, **policy)
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.settle()
+    return world
+
+
+# --- the pod is the unit -----------------------------------------------------------------------------------------------
+
+
+def test_all_claims_of_a_pod_are_told_in_one_batch_in_pod_order() -> None:
+    world = world_with_pools()
+    for name in ("zeta", "alpha"):
+        world.claim(name, pod="both")
+        world.allocate(name, "node0")
+    world.carry_out()
+    request = world.events(e.AttachOrdered)[-1].request
+    world.online("res0", "node0", request=request)
+    assert not world.events(e.HandOver)
+    world.online("res1", "node0", request=request)
+    handed = world.only(e.HandOver)
+    assert [s.claim for s in handed.signals] == [world.uid("zeta"), world.uid("alpha")]
+    assert handed.pod == "pod-default-both"
+
+
+def test_a_claim_of_the_pod_on_local_devices_needs_no_signal() -> None:
+    world = world_with_pools()
+    world.plug("node0", "gpu-fixed", "GPU-fixed")
+    world.claim("local", pod="both")
+    world.claim("pooled", pod="both")
+    world.allocate_local("local", "node0", "gpu-fixed")
+    world.allocate("pooled", "node0")
+    world.settle()
+    assert [s.claim for s in world.only(e.HandOver).signals] == [world.uid("pooled")]
+
+
+def test_a_hand_over_is_told_once_for_an_attempt() -> None:
+    world = handed_over()
+    world.tick(30)
+    world.unreserve("train")
+    world.reserve("train")
+    assert len(world.events(e.HandOver)) == 1
+
+
+def test_the_next_attempt_is_handed_over_again() -> None:
+    world = handed_over()
+    world.unreserve("train")
+    world.clear("train")
+    world.allocate("train", "node0")
+    assert len(world.events(e.HandOver)) == 2
+    assert world.events(e.HandOver)[1].cause == "attempt 1.2"
+
+
+@pytest.mark.parametrize("told", [RESCHEDULE, READY])
+def test_who_was_told_by_somebody_else_is_not_told_again(told: str) -> None:
+    world = world_with_pools()
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.carry_out()
+    world.condition("train", told)
+    assert world.state("train") == "Attached"
+    world.operate()
+    assert not world.events(e.HandOver)
+
+
+# --- when nothing may be said ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"unschedulable": True}, {"taints": (Taint("full", "", "NoSchedule"),)}, {"deleting": True}]
+)
+def test_no_signal_that_cannot_land(trouble: dict[str, Any]) -> None:
+    world = world_with_pools()
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.carry_out()
+    world.node("node0", **trouble)
+    world.operate()
+    assert world.state("train") == "Attached"
+    assert not world.events(e.HandOver)
+    world.node("node0")
+    assert world.only(e.HandOver).node == "node0"
+
+
+@pytest.mark.parametrize("taint", [Taint("bad", "", "NoSchedule"), Taint("bad", "", "NoExecute")])
+def test_a_tainted_device_is_not_handed_over(taint: Taint) -> None:
+    world = world_with_pools()
+    world.plug("node0", "gpu-0", "GPU-fixed", taints=(taint,))
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.state("train") == "Attaching"
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    assert world.reserved("train") == ["GPU-fixed"]
+
+
+def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
+    world = world_with_pools()
+    world.observe(TaintRule("rule", "sick", A100.driver, "node0", "gpu-0", Taint("sick", "", "NoSchedule")))
+    world.plug("node0", "gpu-0", "GPU-fixed")
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.state("train") == "Attaching"
+    world.gone(world.picture.rules.rows["rule"])
+    assert world.reserved("train") == ["GPU-fixed"]
+
+
+def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> None:
+    world = world_with_pools()
+    world.claim("train")
+    world.allocate("train", "node0", replace(pool_results(0)[0], failure=("Broken",)))
+    world.settle()
+    world.tick(60)
+    world.unreserve("train")
+    assert world.state("train") == "Attached"
+    assert not world.events(e.HandOver)
+    assert world.only(e.Alerted).reason == "NoWayToHandOver"
+
+
+def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
+    world = world_with_pools("observe")
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.online("res", "node0")
+    world.tick(600)
+    assert len(world.events(e.HandOver)) == 1
+    assert world.reserved("train") == []
+    assert world.state("train") == "Attached"
+
+
+# --- steering: clear ---------------------------------------------------------------------------------------------------
+
+
+def failed_binding(world: World, claim: str = "train") -> None:
+    """PreBind failed: the reservation is empty, then the pod says so."""
+    world.unreserve(claim)
+    world.pod(claim, waiting="SchedulerError", nominated="")
+
+
+def test_clear_nominates_and_clears_between_the_failure_and_the_next_attempt() -> None:
+    world = handed_over(hand_over="clear")
+    assert not world.events(e.Steered)
+    failed_binding(world)
+    steered = world.only(e.Steered)
+    assert (steered.pod, steered.node, steered.claims) == ("pod-default-train", "node0", (world.uid("train"),))
+    world.carry_out()
+    assert world.get(Pod, "train").nominated == "node0"
+    assert world.get(Claim, "train").allocation is None
+    assert world.state("train") == "Attached"
+    assert len(world.events(e.Steered)) == 1
+
+
+def test_clear_waits_for_every_condition_of_the_moment() -> None:
+    world = handed_over(hand_over="clear")
+    world.pod("train", waiting="SchedulerError")
+    assert not world.events(e.Steered), "somebody is still reserved"
+    world.pod("train", waiting="SchedulerError", nominated="node1")
+    world.unreserve("train")
+    assert not world.events(e.Steered), "the scheduler has a node in mind"
+    world.pod("train", waiting="Unschedulable", nominated="")
+    assert not world.events(e.Steered), "it did not fail, it found nothing"
+    world.pod("train", waiting="SchedulerError")
+    assert world.only(e.Steered).node == "node0"
+
+
+def test_clear_does_not_steer_what_somebody_else_signalled() -> None:
+    world = world_with_pools(hand_over="clear")
+    world.claim("train")
+    world.allocate("train", "node0")
+    world.condition("train", RESCHEDULE)
+    failed_binding(world)
+    assert not world.events(e.Steered)
+
+
+def test_clear_takes_all_claims_of_the_pod_together() -> None:
+    world = world_with_pools(hand_over="clear")
+    for name in ("one", "two"):
+        world.claim(name, pod="both")
+        world.allocate(name, "node0")
+    world.settle()
+    world.unreserve("one")
+    world.pod("both", waiting="SchedulerError")
+    assert not world.events(e.Steered)
+    world.unreserve("two")
+    assert world.only(e.Steered).claims == (world.uid("one"), world.uid("two"))
+
+
+# --- steering: prefer, plain -------------------------------------------------------------------------------------------
+
+
+def test_prefer_labels_the_node_and_reads_it_back_before_the_signal() -> None:
+    world = world_with_pools(hand_over="prefer")
+    world.claim("train")
+    world.allocate("train", "node0", (A100, 1), (H100, 1))
+    world.carry_out()
+    world.operate()
+    label = world.only(e.NodeLabelled)
+    assert label.labels == {"cohdi.io/nvidia-a100-40-ready": "true", "cohdi.io/nvidia-h100-80-ready": "true"}
+    assert not world.events(e.HandOver)
+    world.carry_out(e.NodeLabelled)
+    assert world.only(e.HandOver).steering == "prefer"
+
+
+def test_prefer_never_clears_anything() -> None:
+    world = handed_over(hand_over="prefer")
+    failed_binding(world)
+    assert not world.events(e.Steered)
+
+
+def test_a_ready_label_left_behind_is_removed_in_the_other_modes() -> None:
+    world = handed_over(hand_over="prefer")
+    world.change_policy(hand_over="plain")
+    world.bind("train")
+    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40-ready": None}
+
+
+def test_plain_signals_and_steers_nothing() -> None:
+    world = handed_over(hand_over="plain")
+    failed_binding(world)
+    assert world.only(e.HandOver).steering == "plain"
+    assert not world.events(e.Steered)
+    assert not world.events(e.NodeLabelled)
+    assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
+
+
+@pytest.mark.parametrize("steering", ["clear", "prefer", "plain"])
+def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed(steering: str) -> None:
+    world = handed_over(hand_over=steering)
+    world.unreserve("train")
+    world.clear("train")
+    world.plug("node1", "gpu-fixed", "GPU-fixed")
+    world.allocate_local("train", "node1", "gpu-fixed")
+    assert world.picture.counters.get(f"hand-over/{steering}") == 1
+    assert world.picture.counters.get("landed/elsewhere") == 1
+
+
+def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    device = Device({**A100.attributes, "uuid": "GPU-x"})
+    world.observe(Slice("s", "s", A100.driver, "pool-x", 1, 1, node="node0", devices={"gpu-0": device}))
+    rule = TaintRule("rule", "sick", A100.driver, "pool-x", "gpu-0", Taint("sick", "", "NoSchedule"))
+    world.observe(rule)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.state("train") == "Attaching"
+    world.gone(rule)
+    assert world.state("train") == "Attached"

@@ -1,0 +1,315 @@
+"""What is ordered: whole claims, per node and model, within the limits, and only what is not there or coming already."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core.model import AttachRequest, Claim, Model, Node, Taint, Toleration
+from dds_core.scaler import events as e
+from dds_core.scaler.rules.orders import request_name
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, H100, World
+
+CXL = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
+
+
+def world_with_pools(mode: str = "attach", **policy: Any) -> World:
+    world = World(mode, models=(A100, H100, CXL), scan_interval_seconds=0, **policy)
+    world.node("node0")
+    world.node("node1")
+    for model in (A100, H100, CXL):
+        world.pool(model, 8)
+    return world
+
+
+# --- claims of every shape ---------------------------------------------------------------------------------------------
+
+
+def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
+    world = world_with_pools()
+    world.claim("wide", 3)
+    world.allocate("wide", "node0")
+    assert world.only(e.AttachOrdered).size == 3
+    world.carry_out()
+    request = world.only(e.AttachOrdered).request
+    for number in range(3):
+        assert world.state("wide") == "Attaching"
+        assert not world.events(e.Reserved)
+        world.online(f"res{number}", "node0", request=request)
+    assert world.reserved("wide") == ["GPU-res0", "GPU-res1", "GPU-res2"]
+    assert len(world.only(e.HandOver).signals[0].entries) == 3
+
+
+def test_several_requests_and_models_in_one_claim() -> None:
+    world = world_with_pools(drivers={CXL.driver: {"request_type": "cxlmemory"}})
+    world.claim("mixed")
+    world.allocate("mixed", "node0", (A100, 2), (H100, 1), (CXL, 1))
+    orders = {(o.model, o.type): o.size for o in world.events(e.AttachOrdered)}
+    assert orders == {(A100.model, "gpu"): 2, (H100.model, "gpu"): 1, (CXL.model, "cxlmemory"): 1}
+    world.settle()
+    assert world.state("mixed") == "Attached"
+    promised = world.only(e.Reserved).promises
+    assert [(p.result, p.driver) for p in promised] == [
+        (0, A100.driver),
+        (1, A100.driver),
+        (2, H100.driver),
+        (3, CXL.driver),
+    ]
+
+
+def test_local_and_pool_devices_in_one_claim() -> None:
+    world = world_with_pools()
+    world.plug("node0", "gpu-fixed", "GPU-fixed")
+    world.claim("mixed")
+    local = replace(pool_results(0)[0], pool="node0", device="gpu-fixed", binding=(), failure=())
+    world.allocate("mixed", "node0", local, (A100, 1))
+    assert world.only(e.AttachOrdered).size == 1, "only what is waited for is ordered"
+    world.settle()
+    assert world.only(e.Reserved).promises[0].result == 1
+
+
+def test_a_fixed_device_goes_before_a_composable_one_and_both_before_an_order() -> None:
+    world = world_with_pools()
+    world.online("res", "node0")
+    world.plug("node0", "gpu-zz-fixed", "GPU-fixed")
+    for name in ("one", "two", "three"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    assert (world.reserved("one"), world.reserved("two"), world.reserved("three")) == (["GPU-fixed"], ["GPU-res"], [])
+    assert world.only(e.AttachOrdered).claims == (world.uid("three"),)
+
+
+def test_a_device_is_not_taken_for_a_claim_of_another_model_or_driver() -> None:
+    world = world_with_pools()
+    world.plug("node0", "gpu-h100", "GPU-h", H100)
+    world.plug("node0", "cxl-0", "CXL-0", CXL)
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert world.state("train") == "Attaching"
+    assert world.only(e.AttachOrdered).model == A100.model
+
+
+def test_an_order_of_anybody_covers_a_claim() -> None:
+    world = world_with_pools()
+    world.request("theirs", "node0", size=2)
+    for name in ("one", "two"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    assert not world.events(e.AttachOrdered)
+    assert (world.state("one"), world.state("two")) == ("Attaching", "Attaching")
+
+
+def test_claims_are_served_by_age_then_namespace_then_name() -> None:
+    world = world_with_pools()
+    for name in ("red/b", "blue/b", "blue/a", "old"):
+        world.claim(name, created=5 if name != "old" else 1)
+    for name in ("red/b", "blue/b", "blue/a", "old"):
+        world.allocate(name, "node0")
+    world.carry_out()
+    for number in range(4):
+        world.online(f"res{number}", "node0")
+    assert [r.claim for r in world.events(e.Reserved)] == [world.uid(n) for n in ("old", "blue/a", "blue/b", "red/b")]
+
+
+# --- nodes, fabrics, names ---------------------------------------------------------------------------------------------
+
+
+def test_each_node_and_model_has_its_own_request() -> None:
+    world = world_with_pools()
+    for name, node, model in (("a", "node0", A100), ("b", "node1", A100), ("c", "node0", H100)):
+        world.claim(name)
+        world.allocate(name, node, (model, 1))
+    orders = {(o.node, o.model, o.request) for o in world.events(e.AttachOrdered)}
+    assert orders == {
+        (n, m.model, request_name(n, "gpu", m.model)) for n, m in (("node0", A100), ("node1", A100), ("node0", H100))
+    }
+    assert len({request for _, _, request in orders}) == 3
+
+
+def test_our_names_are_valid_stable_and_unique() -> None:
+    names = {request_name(node, kind, "A100 40G") for node in ("node0", "n" * 250) for kind in ("gpu", "cxlmemory")}
+    assert len(names) == 4
+    assert request_name("node0", "gpu", "A100 40G") == "dds-node0-a100-40g-98899e7c75"
+    assert all(len(name) <= 63 and name.replace("-", "").isalnum() and name == name.lower() for name in names)
+    assert request_name("a-b", "gpu", "c") != request_name("a", "gpu", "b c")
+
+
+def test_each_fabric_has_its_own_free_devices() -> None:
+    world = world_with_pools()
+    world.node("far", fabric=2)
+    world.pool(A100, 1, fabric=2)
+    for number, name in enumerate(("one", "two")):
+        world.claim(name)
+        world.allocate(name, "far", *pool_results(number, fabric=2))
+    assert [o.size for o in world.events(e.AttachOrdered)] == [1]
+    assert world.state("two") == "Pending", "the free devices of the other fabric do not reach the node"
+
+
+# --- limits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "policy", "top"),
+    [
+        ({}, {"limit": {"max": 2}}, 2),
+        ({}, {"limits": {A100.model: {"max": 1}}}, 1),
+        ({}, {"limits": {A100.model: {"max": 1}, f"node0/{A100.model}": {"max": 3}}}, 3),
+        ({"cohdi.io/nvidia-a100-40-size-max": "2"}, {"limits": {A100.model: {"max": 4}}}, 2),
+        ({"cohdi.io/nvidia-a100-40-size-max": "-2"}, {"limit": {"max": 1}}, 1),
+        ({"cohdi.io/nvidia-h100-80-size-max": "0"}, {"limit": {"max": 1}}, 1),
+    ],
+    ids=["for all", "for the model", "for the node and model", "by label", "an odd label", "another model's label"],
+)
+def test_a_node_has_no_more_than_its_limit(labels: dict[str, str], policy: dict[str, Any], top: int) -> None:
+    world = world_with_pools(cool_down_seconds=86_400, **policy)
+    world.node("node0", labels=labels)
+    for number in range(4):
+        world.claim(f"train{number}")
+        world.allocate(f"train{number}", "node0")
+    assert max(o.size for o in world.events(e.AttachOrdered)) == top
+    assert {f.reason for f in world.events(e.ClaimFailed)} == {"NodeLimit"}
+    assert len(world.events(e.ClaimFailed)) == 4 - top
+
+
+def test_devices_without_a_request_count_against_the_limit() -> None:
+    world = world_with_pools(limit={"max": 1})
+    world.online("orphan", "node0", request="long-gone")
+    world.plug("node0", "gpu-fixed", "GPU-fixed")
+    world.claim("busy")
+    world.allocate_local("busy", "node0", "gpu-GPU-orphan")
+    for name in ("fixed", "over"):
+        world.claim(name)
+        world.allocate(name, "node0")
+    assert world.reserved("fixed") == ["GPU-fixed"]
+    assert world.only(e.ClaimFailed).claim == world.uid("over")
+
+
+# --- nodes that cannot be used -----------------------------------------------------------------------------------------
+
+UNUSABLE: dict[str, dict[str, Any]] = {
+    "cordoned": {"unschedulable": True},
+    "tainted": {"taints": (Taint("maintenance", "", "NoSchedule"),)},
+    "draining": {"taints": (Taint("drain", "", "NoExecute"),)},
+    "being deleted": {"deleting": True},
+}
+
+
+@pytest.mark.parametrize("why", UNUSABLE)
+def test_no_new_order_for_a_node_that_the_pod_cannot_use(why: str) -> None:
+    world = world_with_pools()
+    world.node("node0", **UNUSABLE[why])
+    world.claim("train")
+    world.allocate("train", "node0")
+    assert not world.events(e.AttachOrdered)
+    assert world.state("train") == "Pending"
+    world.node("node0")
+    assert world.only(e.AttachOrdered).node == "node0"
+
+
+def test_a_taint_that_only_prefers_or_is_tolerated_does_not_matter() -> None:
+    world = world_with_pools()
+    world.node("node0", taints=(Taint("gpu", "yes", "NoSchedule"), Taint("slow", "", "PreferNoSchedule")))
+    world.claim("train")
+    world.pod("train", tolerations=(Toleration("gpu", "Equal", "yes", "NoSchedule"),))
+    world.claim("other")
+    world.allocate("train", "node0")
+    world.allocate("other", "node0")
+    assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
+    world.pod("other", tolerations=(Toleration("", "Exists"),))
+    assert world.events(e.AttachOrdered)[-1].claims == (world.uid("other"),)
+
+
+def test_no_order_for_a_node_that_is_gone() -> None:
+    world = world_with_pools()
+    world.claim("train")
+    world.claim("early")
+    world.allocate("early", "node0")
+    node = world.get(Node, "node0")
+    world.gone(node)
+    world.update(world.get(Claim, "train"), allocation=world.get(Claim, "early").allocation)
+    assert world.only(e.AttachOrdered).claims == (world.uid("early"),)
+    assert not world.picture.orders.rows, "what was meant for the node is void"
+
+
+# --- pace --------------------------------------------------------------------------------------------------------------
+
+
+def test_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
+    world = world_with_pools(orders_in_flight=2)
+    for number in range(4):
+        world.node(f"n{number}")
+        world.claim(f"train{number}")
+        world.allocate(f"train{number}", f"n{number}")
+    assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1"]
+    world.carry_out()
+    world.operate()
+    world.tick(1)
+    world.change_policy(scan_interval_seconds=60)
+    world.tick(61)
+    assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1", "n2", "n3"]
+
+
+def test_the_measured_pace_replaces_the_policys_number() -> None:
+    world = world_with_pools(orders_in_flight=1, schedulers={})
+    for number in range(5):
+        world.resource(f"res{number}", "node1", state="Attaching")
+        world.tick(200)
+        world.resource(f"res{number}", "node1", state="Online", uuid=f"GPU-{number}")
+    assert world.picture.rates.rows[""].service == pytest.approx(200.1, abs=1)
+    for number in range(4):
+        world.claim(f"train{number}")
+        world.allocate(f"train{number}", "node0")
+    assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
+
+
+def test_a_second_order_names_what_it_changes() -> None:
+    world = world_with_pools()
+    world.claim("one")
+    world.allocate("one", "node0")
+    world.carry_out()
+    world.claim("two")
+    world.allocate("two", "node0")
+    first, second = world.events(e.AttachOrdered)
+    assert (first.previous, first.uid) == (None, "")
+    assert (second.previous, second.uid, second.size) == (1, f"request-{first.request}", 2)
+    assert world.get(AttachRequest, first.request).size == 1
+
+
+# --- ahead of demand ---------------------------------------------------------------------------------------------------
+
+
+def test_prewarm_is_off_unless_the_policy_says_so() -> None:
+    world = world_with_pools(limit={"min": 2})
+    world.tick(3600)
+    assert not world.events(e.AttachOrdered)
+
+
+def test_prewarm_fills_up_to_the_minimum_one_at_a_time() -> None:
+    world = World("attach", prewarm=True, prewarm_interval_seconds=30, scan_interval_seconds=0)
+    world.node("node0", labels={"cohdi.io/nvidia-a100-40-size-min": "2"})
+    world.pool(A100, 8)
+    world.tick(29)
+    for _ in range(5):
+        world.settle()
+        world.tick(31)
+    orders = world.events(e.AttachOrdered)
+    assert [(o.size, o.reason, o.claims) for o in orders] == [(1, "prewarm", ()), (2, "prewarm", ())]
+
+
+@pytest.mark.parametrize("why", UNUSABLE)
+def test_prewarm_leaves_unusable_nodes_alone(why: str) -> None:
+    world = World("attach", prewarm=True, limit={"min": 1}, scan_interval_seconds=0)
+    world.node("node0", **UNUSABLE[why])
+    world.pool(A100, 8)
+    world.tick(600)
+    assert not world.events(e.AttachOrdered)
+
+
+def test_prewarm_never_touches_a_foreign_request() -> None:
+    world = World("attach", prewarm=True, adoption="none", limit={"min": 1}, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    world.request("theirs", "node0", size=0)
+    world.tick(600)
+    assert not world.events(e.AttachOrdered)

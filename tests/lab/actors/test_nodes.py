@@ -1,0 +1,152 @@
+"""Node lifecycle: taints follow the Ready condition, pods leave a silent node, pods of a deleted node are collected."""
+
+from __future__ import annotations
+
+from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
+from dds_lab.latency import Fixed
+from tests.lab.actors.rooms import Room
+
+SETTINGS = NodesSettings(reaction=Fixed(0.01), grace=40.0, orphaned=Fixed(50.0))
+
+
+def ready() -> tuple[Room, NodeLifecycle]:
+    room = Room()
+    lifecycle = room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS))
+    room.node("node0")
+    room.run(1)
+    return room, lifecycle
+
+
+def taints(room: Room) -> list[tuple[str, str]]:
+    return [(one["key"], one["effect"]) for one in room.user.get("nodes", "node0")["spec"].get("taints") or ()]
+
+
+def told(room: Room, status: str) -> None:
+    condition = {"type": "Ready", "status": status, "reason": "Test", "message": ""}
+    room.user.patch("nodes", "node0", {"status": {"conditions": [condition]}}, subresource="status")
+    room.run(1)
+
+
+def going(room: Room, pod: str) -> bool:
+    found = room.user.find("pods", pod, "default")
+    return found is None or "deletionTimestamp" in found["metadata"]
+
+
+def test_a_node_that_has_said_nothing_takes_no_pods_and_a_ready_one_does() -> None:
+    room, _ = ready()
+    assert taints(room) == [("node.kubernetes.io/not-ready", "NoSchedule")]
+    told(room, "True")
+    assert taints(room) == []
+
+
+def test_a_node_that_is_not_ready_gets_both_taints_and_other_taints_stay() -> None:
+    room, _ = ready()
+    told(room, "True")
+    room.user.patch("nodes", "node0", {"spec": {"taints": [{"key": "mine", "effect": "NoSchedule"}]}})
+    told(room, "False")
+    assert taints(room) == [
+        ("mine", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoSchedule"),
+        ("node.kubernetes.io/not-ready", "NoExecute"),
+    ]
+    told(room, "True")
+    assert taints(room) == [("mine", "NoSchedule")]
+
+
+def test_pods_leave_a_silent_node_when_their_patience_is_over() -> None:
+    room, lifecycle = ready()
+    told(room, "True")
+    room.pod("patient", node="node0")
+    everything = [{"operator": "Exists"}]
+    room.pod("stays", node="node0", tolerations=everything)
+    lifecycle.silent("node0")
+    room.run(39)
+    assert taints(room) == []
+    room.run(2)
+    assert ("node.kubernetes.io/unreachable", "NoExecute") in taints(room)
+    room.run(290)
+    assert not going(room, "patient")
+    room.run(20)
+    assert going(room, "patient")
+    assert not going(room, "stays")
+
+
+def test_a_node_that_is_heard_again_keeps_its_pods() -> None:
+    room, lifecycle = ready()
+    told(room, "True")
+    room.pod("patient", node="node0")
+    lifecycle.silent("node0")
+    room.run(100)
+    lifecycle.heard("node0")
+    room.run(400)
+    assert taints(room) == []
+    assert not going(room, "patient")
+
+
+def test_pods_of_a_deleted_node_are_collected_later() -> None:
+    room, _ = ready()
+    room.pod("orphan", node="node0")
+    room.user.delete("nodes", "node0")
+    room.run(49)
+    assert room.user.find("pods", "orphan", "default") is not None
+    room.run(2)
+    assert room.user.find("pods", "orphan", "default") is None
+
+
+def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+    room, _ = ready()
+    room.pod("orphan", node="node0")
+    room.user.delete("nodes", "node0")
+    room.run(20)
+    room.node("node0")
+    room.run(100)
+    assert room.user.find("pods", "orphan", "default") is not None
+
+
+def test_pods_of_a_node_that_went_while_nobody_looked_are_collected() -> None:
+    room, lifecycle = ready()
+    room.pod("orphan", node="node0")
+    lifecycle.stop()
+    room.user.delete("nodes", "node0")
+    room.run(10)
+    room.start(NodeLifecycle(room.client("node-controller"), room.time, SETTINGS))
+    room.run(49)
+    assert room.user.find("pods", "orphan", "default") is not None
+    room.run(2)
+    assert room.user.find("pods", "orphan", "default") is None
+
+
+def test_a_pod_that_is_bound_to_a_node_that_is_gone_is_collected() -> None:
+    room, _ = ready()
+    room.user.delete("nodes", "node0")
+    room.run(60)
+    room.pod("late", node="node0")
+    room.run(30)
+    room.pod("later", node="node0")
+    assert room.user.find("pods", "late", "default") is not None
+    room.run(21)
+    assert room.user.find("pods", "late", "default") is None
+    assert room.user.find("pods", "later", "default") is None
+
+
+def test_a_pod_that_is_bound_to_a_node_that_pods_have_to_leave_has_to_leave() -> None:
+    room, _ = ready()
+    told(room, "False")
+    tolerates = [
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 20}
+    ]
+    room.pod("late", node="node0", tolerations=tolerates)
+    room.run(15)
+    assert not going(room, "late")
+    room.run(10)
+    assert going(room, "late")
+
+
+def test_a_stopped_controller_does_nothing() -> None:
+    room, lifecycle = ready()
+    room.pod("orphan", node="node0")
+    room.user.delete("nodes", "node0")
+    room.run(1)
+    lifecycle.stop()
+    room.run(100)
+    assert room.user.find("pods", "orphan", "default") is not None

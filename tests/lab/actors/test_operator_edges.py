@@ -1,0 +1,83 @@
+"""Rules of the operator that seldom matter: deletions in the middle, built-in devices, whole cores, spread requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from dds_lab.actors.operator import OperatorSettings
+from dds_lab.actors.operator.planning import NoNode, plan
+from dds_lab.actors.vendor import VendorSettings
+from dds_lab.client import Object
+from dds_lab.latency import Fixed
+from tests.lab.actors.rooms import A100, PRODUCTS, Hall
+
+SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))
+
+
+def deleted_before_its_device_shows(*, error: str = "") -> list[str]:
+    """The states that a resource goes through, from its deletion on."""
+    hall = Hall(vendor=SLOW_PLUGIN)
+    hall.request()
+    hall.run(5)
+    (resource,) = hall.resources()
+    name, status = resource["metadata"]["name"], resource["status"]
+    assert (status["state"], bool(status["device_id"])) == ("Attaching", True)
+    if error:
+        hall.user.patch("composableresources", name, {"status": {"error": error}}, subresource="status")
+    story = hall.story("composableresources", "status", "state")
+    hall.user.delete("composabilityrequests", "wanted")
+    hall.run(120)
+    assert hall.fabric.free("1", A100) == 4
+    return [state for _, state in story if state != "Attaching"]
+
+
+def test_a_resource_whose_device_has_come_is_brought_online_before_it_goes() -> None:
+    assert deleted_before_its_device_shows() == ["Online", "Detaching", "Deleting", "gone"]
+
+
+def test_one_that_has_an_error_goes_at_once() -> None:
+    assert deleted_before_its_device_shows(error="it does not come up") == ["Detaching", "Deleting", "gone"]
+
+
+def test_the_syncer_leaves_built_in_devices_alone() -> None:
+    hall = Hall()
+    hall.fabric.connect("node2", "1", fixed=[A100])
+    hall.node("node2")
+    hall.fabric.attach("node2", A100, lambda answer: None)
+    hall.run(1200)
+    assert [one.fixed for one in hall.fabric.attached("node2")] == [True]
+    assert hall.resources() == []
+
+
+def test_a_plugin_that_is_too_young_is_restarted_later_even_by_who_watches_slices() -> None:
+    """No slice tells anything before the plugin has looked again."""
+    vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
+    hall = Hall(vendor=vendor, operator=OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=20.0))
+    hall.request()
+    hall.run(60)
+    assert [one["status"]["state"] for one in hall.resources()] == ["Online"]
+    hall.user.delete("composabilityrequests", "wanted")
+    hall.run(120)
+    assert hall.resources() == []
+
+
+@pytest.mark.parametrize(("cpu", "enough"), [("4", True), ("3999m", False), ("3500m", False)])
+def test_cpu_counts_in_whole_cores_of_the_nodes_capacity(cpu: str, enough: bool) -> None:
+    node: Object = {"status": {"capacity": {"cpu": cpu}}}
+    asked = {"type": "gpu", "model": A100, "size": 1, "target_node": "node0", "other_spec": {"milli_cpu": 3200}}
+    request: Object = {"spec": {"resource": asked}}
+    if enough:
+        assert plan(request, (), {"node0": node}, lambda: ()).nodes == ("node0",)
+        return
+    with pytest.raises(NoNode):
+        plan(request, (), {"node0": node}, lambda: ())
+
+
+def test_there_is_one_spread_request_of_a_kind_wherever_its_devices_are() -> None:
+    hall = Hall()
+    hall.request("first", node="", allocation_policy="differentnode")
+    hall.run(10)
+    assert hall.states() == ["Online"]
+    new = hall.request("second", node="", size=0, allocation_policy="differentnode")
+    assert hall.operator is not None
+    assert "already exists" in hall.operator.refusal(new)

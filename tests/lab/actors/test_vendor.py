@@ -1,0 +1,208 @@
+"""The vendor's driver: what it publishes, when it looks, how names move, what it prepares."""
+
+from dataclasses import replace
+
+import pytest
+
+from dds_lab.actors.fabric import Answer
+from dds_lab.actors.vendor import NodeDevices, NodeDevicesSettings, NotPrepared, VendorDriver, VendorSettings
+from dds_lab.latency import Fixed
+from tests.lab.actors.rooms import A100, GPU, H100, PRODUCTS, Hall
+
+SLICE = "node0-gpu-nvidia-com"
+
+
+def attach(hall: Hall, model: str = A100) -> None:
+    hall.fabric.attach("node0", model, lambda answer: None)
+    hall.run(2)
+
+
+def plugged(*, binding: float = 0.0, hot_plug: bool = False, names: str = "minor") -> Hall:
+    settings = VendorSettings(
+        models=PRODUCTS,
+        start=Fixed(0.5),
+        first_start=Fixed(0.0),
+        binding=binding,
+        hot_plug=hot_plug,
+        names=names,  # type: ignore[arg-type]
+    )
+    return Hall(operator=None, vendor=settings)
+
+
+def test_each_node_has_one_slice_of_its_own_pool() -> None:
+    hall = plugged()
+    hall.run(1)
+    found = hall.user.get("resourceslices", SLICE)
+    assert found["spec"]["pool"] == {"name": "node0", "generation": 1, "resourceSliceCount": 1}
+    assert found["spec"]["nodeName"] == "node0"
+    assert found["metadata"]["ownerReferences"][0]["name"] == "node0"
+    assert hall.devices(SLICE) == []
+
+
+def test_a_device_is_seen_after_the_next_start_and_not_before() -> None:
+    hall = plugged()
+    attach(hall)
+    hall.run(60)
+    assert hall.devices(SLICE) == []
+    hall.vendor.restart("node0")
+    assert hall.devices(SLICE) == []
+    hall.run(1)
+    assert hall.devices(SLICE) == ["gpu-0"]
+
+
+def test_a_device_tells_what_nvidias_tell() -> None:
+    hall = plugged(hot_plug=True)
+    attach(hall, H100)
+    hall.run(1)
+    (device,) = hall.user.get("resourceslices", SLICE)["spec"]["devices"]
+    attributes = device["attributes"]
+    (there,) = hall.fabric.attached("node0")
+    assert attributes["uuid"] == {"string": there.device.serial}
+    assert attributes["type"] == {"string": "gpu"}
+    assert attributes["productName"] == {"string": "NVIDIA H100 80GB"}
+    assert set(attributes) >= {"brand", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion"}
+    assert attributes["resource.kubernetes.io/pciBusID"]["string"].startswith("0000:")
+    assert device["capacity"] == {"memory": {"value": "40Gi"}}
+
+
+def test_names_come_from_minor_numbers_and_go_to_other_devices() -> None:
+    hall = plugged(hot_plug=True)
+    for _ in range(3):
+        attach(hall)
+    hall.run(1)
+    before = {name: hall.vendor.prepare("node0", name) for name in hall.devices(SLICE)}
+    middle = hall.fabric.attached("node0")[1]
+    hall.fabric.detach("node0", middle.device.resource, lambda answer: None)
+    hall.run(2)
+    assert hall.devices(SLICE) == ["gpu-0", "gpu-2"]
+    attach(hall)
+    hall.run(1)
+    after = {name: hall.vendor.prepare("node0", name) for name in hall.devices(SLICE)}
+    assert list(after) == ["gpu-0", "gpu-1", "gpu-2"]
+    assert after["gpu-0"] == before["gpu-0"]
+    assert after["gpu-1"] != before["gpu-1"]
+
+
+@pytest.mark.parametrize(("names", "left"), [("position", ["gpu-0", "gpu-1"]), ("own", ["gpu-1", "gpu-2"])])
+def test_names_by_position_move_up_and_names_of_their_own_never_move(names: str, left: list[str]) -> None:
+    hall = plugged(hot_plug=True, names=names)
+    for _ in range(3):
+        attach(hall)
+    hall.run(1)
+    first = hall.fabric.attached("node0")[0]
+    hall.fabric.detach("node0", first.device.resource, lambda answer: None)
+    hall.run(2)
+    assert hall.devices(SLICE) == left
+
+
+def test_a_start_while_the_device_is_being_bound_misses_it() -> None:
+    hall = plugged(binding=3.0)
+    attach(hall)
+    hall.vendor.restart("node0")
+    hall.run(1)
+    assert hall.devices(SLICE) == []
+    hall.run(3)
+    hall.vendor.restart("node0")
+    hall.run(1)
+    assert hall.devices(SLICE) == ["gpu-0"]
+
+
+def test_what_dropped_out_is_missed_at_the_next_start() -> None:
+    hall = plugged()
+    attach(hall)
+    hall.vendor.restart("node0")
+    hall.run(1)
+    hall.fabric.drop(hall.fabric.attached("node0")[0].device.serial)
+    hall.run(10)
+    assert hall.devices(SLICE) == ["gpu-0"]
+    hall.vendor.restart("node0")
+    hall.run(1)
+    assert hall.devices(SLICE) == []
+
+
+def test_an_unknown_name_is_not_prepared() -> None:
+    hall = plugged()
+    hall.run(1)
+    with pytest.raises(NotPrepared, match="allocatable not found: nvidia-a100-40-0"):
+        hall.vendor.prepare("node0", "nvidia-a100-40-0")
+
+
+def test_with_the_node_goes_its_slice() -> None:
+    hall = plugged()
+    hall.run(1)
+    hall.user.delete("nodes", "node0")
+    hall.run(1)
+    assert [one["metadata"]["name"] for one in hall.user.list("resourceslices")] == ["node1-gpu-nvidia-com"]
+
+
+def test_a_new_process_publishes_what_is_there_now() -> None:
+    hall = plugged()
+    hall.run(1)
+    hall.vendor.stop()
+    attach(hall)
+    again = hall.start(VendorDriver(hall.client("vendor"), hall.time, VendorSettings(models=PRODUCTS), hall.fabric))
+    hall.run(1)
+    assert hall.devices(SLICE) == ["gpu-0"]
+    assert again.prepare("node0", "gpu-0") == hall.fabric.attached("node0")[0].device.serial
+
+
+def test_the_age_of_a_plugin_counts_from_its_start() -> None:
+    hall = plugged()
+    hall.run(10)
+    assert 9 < hall.vendor.age("node0") <= 10
+    hall.vendor.restart("node0")
+    assert hall.vendor.age("node0") == 0.0
+    assert hall.vendor.age("nowhere") == 0.0
+
+
+def test_devices_that_never_move_are_published_on_their_nodes() -> None:
+    hall = Hall(operator=None)
+    shared = {
+        "name": "nic-0",
+        "attributes": {"speed": {"int": 10}},
+        "capacity": {
+            "bandwidth": {
+                "value": "10Gi",
+                "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}},
+            }
+        },
+        "allowMultipleAllocations": True,
+    }
+    settings = NodeDevicesSettings("nic.example.com", "nic", (shared,), frozenset({"node1"}))
+    driver = hall.start(NodeDevices(hall.client("nic"), hall.time, settings))
+    hall.run(1)
+    found = hall.user.get("resourceslices", "node1-nic")
+    assert found["spec"]["devices"] == [shared]
+    assert hall.user.find("resourceslices", "node0-nic") is None
+    assert driver.prepare("node1", "nic-0") == ""
+    with pytest.raises(NotPrepared):
+        driver.prepare("node0", "nic-0")
+
+
+def test_answers_are_not_needed_for_a_device_to_be_there() -> None:
+    hall = plugged(hot_plug=True)
+    heard: list[Answer] = []
+    hall.fabric.attach("node0", A100, heard.append)
+    hall.run(3)
+    assert len(heard) == 1
+    assert hall.user.get("resourceslices", SLICE)["spec"]["driver"] == GPU
+    assert hall.devices(SLICE) == ["gpu-0"]
+
+
+def test_a_driver_of_ones_own_prepares_the_pools_names_and_taints_what_it_shows() -> None:
+    models = tuple(
+        replace(one, device=name) for one, name in zip(PRODUCTS, ("nvidia-a100-40", "nvidia-h100-80"), strict=True)
+    )
+    settings = VendorSettings(models=models, start=Fixed(0.5), first_start=Fixed(0.0), hot_plug=True, pool_names=True)
+    hall = Hall(operator=None, vendor=settings)
+    attach(hall)
+    attach(hall, H100)
+    hall.run(1)
+    first, second = hall.fabric.attached("node0")
+    (device, _) = hall.user.get("resourceslices", SLICE)["spec"]["devices"]
+    assert device["taints"][0]["effect"] == "NoSchedule"
+    assert hall.vendor.prepare("node0", "nvidia-a100-40-7") == first.device.serial
+    assert hall.vendor.prepare("node0", "nvidia-h100-80-0") == second.device.serial
+    hall.fabric.occupy(first.device.serial, "default/train")
+    with pytest.raises(NotPrepared):
+        hall.vendor.prepare("node0", "nvidia-a100-40-7")

@@ -1,0 +1,247 @@
+"""What of deploy/ and docs/ is made from code: the chart's roles and the page's table from the table of permissions, and the
+kustomize bases from the chart. Says what a file should hold, and writes nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.rbac import Has, Rule, Where
+from tests.project.deploy.chart import Values, objects, rendered
+from tests.project.docs.markdown import table
+
+ROOT = Path(__file__).parents[3]
+TEMPLATES = "deploy/chart/dds/templates"
+KUSTOMIZE = "deploy/kustomize"
+PAGE = "docs/deployment.md"
+NAMESPACES: dict[Where, str] = {"config": ".Values.fabric.configNamespace", "lease": ".Release.Namespace"}
+_REVIEWS = "and .Values.metrics.enabled .Values.metrics.secure"
+
+
+@dataclass(frozen=True)
+class Component:
+    """How the roles of the scaler or of the publisher are made. `conditions` switch a power in the chart, where it is not simply
+    a value of its name below `values`; `guard` switches the whole."""
+
+    roles: str
+    table: Sequence[Rule]
+    powers: Has
+    labels: str
+    cluster_name: str
+    name: str
+    account: str
+    lease: str
+    values: str
+    conditions: dict[str, str]
+    guard: str
+
+    def condition(self, power: str) -> str:
+        return self.conditions.get(power, f"{self.values}.{power}")
+
+
+SCALER = Component(
+    roles=f"{TEMPLATES}/rbac.yaml",
+    table=rbac.RULES,
+    powers=rbac.EVERYTHING,
+    labels="dds.labels",
+    cluster_name="dds.clusterName",
+    name="dds.name",
+    account="dds.name",
+    lease=".Values.leaderElection.leaseName",
+    values=".Values.powers",
+    conditions={
+        "taint_rules": ".Values.powers.taintRules",
+        "leader_election": ".Values.leaderElection.enabled",
+        "metrics_reviews": _REVIEWS,
+    },
+    guard=".Values.rbac.create",
+)
+PUBLISHER = Component(
+    roles=f"{TEMPLATES}/publisher-rbac.yaml",
+    table=rbac.PUBLISHER_RULES,
+    powers=rbac.PublisherPowers(bare_metal_hosts=True),
+    labels="dds.publisherLabels",
+    cluster_name="dds.publisherClusterName",
+    name="dds.publisherName",
+    account="dds.publisherAccount",
+    lease=".Values.publisher.leaseName",
+    values=".Values.publisher.powers",
+    conditions={
+        "node_labels": ".Values.publisher.powers.nodeLabels",
+        "bare_metal_hosts": 'eq .Values.publisher.machineIds "bmh"',
+        "leader_election": ".Values.leaderElection.enabled",
+        "metrics_reviews": _REVIEWS,
+    },
+    guard="and .Values.publisher.enabled .Values.rbac.create",
+)
+COMPONENTS = (SCALER, PUBLISHER)
+
+BASES: dict[str, Values] = {
+    "base": {},
+    "postgres": {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 2},
+}
+"""By folder the values of the chart: as it comes, and for several replicas."""
+EXTRA = "publisher"
+"""The kustomize component beside the bases: what the publisher adds to either."""
+NAMESPACE = config.NAMESPACE
+CHART_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by", "helm.sh/resource-policy")
+
+
+def files() -> dict[str, str]:
+    """By path below the repository, the text of every file that is made as a whole."""
+    return {
+        **{one.roles: roles(one) for one in COMPONENTS},
+        **{path: text for name in BASES for path, text in base(name).items()},
+        **extra(),
+    }
+
+
+# -- the chart's roles -----------------------------------------------------------------------------------------------
+
+
+def roles(component: Component) -> str:
+    """The template of all its roles and their bindings."""
+    made = "Made from dds_adapters.kubernetes.rbac by `python -m tests.project.deploy.generate`: change the table, not this."
+    head = f"{{{{- /* {made} */}}}}\n{{{{- if {component.guard} }}}}\n"
+    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
+    return head + "---\n".join(_guarded(component, where) for where in wheres) + "{{- end }}\n"
+
+
+def _rules(component: Component, where: Where) -> list[Rule]:
+    return rbac.rules(component.powers, where, component.table)
+
+
+def _guarded(component: Component, where: Where) -> str:
+    text = _role(component, where)
+    powers = {rule.power for rule in _rules(component, where)}
+    if rbac.ALWAYS in powers:
+        return text
+    (power,) = powers
+    return f"{{{{- if {component.condition(power)} }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _role(component: Component, where: Where) -> str:
+    kind = "ClusterRole" if where == "cluster" else "Role"
+    included = component.cluster_name if where == "cluster" else component.name
+    name = f'{{{{ include "{included}" . }}}}' + ("" if where == "cluster" else f"-{where}")
+    place = f"  namespace: {{{{ {NAMESPACES[where]} }}}}\n" if where != "cluster" else ""
+    meta = f'metadata:\n  name: {name}\n{place}  labels:\n    {{{{- include "{component.labels}" . | nindent 4 }}}}\n'
+    parts = "".join(_section(component, power, some) for power, some in rbac.sections(_rules(component, where)))
+    return (
+        f"apiVersion: {rbac.RBAC}\nkind: {kind}\n{meta}rules:\n{parts}"
+        f"---\napiVersion: {rbac.RBAC}\nkind: {kind}Binding\n{meta}"
+        f"roleRef:\n  apiGroup: {rbac.RBAC.partition('/')[0]}\n  kind: {kind}\n  name: {name}\n"
+        "subjects:\n  - kind: ServiceAccount\n"
+        f'    name: {{{{ include "{component.account}" . }}}}\n    namespace: {{{{ .Release.Namespace }}}}\n'
+    )
+
+
+def _section(component: Component, power: str, some: list[Rule]) -> str:
+    features = ", ".join(dict.fromkeys(rule.feature for rule in some))
+    text = f"  # {features}\n" + "".join(_policy_rule(component, one) for one in rbac.policy_rules(some))
+    return text if power == rbac.ALWAYS else f"  {{{{- if {component.condition(power)} }}}}\n{text}  {{{{- end }}}}\n"
+
+
+def _policy_rule(component: Component, one: dict[str, Any]) -> str:
+    def flow(texts: list[str]) -> str:
+        return "[" + ", ".join(text or '""' for text in texts) + "]"
+
+    named = {
+        rbac.DRIVERS: "{{ toJson .Values.fabric.drivers }}",
+        rbac.CONFIGMAP: f"[{config.NAME}]",
+        rbac.LEASE: f"[{{{{ {component.lease} }}}}]",
+    }
+    lines = [f"  - apiGroups: {flow(one['apiGroups'])}", f"    resources: {flow(one['resources'])}"]
+    if names := one.get("resourceNames"):
+        lines.append(f"    resourceNames: {named.get(names[0], flow(names))}")
+    return "\n".join([*lines, f"    verbs: {flow(one['verbs'])}", ""])
+
+
+# -- the kustomize bases ---------------------------------------------------------------------------------------------
+
+
+def base(folder: str) -> dict[str, str]:
+    """The files of a base: one for each template that gives something, and the list of them."""
+    made: dict[str, str] = {}
+    for path, text in sorted(rendered(BASES[folder], namespace=NAMESPACE).items()):
+        if not path.endswith(".yaml"):
+            continue  # what Helm tells whoever installs
+        found = [_plain(one) for one in objects(text)]
+        if found:
+            made[Path(path).name] = yaml.safe_dump_all(found, sort_keys=False, width=120)
+    return _listed(folder, made, {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"})
+
+
+def extra() -> dict[str, str]:
+    """The files of the component: the objects that the chart gives with a publisher and not without."""
+    without = {_key(one) for one in _objects({})}
+    made: dict[str, str] = {}
+    for path, text in sorted(rendered({"publisher": {"enabled": True}}, namespace=NAMESPACE).items()):
+        found = [_plain(one) for one in objects(text) if _key(one) not in without] if path.endswith(".yaml") else []
+        if found:
+            made[Path(path).name] = yaml.safe_dump_all(found, sort_keys=False, width=120)
+    return _listed(EXTRA, made, {"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component"})
+
+
+def _objects(values: Values) -> list[dict[str, Any]]:
+    texts = rendered(values, namespace=NAMESPACE)
+    return [one for path, text in sorted(texts.items()) if path.endswith(".yaml") for one in objects(text)]
+
+
+def _key(one: dict[str, Any]) -> tuple[str, str]:
+    return one["kind"], one["metadata"]["name"]
+
+
+def _listed(folder: str, made: dict[str, str], head: dict[str, Any]) -> dict[str, str]:
+    """The files with the one that lists them."""
+    listing = yaml.safe_dump({**head, "resources": sorted(made)}, sort_keys=False)
+    note = "# Made from the chart by `python -m tests.project.deploy.generate`: change the chart, not this.\n"
+    return {
+        f"{KUSTOMIZE}/{folder}/{name}": note + text for name, text in {**made, "kustomization.yaml": listing}.items()
+    }
+
+
+def _plain(one: dict[str, Any]) -> dict[str, Any]:
+    """Without what only means something to Helm."""
+    metadata = dict(one["metadata"])
+    for part in ("labels", "annotations"):
+        kept = {key: value for key, value in metadata.pop(part, {}).items() if key not in CHART_ONLY}
+        metadata |= {part: kept} if kept else {}
+    return one | {"metadata": metadata}
+
+
+# -- the page's table ------------------------------------------------------------------------------------------------
+
+_PART = re.compile(r"(<!-- generated: ([a-z ]*permissions) -->\n).*?(<!-- end: \2 -->)", re.DOTALL)
+_TABLES = {"permissions": SCALER, "publisher permissions": PUBLISHER}
+
+
+def page(text: str) -> str:
+    """The page with its tables as the code has them. Raises LookupError when the place for one is missing."""
+    missing = _TABLES.keys() - {found[2] for found in _PART.finditer(text)}
+    if missing:
+        raise LookupError(f"{PAGE} has no part {' and '.join(sorted(missing))}")
+    return _PART.sub(lambda found: found[1] + permissions(_TABLES[found[2]]) + "\n" + found[3], text)
+
+
+def permissions(component: Component) -> str:
+    """Every rule with its call."""
+    rows = (
+        (
+            rule.feature,
+            f"`{rule.power}`" if rule.power else "-",
+            f"`{rule.resource}`" + (f" ({rule.group})" if rule.group else ""),
+            ", ".join(f"`{verb}`" for verb in rule.verbs),
+            rule.call,
+        )
+        for _, some in rbac.sections(component.table)
+        for rule in some
+    )
+    return table(("feature", "power", "resource", "verbs", "for"), rows)

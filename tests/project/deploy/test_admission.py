@@ -1,0 +1,309 @@
+"""The admission policies on examples: what the scaler does passes, what it must never do is refused, others are left alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_core.model import FAILED_CONDITION, RESCHEDULE
+from tests.project.deploy.admission import Asked, Object, compiled, denials, policies
+
+Change = Callable[[Object], Any]
+KEY = {"driver": "gpu.nvidia.com", "pool": "fabric-1", "device": "gpu-0"}
+FOREIGN = {"driver": "nic.example.com", "pool": "node1", "device": "nic-0"}
+
+
+def _condition(type: str, status: str = "True") -> Object:
+    return {"type": type, "status": status, "reason": "R", "message": "", "lastTransitionTime": "2026-11-21T10:00:00Z"}
+
+
+POD: Object = {
+    "metadata": {"name": "train", "labels": {"app": "train"}, "resourceVersion": "7"},
+    "spec": {"containers": [{"name": "main"}]},
+    "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]},
+}
+NODE: Object = {
+    "metadata": {
+        "name": "node1",
+        "labels": {"cohdi.io/fabric": "1", "cohdi.io/a100-size-max": "4", "cohdi.io/a100": "true", "zone": "a"},
+        "annotations": {"note": "x"},
+    },
+    "spec": {"podCIDR": "10.0.0.0/24"},
+    "status": {"capacity": {"cpu": "4"}},
+}
+CLAIM: Object = {
+    "metadata": {
+        "name": "train-gpu",
+        "namespace": "default",
+        "finalizers": ["resource.kubernetes.io/delete-protection"],
+    },
+    "spec": {"devices": {"requests": [{"name": "gpu"}]}},
+    "status": {
+        "allocation": {"devices": {"results": [{**KEY, "request": "gpu"}, {**FOREIGN, "request": "nic"}]}},
+        "devices": [{**FOREIGN, "networkData": {"ips": ["10.1.1.1/24"]}, "conditions": [_condition("Ready")]}],
+    },
+}
+RESOURCE: Object = {
+    "metadata": {"name": "gpu-1", "annotations": {"cohdi.io/last-used-time": "a", "other": "x"}, "labels": {"a": "b"}},
+    "spec": {"type": "gpu", "model": "A100", "target_node": "node1"},
+    "status": {"state": "Online"},
+}
+REQUEST: Object = {
+    "metadata": {"name": "dds-node1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
+    "spec": {"resource": {"type": "gpu", "model": "A100", "size": 1, "target_node": "node1"}},
+}
+RULE: Object = {
+    "metadata": {"name": "dds-gpu-1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
+    "spec": {"deviceSelector": KEY, "taint": {"key": "cohdi.io/leaving", "effect": "NoSchedule"}},
+}
+FOREIGN_RULE: Object = {**RULE, "metadata": {"name": "maintenance"}}
+
+
+def _signalled(claim: Object) -> Object:
+    after = copy.deepcopy(claim)
+    after["status"]["devices"].append({**KEY, "conditions": [_condition(RESCHEDULE)]})
+    return after
+
+
+def _cleared(claim: Object) -> None:
+    del claim["status"]["allocation"]
+    del claim["status"]["devices"]
+
+
+def _set(*path: str | int, to: Any) -> Change:
+    """A change that sets what is at a path, making maps on the way."""
+
+    def change(one: Object) -> None:
+        here: Any = one
+        for step in path[:-1]:
+            here = here.setdefault(step, {}) if isinstance(here, dict) else here[step]
+        here[path[-1]] = to
+
+    return change
+
+
+def _without(*path: str | int) -> Change:
+    def change(one: Object) -> None:
+        here: Any = one
+        for step in path[:-1]:
+            here = here[step]
+        del here[path[-1]]
+
+    return change
+
+
+def _condition_on_foreign(type: str) -> Change:
+    return lambda claim: claim["status"]["devices"][0]["conditions"].append(_condition(type))
+
+
+def _asked(resource: str, was: Object, change: Change, group: str = "", **more: Any) -> Asked:
+    after = copy.deepcopy(was)
+    change(after)
+    after["metadata"]["managedFields"] = [{"manager": "dds"}]
+    after["metadata"]["resourceVersion"] = "8"
+    return Asked(resource, after, was, group, **more)
+
+
+def _resource(change: Change) -> Asked:
+    return _asked("composableresources", RESOURCE, change, OPERATOR)
+
+
+def _request(change: Change) -> Asked:
+    return _asked("composabilityrequests", REQUEST, change, OPERATOR)
+
+
+ALLOWED: dict[str, Asked] = {
+    "nominate": _asked("pods/status", POD, _set("status", "nominatedNodeName", to="node1")),
+    "nominate a pod without a status": _asked("pods/status", {**POD, "status": {}}, _set("status", "nominatedNodeName", to="n")),
+    "take a nomination back": _asked(
+        "pods/status", {**POD, "status": {"phase": "Pending", "nominatedNodeName": "n"}}, _without("status", "nominatedNodeName")
+    ),
+    "a pool label": _asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/h100", to="true")),
+    "a ready label": _asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/a100-ready", to="true")),
+    "a label that asks the publisher to close a pool": _asked(
+        "nodes", NODE, _set("metadata", "labels", "cohdi.io/a100-cooling", to="true")
+    ),
+    "a pool label off": _asked("nodes", NODE, _without("metadata", "labels", "cohdi.io/a100")),
+    "a node's first label": _asked("nodes", {"metadata": {"name": "n"}}, _set("metadata", "labels", "cohdi.io/a", to="true")),
+    "a signal": Asked("resourceclaims/status", _signalled(CLAIM), CLAIM, DRA),
+    "the first entry of a claim": _asked(
+        "resourceclaims/status", {**CLAIM, "status": {"allocation": CLAIM["status"]["allocation"]}},
+        _set("status", "devices", to=[{**KEY, "conditions": [_condition(FAILED_CONDITION)]}]), DRA,
+    ),
+    "our condition beside another's": _asked("resourceclaims/status", CLAIM, _condition_on_foreign(RESCHEDULE), DRA),
+    "our entry away again": Asked("resourceclaims/status", CLAIM, _signalled(CLAIM), DRA),
+    "clear what was signalled": _asked("resourceclaims/status", _signalled(CLAIM), _cleared, DRA),
+    "mark": _resource(_set("metadata", "annotations", "cohdi.io/delete-device", to="true")),
+    "stamp": _resource(_set("metadata", "annotations", "cohdi.io/last-used-time", to="b")),
+    "stamp away": _resource(_without("metadata", "annotations", "cohdi.io/last-used-time")),
+    "order": Asked("composabilityrequests", REQUEST, None, OPERATOR),
+    "raise": _request(_set("spec", "resource", "size", to=3)),
+    "taint": Asked("devicetaintrules", RULE, None, DRA),
+    "lift": Asked("devicetaintrules", None, RULE, DRA),
+    "epoch": _request(_set("metadata", "annotations", "cohdi.io/epoch", to="4")),
+}  # fmt: skip
+
+DENIED: dict[str, tuple[Asked, str]] = {
+    "a rule in nobody's name": (Asked("devicetaintrules", FOREIGN_RULE, None, DRA), "managed-by"),
+    "another's rule away": (Asked("devicetaintrules", None, FOREIGN_RULE, DRA), "managed-by"),
+    "another's rule made ours": (Asked("devicetaintrules", RULE, FOREIGN_RULE, DRA), "managed-by"),
+    "evict": (
+        Asked("devicetaintrules", {**RULE, "spec": {"taint": {"key": "a", "effect": "NoExecute"}}}, None, DRA), "has it already",
+    ),
+    "a pod's phase": (_asked("pods/status", POD, _set("status", "phase", to="Failed")), "nominatedNodeName"),
+    "a pod's conditions": (_asked("pods/status", POD, _set("status", "conditions", to=[])), "nominatedNodeName"),
+    "a pod's conditions away": (_asked("pods/status", POD, _without("status", "conditions")), "nominatedNodeName"),
+    "another field of the status": (_asked("pods/status", POD, _set("status", "hostIP", to="10.0.0.1")), "nominatedNodeName"),
+    "a pod's labels": (_asked("pods/status", POD, _set("metadata", "labels", "app", to="x")), "labels"),
+    "a pod's spec": (_asked("pods", POD, _set("spec", "containers", to=[])), "spec"),
+    "the fabric's label": (_asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/fabric", to="2")), "labels of a node"),
+    "the fabric's label away": (_asked("nodes", NODE, _without("metadata", "labels", "cohdi.io/fabric")), "labels of a node"),
+    "a limit": (_asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/a100-size-max", to="9")), "labels of a node"),
+    "a new limit": (_asked("nodes", NODE, _set("metadata", "labels", "cohdi.io/h100-size-min", to="9")), "labels of a node"),
+    "another's label": (_asked("nodes", NODE, _set("metadata", "labels", "zone", to="b")), "labels of a node"),
+    "another's label away": (_asked("nodes", NODE, _without("metadata", "labels", "zone")), "labels of a node"),
+    "a prefix that only begins alike": (
+        _asked("nodes", NODE, _set("metadata", "labels", "cohdi.io.example/a", to="b")), "labels of a node",
+    ),
+    "cordon": (_asked("nodes", NODE, _set("spec", "unschedulable", to=True)), "nothing of a node but its labels"),
+    "taint": (_asked("nodes", NODE, _set("spec", "taints", to=[{"key": "a"}])), "nothing of a node but its labels"),
+    "annotate a node": (_asked("nodes", NODE, _set("metadata", "annotations", "note", to="y")), "nothing of a node"),
+    "a node's capacity": (_asked("nodes/status", NODE, _set("status", "capacity", "cpu", to="8")), "nothing of a node"),
+    "another's condition": (
+        _asked("resourceclaims/status", CLAIM, _condition_on_foreign("Healthy"), DRA), "set no conditions on devices but",
+    ),
+    "another's condition on our device": (
+        _asked("resourceclaims/status", _signalled(CLAIM), lambda c: c["status"]["devices"][1]["conditions"].append(
+            _condition("Ready")), DRA), "set no conditions on devices but",
+    ),
+    "another's condition changed": (
+        _asked("resourceclaims/status", CLAIM, _set("status", "devices", 0, "conditions", 0, "status", to="False"), DRA),
+        "set no conditions on devices but",
+    ),
+    "network data": (
+        _asked("resourceclaims/status", CLAIM, _set("status", "devices", 0, "networkData", to={"ips": []}), DRA), "networkData",
+    ),
+    "data of our device": (
+        _asked("resourceclaims/status", _signalled(CLAIM), _set("status", "devices", 1, "data", to={"a": 1}), DRA), "networkData",
+    ),
+    "another's condition away": (
+        _asked("resourceclaims/status", CLAIM, _set("status", "devices", 0, "conditions", to=[]), DRA), "take away",
+    ),
+    "another's entry away": (_asked("resourceclaims/status", CLAIM, _without("status", "devices", 0), DRA), "take away"),
+    "all entries away": (_asked("resourceclaims/status", CLAIM, _without("status", "devices"), DRA), "take away"),
+    "clear what nobody signalled": (_asked("resourceclaims/status", CLAIM, _cleared, DRA), "may clear only"),
+    "clear what was only failed": (
+        _asked("resourceclaims/status", {**CLAIM, "status": {**CLAIM["status"], "devices": [
+            {**KEY, "conditions": [_condition(FAILED_CONDITION), _condition(RESCHEDULE, "False")]}]}}, _cleared, DRA),
+        "may clear only",
+    ),
+    "clear by a signal on a device that is not allocated": (
+        _asked("resourceclaims/status", {**CLAIM, "status": {**CLAIM["status"], "devices": [
+            {**KEY, "device": "gpu-9", "conditions": [_condition(RESCHEDULE)]}]}}, _cleared, DRA),
+        "may clear only",
+    ),
+    "the whole status away": (_asked("resourceclaims/status", CLAIM, _without("status"), DRA), "may clear only"),
+    "allocate": (
+        _asked("resourceclaims/status", {**CLAIM, "status": {}}, _set("status", to=CLAIM["status"]), DRA),
+        "may not allocate",
+    ),
+    "another device": (
+        _asked("resourceclaims/status", _signalled(CLAIM),
+               _set("status", "allocation", "devices", "results", 0, "device", to="gpu-7"), DRA),
+        "may not allocate",
+    ),
+    "reserve": (
+        _asked("resourceclaims/status", CLAIM, _set("status", "reservedFor", to=[{"resource": "pods", "name": "x"}]), DRA),
+        "reserved",
+    ),
+    "a claim's finalizer": (_asked("resourceclaims/status", CLAIM, _set("metadata", "finalizers", to=[]), DRA), "finalizers"),
+    "a claim's spec": (_asked("resourceclaims", CLAIM, _set("spec", "devices", to={}), DRA), "spec"),
+    "another annotation": (
+        _resource(_set("metadata", "annotations", "other", to="y")), "annotations of a",
+    ),
+    "another annotation away": (
+        _resource(_without("metadata", "annotations", "other")), "annotations of a",
+    ),
+    "a resource's node": (
+        _resource(_set("spec", "target_node", to="node2")), "nothing of a ComposableResource",
+    ),
+    "a resource's labels": (
+        _resource(_set("metadata", "labels", "a", to="c")), "nothing of a ComposableResource",
+    ),
+    "an order in nobody's name": (
+        Asked("composabilityrequests", {**REQUEST, "metadata": {"name": "x"}}, None, OPERATOR), "carries its label",
+    ),
+    "an order in another's name": (
+        Asked("composabilityrequests", {**REQUEST, "metadata": {"name": "x", "labels": {"app.kubernetes.io/managed-by": "a"}}},
+              None, OPERATOR), "carries its label",
+    ),
+    "a request's node": (
+        _request(_set("spec", "resource", "target_node", to="node2")), "but its size",
+    ),
+    "force a detach": (
+        _request(_set("spec", "resource", "force_detach", to=True)), "but its size",
+    ),
+    "take a request over": (
+        _asked("composabilityrequests", {**REQUEST, "metadata": {"name": "x"}},
+               _set("metadata", "labels", to={"app.kubernetes.io/managed-by": "dds"}), OPERATOR), "but its size",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_the_scaler_does_passes(name: str) -> None:
+    assert denials(ALLOWED[name]) == []
+
+
+@pytest.mark.parametrize("name", DENIED)
+def test_what_it_must_never_do_is_refused(name: str) -> None:
+    asked, words = DENIED[name]
+    found = denials(asked)
+    assert any(words in message for message in found), found
+
+
+@pytest.mark.parametrize("name", DENIED)
+def test_others_are_left_alone(name: str) -> None:
+    asked, _ = DENIED[name]
+    other = Asked(asked.resource, asked.object, asked.was, asked.group, "system:serviceaccount:composable-dra:other")
+    assert denials(other) == []
+
+
+def test_every_validation_refuses_something() -> None:
+    messages = {one["message"] for policy in policies() for one in policy["spec"]["validations"]}
+    refused = {message for asked, _ in DENIED.values() for message in denials(asked)}
+    assert refused == messages
+
+
+def test_expressions_compile_to_what_is_wanted_of_them() -> None:
+    for policy in policies():
+        spec = policy["spec"]
+        for one in (*spec["matchConditions"], *spec["validations"]):
+            assert compiled(one["expression"]).return_type().name() in ("BOOL", "DYN"), one
+        for one in spec.get("variables", ()):
+            compiled(one["expression"])
+
+
+def test_a_policy_fails_closed_and_only_for_the_scaler() -> None:
+    for policy in policies():
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        (condition,) = policy["spec"]["matchConditions"]
+        assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:composable-dra:dds'"
+
+
+def test_the_largest_claim_is_judged() -> None:
+    """32 devices with 8 conditions each, which is the most that a claim can have: nothing runs into the bound on iterations."""
+    keys = [{**KEY, "device": f"gpu-{number}"} for number in range(32)]
+    was: Object = copy.deepcopy(CLAIM)
+    was["status"]["allocation"]["devices"]["results"] = [{**key, "request": "gpu"} for key in keys]
+    was["status"]["devices"] = [{**key, "conditions": [_condition(f"T{n}") for n in range(7)]} for key in keys]
+    after = copy.deepcopy(was)
+    for entry in after["status"]["devices"]:
+        entry["conditions"].append(_condition(RESCHEDULE))
+    assert denials(Asked("resourceclaims/status", after, was, DRA)) == []
+    after["status"]["devices"][31]["conditions"][0]["status"] = "False"
+    assert denials(Asked("resourceclaims/status", after, was, DRA)) != []

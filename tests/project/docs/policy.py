@@ -1,0 +1,98 @@
+"""The policy page's tables, made from the pydantic models of `dds_core.scaler.policy`: unit, default, bounds, description."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel
+
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
+from tests.project.docs.markdown import table
+
+_COUNTED = {
+    "detaches_per_hour": "devices an hour",
+    "orders_in_flight": "attaches",
+    "pool_cool_down_nodes": "nodes",
+    "pool_devices": "devices",
+    "max": "devices",
+    "min": "devices",
+}
+"""What an integer that is no duration counts. A knob that is missing here fails the test of the page."""
+
+
+def policy_table() -> str:
+    return _table(Policy)
+
+
+def scheduler_table() -> str:
+    return _table(SchedulerPolicy)
+
+
+def limit_table() -> str:
+    return _table(LimitPolicy)
+
+
+def driver_table() -> str:
+    return _table(DriverPolicy)
+
+
+def publish_policy_table() -> str:
+    return _table(PublishPolicy)
+
+
+def _table(model: type[BaseModel]) -> str:
+    schema = model.model_json_schema()
+    rows = [_row(name, field, schema) for name, field in schema["properties"].items()]
+    return table(("knob", "unit", "default", "bounds", "what it does"), rows)
+
+
+def _row(name: str, field: dict[str, Any], schema: dict[str, Any]) -> tuple[str, ...]:
+    form = _form(field)
+    return f"`{name}`", _unit(name, form), _default(field), _bounds(form, schema), field["description"]
+
+
+def _form(field: dict[str, Any]) -> dict[str, Any]:
+    """The part of the schema that says what a value looks like; of an optional one the part that is not null."""
+    choices = [one for one in field.get("anyOf", ()) if one.get("type") != "null"]
+    return choices[0] if choices else field
+
+
+def _unit(name: str, form: dict[str, Any]) -> str:
+    if name.endswith("_seconds"):
+        return "seconds"
+    match form.get("type"):
+        case "integer":
+            return _COUNTED[name]
+        case "boolean":
+            return "yes or no"
+        case "array":
+            return "names"
+        case "object":
+            return "table of sections"
+        case "string":
+            return "word" if "enum" in form else "name"
+        case _:
+            return "section"
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
+    if isinstance(value, dict):
+        return "its own defaults" if value else "none"
+    return "none" if value is None else f"`{json.dumps(value)}`"
+
+
+def _bounds(form: dict[str, Any], schema: dict[str, Any]) -> str:
+    if "enum" in form:
+        return ", ".join(f"`{word}`" for word in form["enum"])
+    if "minimum" in form and "maximum" in form:
+        return f"{form['minimum']} to {form['maximum']}"
+    if "minLength" in form:
+        return "not empty"
+    if form.get("type") == "boolean":
+        return "`true`, `false`"
+    named = form.get("$ref") or form.get("additionalProperties", {}).get("$ref", "")
+    section = schema.get("$defs", {}).get(named.rpartition("/")[2])
+    return f"a `{section['title']}`" if section else "any"

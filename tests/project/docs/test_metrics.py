@@ -1,0 +1,49 @@
+"""The queries on the metrics page, and wherever else metrics of ours are named, ask for what there is."""
+
+from __future__ import annotations
+
+import re
+
+from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Named
+from tests.project.docs.pages import ROOT
+
+_OURS = r"(?:dds|rest_client|leader_election)_[a-z_]+"
+_NAME = re.compile(r"\b" + _OURS + r"\b(?:\{(?P<labels>[^}]*)\})?")
+_LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_BY = re.compile(r"by \(([^)]*)\)\s*\(\w+\((" + _OURS + ")")
+
+
+def known() -> dict[str, Named]:
+    """Metrics by the names of their series."""
+    found: dict[str, Named] = {}
+    for one in (*CATALOGUE, *POOL_CATALOGUE):
+        suffixes = ("_bucket", "_sum", "_count") if one.kind == "histogram" else ("",)
+        found |= {one.name + suffix: one for suffix in suffixes}
+    return found
+
+
+def queries() -> list[str]:
+    """What stands in backticks in the page's tables of questions and alerts."""
+    text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition("## Questions")
+    return [code for code in re.findall(r"`([^`]+)`", rest) if re.search(_OURS, code)]
+
+
+def test_queries_ask_for_what_there_is() -> None:
+    series = known()
+    assert len(queries()) > 10
+    for query in queries():
+        for found in _NAME.finditer(query):
+            name = found[0].partition("{")[0]
+            assert name in series, f"{query}: there is no {name}"
+            labels = set(_LABEL.findall(found["labels"] or ""))
+            assert labels <= {*series[name].labels, "le"}, f"{query}: {name} has no {labels}"
+        for by, name in _BY.findall(query):
+            assert {one.strip() for one in by.split(",")} <= {*series[name].labels, "le"}, query
+
+
+def test_what_is_deployed_asks_for_what_there_is() -> None:
+    series = known()
+    for path in sorted((ROOT / "deploy").rglob("*.y*ml")):
+        for name in re.findall(r"\bdds_[a-z_]+_(?:total|seconds|bucket|count|sum)\b", path.read_text(encoding="utf-8")):
+            assert name in series, f"{path.name}: there is no {name}"

@@ -1,0 +1,2 @@
+from tests.support.databases import place as place
+from tests.support.databases import url as url

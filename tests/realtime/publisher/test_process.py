@@ -1,0 +1,304 @@
+"""The live publisher as a process: over HTTP, on a real log, with an inventory in a file, and with what befalls it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dds_adapters.fabric.provider import FabricAway, Provider
+from dds_adapters.runtime.settings import LiveSettings
+from dds_adapters.sql import Database, upgrade
+from dds_core.log import EventLog
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
+from dds_core.replay import verify
+from dds_lab.shipped import find
+from tests.realtime.scaler.test_process import Cut
+from tests.support.live_lab import LiveLab, eventually, live_lab
+from tests.support.live_publisher import (
+    PUBLISH,
+    Inventory,
+    devices,
+    our_publisher,
+    pool_slices,
+    publisher,
+    without_ours,
+)
+
+NAME = "lab/publisher"
+POOL = "nvidia-a100-40-fabric1"
+MODEL = "A100 40G"
+FOUR = [f"nvidia-a100-40-{number}" for number in range(4)]
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[LiveLab]:
+    scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
+    with live_lab(scenario, tmp_path) as lab:
+        yield lab
+
+
+@pytest.fixture
+def inventory(lab: LiveLab, tmp_path: Path) -> Inventory:
+    return Inventory(lab, tmp_path)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    url = f"sqlite:///{tmp_path}/log.sqlite3"
+    upgrade(url)
+    with Database(url) as database:
+        yield database
+
+
+class Opened:
+    """Opens the log when the process asks for it, and keeps it for the test to read."""
+
+    def __init__(self, database: Database, cut: Cut | None = None) -> None:
+        self.database = database
+        self.cut = cut
+
+    def __call__(self, uid: str) -> EventLog:
+        log = self.database.open_log(NAME, cluster=uid, recorded_at=time.time_ns() // 1000)
+        if self.cut is None:
+            return log
+        self.cut.log = log
+        return self.cut
+
+    @property
+    def log(self) -> EventLog:
+        return self.database.log(NAME)
+
+    def types(self) -> Counter[str]:
+        heads = {head.log for head in self.database.heads()}
+        return Counter(row.type for row in self.log.read()) if NAME in heads else Counter()
+
+    def sound(self) -> bool:
+        return verify(self.log.read(), component=PUBLISHER).ok
+
+
+class Away:
+    """A provider whose fabric is away for as long as `away` is set."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.away = False
+        self.asked = 0
+        self._provider = provider
+
+    def machines(self) -> Sequence[Machine]:
+        self._look()
+        return self._provider.machines()
+
+    def stock(self, machine: Machine, model: PoolModel) -> Stock:
+        self._look()
+        return self._provider.stock(machine, model)
+
+    def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Any:
+        self._look()
+        return self._provider.limits(machine, models)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _look(self) -> None:
+        self.asked += 1
+        if self.away:
+            raise FabricAway("no connection comes about", where="the test's fabric")
+
+
+def published(lab: LiveLab, names: Sequence[str] = FOUR) -> Callable[[], bool]:
+    return lambda: devices(lab).get(POOL) == list(names)
+
+
+def test_what_a_fabric_has_free_is_published_and_follows_the_inventory(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    opened = Opened(database)
+    with our_publisher(lab.cluster(), opened, inventory.provider()):
+        eventually(published(lab))
+        (slice,) = pool_slices(lab)
+        assert slice["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "dds-publisher"
+        assert all(one["bindingConditions"] == ["FabricDeviceReady"] for one in slice["spec"]["devices"])
+        inventory.count("1", MODEL, 2)
+        eventually(published(lab, FOUR[:2]))
+        inventory.count("1", MODEL, 4)
+        eventually(published(lab))
+    types = opened.types()
+    assert types["Synced"] == 1 and types["PoolPublished"] == 3 and types["Capabilities"] == 1
+    assert opened.sound()
+
+
+def test_while_nothing_changes_nothing_is_written_and_nothing_is_logged(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    opened = Opened(database)
+    provider = Away(inventory.provider())
+    with our_publisher(lab.cluster(), opened, provider) as ours:
+        eventually(published(lab))
+        eventually(lambda: opened.types()["PoolSliceObserved"] >= 1 and not ours.process.writer.waiting)
+        time.sleep(0.5)
+        before, written, asked = opened.log.head().position, dict(ours.process.writer.counts), provider.asked
+        eventually(lambda: provider.asked > asked + 20)
+        assert opened.log.head().position == before
+        assert dict(ours.process.writer.counts) == written
+
+
+def test_a_fabric_that_is_away_takes_nothing_from_the_cluster(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    opened = Opened(database)
+    provider = Away(inventory.provider())
+    with our_publisher(lab.cluster(), opened, provider):
+        eventually(published(lab))
+        (before,) = pool_slices(lab)
+        provider.away = True
+        eventually(lambda: opened.types()["FabricFailed"])
+        asked = provider.asked
+        eventually(lambda: provider.asked > asked + 10)
+        time.sleep(PUBLISH.gone_seconds + 2)
+        assert pool_slices(lab) == [before]
+        inventory.count("1", MODEL, 3)
+        provider.away = False
+        eventually(published(lab, FOUR[:3]))
+        eventually(lambda: opened.types()["FabricAnswered"] >= 2)
+    assert opened.sound()
+
+
+def test_who_starts_while_the_fabric_is_away_leaves_what_is_published(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    opened = Opened(database)
+    provider = Away(inventory.provider())
+    with our_publisher(lab.cluster(), opened, provider):
+        eventually(published(lab))
+    (before,) = pool_slices(lab)
+    provider.away = True
+    with our_publisher(lab.cluster(), opened, provider):
+        eventually(lambda: opened.types()["Synced"] == 2)
+        time.sleep(PUBLISH.gone_seconds + 2)
+        assert pool_slices(lab) == [before]
+        provider.away = False
+        inventory.count("1", MODEL, 5)
+        eventually(published(lab, [*FOUR, "nvidia-a100-40-4"]))
+    assert opened.sound()
+
+
+def test_the_config_map_is_followed_while_it_runs(lab: LiveLab, database: Database, inventory: Inventory) -> None:
+    def change(lab: Any, data: dict[str, str]) -> None:
+        lab.client("test").patch("configmaps", "composable-dra-dds", {"data": data}, namespace="composable-dra")
+
+    def info(lab: Any) -> str:
+        found = lab.client("test").get("configmaps", "composable-dra-dds", "composable-dra")
+        return str(found["data"]["device-info"])
+
+    opened = Opened(database)
+    with our_publisher(lab.cluster(), opened, inventory.provider()):
+        eventually(published(lab))
+        before = lab.call(info)
+        lab.call(lambda lab: change(lab, {"device-info": before.replace("nvidia-a100-40", "other-a100")}))
+        eventually(lambda: devices(lab) == {"other-a100-fabric1": [f"other-a100-{n}" for n in range(4)]})
+        lab.call(lambda lab: change(lab, {"device-info": before, "mode": "observe"}))
+        eventually(
+            lambda: any(row.type == "PoolPublished" and b"observe" in (row.data or b"") for row in opened.log.read())
+        )
+        assert list(devices(lab)) == ["other-a100-fabric1"], "it may not write"
+        lab.call(lambda lab: change(lab, {"mode": "detach"}))
+        eventually(lambda: devices(lab) == {POOL: FOUR})
+    assert opened.sound()
+
+
+def test_the_policy_takes_effect_without_a_restart(lab: LiveLab, database: Database, inventory: Inventory) -> None:
+    policies = [PUBLISH.model_copy(update={"mode": "observe"})]
+    opened = Opened(database)
+    with our_publisher(lab.cluster(), opened, inventory.provider(), lambda: policies[-1]):
+        eventually(lambda: opened.types()["PoolPublished"])
+        assert pool_slices(lab) == []
+        policies.append(PUBLISH)
+        eventually(published(lab))
+    assert opened.sound()
+
+
+def test_while_the_log_is_away_nothing_is_written_and_the_newest_answers_are_kept(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    cut = Cut()
+    opened = Opened(database, cut)
+    provider = Away(inventory.provider())
+    with our_publisher(lab.cluster(), opened, provider) as ours:
+        eventually(published(lab))
+        cut.away.set()
+        for number in (3, 2, 1):
+            inventory.count("1", MODEL, number)
+            asked = provider.asked
+            eventually(lambda asked=asked: provider.asked > asked + 6)  # type: ignore[misc]
+        assert ours.process.decider is not None and ours.process.decider.away
+        assert published(lab)()
+        cut.away.clear()
+        eventually(published(lab, FOUR[:1]))
+    assert opened.types()["StockObserved"] <= 3, "what nobody took in is not told in every step"
+    assert opened.sound()
+
+
+def test_of_two_publishers_one_leads_and_the_other_takes_over(
+    lab: LiveLab, database: Database, inventory: Inventory
+) -> None:
+    def settings(name: str) -> LiveSettings:
+        return LiveSettings(identity=name, lease_name="dds-publisher", health=None, metrics=None, leader_elect=True)
+
+    opened = Opened(database)
+    one = publisher(lab.cluster(), opened, inventory.provider(), settings=settings("one"))
+    one.start()
+    eventually(published(lab))
+    second = Away(inventory.provider())
+    with our_publisher(lab.cluster(), opened, second, settings=settings("two")) as two:
+        time.sleep(1.0)
+        assert second.asked == 0, "who stands by asks nobody"
+        one.stop()
+        eventually(lambda: two.process.leading and second.asked)
+        inventory.count("1", MODEL, 2)
+        eventually(published(lab, FOUR[:2]))
+    assert opened.log.head().epoch == 2
+    assert opened.sound()
+
+
+def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: Path, database: Database) -> None:
+    """Its devices would be handed out though they are not there."""
+    scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
+    gates = scenario.cluster.gates.model_copy(update={"api": {"DRADeviceBindingConditions": False}})
+    cluster = scenario.cluster.model_copy(update={"gates": gates})
+    opened = Opened(database)
+    with live_lab(scenario.model_copy(update={"cluster": cluster}), tmp_path) as lab:
+        provider = Away(Inventory(lab, tmp_path).provider())
+        with our_publisher(lab.cluster(), opened, provider) as ours:
+            eventually(lambda: opened.types()["Synced"] and opened.types()["Alerted"])
+            asked = provider.asked
+            eventually(lambda: provider.asked > asked + 10)
+            eventually(lambda: any("drops bindingConditions" in line for line in ours.troubles.lines))
+            assert pool_slices(lab) == [] and opened.types()["PoolPublished"] == 0
+    assert opened.sound()
+
+
+def test_a_stop_is_quick_even_while_a_question_hangs(lab: LiveLab, database: Database, inventory: Inventory) -> None:
+    class Hangs(Away):
+        def machines(self) -> Sequence[Machine]:
+            if self.away:
+                time.sleep(60)
+            return super().machines()
+
+        def limits(self, machine: Machine, models: Sequence[PoolModel]) -> dict[str, Limit]:
+            return {}
+
+    provider = Hangs(inventory.provider())
+    with our_publisher(lab.cluster(), Opened(database), provider) as ours:
+        eventually(published(lab))
+        provider.away = True
+        time.sleep(1.0)
+        began = time.monotonic()
+        ours.stop()
+        assert time.monotonic() - began < 10
+    assert any(line.startswith("fabric: a request still hangs") for line in ours.troubles.lines)
