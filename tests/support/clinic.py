@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_core.publisher.policy import PublishPolicy
@@ -19,6 +18,7 @@ from dds_lab.api.requests import MASTERS, User
 from dds_lab.driver import Direct
 from dds_lab.lab import Lab
 from dds_lab.time import VirtualTime
+from tests.support.roles import ALL_OF_PUBLISHER, EVERYTHING, Powers, binding, publisher_role, role
 
 WHERE = "https://lab"
 ROLE_USER = "system:serviceaccount:composable-dra:dds"
@@ -67,25 +67,21 @@ class Clinic:
         """What a check finds."""
         return list(check(self.patient(**more)))
 
-    def with_role(self, powers: rbac.Powers = rbac.EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
+    def with_role(self, powers: Powers = EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """Let a user have exactly the scaler's roles, less rules for these resources; who that is, for `look`."""
-        return self._with_roles([rbac.role(where, powers) for where in ("cluster", "config", "lease")], without)
+        return self._with_roles([role(where, powers) for where in ("cluster", "config", "lease")], without)
 
-    def with_publisher_role(
-        self, powers: rbac.PublisherPowers = rbac.ALL_OF_PUBLISHER, without: Iterable[str] = ()
-    ) -> Mapping[str, Any]:
+    def with_publisher_role(self, powers: Powers = ALL_OF_PUBLISHER, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """The same with the publisher's."""
-        return self._with_roles(
-            [rbac.publisher_role(where, powers) for where in ("cluster", "config", "lease")], without
-        )
+        return self._with_roles([publisher_role(where, powers) for where in ("cluster", "config", "lease")], without)
 
     def _with_roles(self, roles: Iterable[Object], without: Iterable[str]) -> Mapping[str, Any]:
-        for role in roles:
-            role["rules"] = [one for one in role["rules"] if not set(one["resources"]) & set(without)]
-            namespace = role["metadata"].get("namespace", "")
+        for made in roles:
+            made["rules"] = [one for one in made["rules"] if not set(one["resources"]) & set(without)]
+            namespace = made["metadata"].get("namespace", "")
             kind = "roles" if namespace else "clusterroles"
-            self.admin.create(kind, role, namespace)
-            bound = rbac.binding(role, "dds", "composable-dra")
+            self.admin.create(kind, made, namespace)
+            bound = binding(made, "dds", "composable-dra")
             self.admin.create(kind.removesuffix("s") + "bindings", bound, namespace)
         return {"user": ROLE_USER, "groups": User("").groups}
 

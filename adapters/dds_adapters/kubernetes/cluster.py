@@ -19,7 +19,7 @@ import msgspec
 
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.access import Access
-from dds_adapters.kubernetes.limiter import Ceiling
+from dds_adapters.kubernetes.limiter import MOST, Limiter
 from dds_core.errors import DdsError
 
 PAGE = 500
@@ -186,7 +186,8 @@ class Cluster:
         self.asked: Asked | None = None
         self.sparing = False
         """Whether a server in trouble is asked no more than it can bear, whoever asks: for a process of many threads."""
-        self._ceilings: dict[str, Ceiling] = {}
+        self._limiters: dict[str, Limiter] = {}
+        self._limiting = threading.Lock()
 
     def close(self) -> None:
         """Give connections back."""
@@ -272,8 +273,8 @@ class Cluster:
     def _sent(self, api: Any, method: str, url: str, until: float, body: bytes | None, head: Mapping[str, str]) -> Any:
         headers = {"Accept": "application/json", "User-Agent": self._agent, **head}
         began, status = time.monotonic(), 0
-        ceiling = self._ceiling(resource_of(url)) if self.sparing else None
-        if ceiling is not None and not ceiling.begins(began):
+        limiter = self._limiter(resource_of(url)) if self.sparing else None
+        if limiter is not None and not self._begins(limiter, began):
             what = "is in trouble and was asked often enough; nothing was sent"
             raise Unreachable(what, where=f"{self.where}{url.partition('?')[0]}", fix="it is asked again later")
         try:
@@ -298,13 +299,30 @@ class Cluster:
             raise self._failure(url, error) from None
         finally:
             now = time.monotonic()
-            if ceiling is not None:
-                ceiling.ended(now, status)
+            if limiter is not None:
+                self._ended(limiter, now, status)
             if self.asked is not None:
                 self.asked(method, status, now - began)
 
-    def _ceiling(self, resource: str) -> Ceiling:
-        return self._ceilings.get(resource) or self._ceilings.setdefault(resource, Ceiling())
+    def _limiter(self, resource: str) -> Limiter:
+        with self._limiting:
+            return self._limiters.setdefault(resource, Limiter(MOST))
+
+    def _begins(self, limiter: Limiter, now: float) -> bool:
+        """Whether a request may be sent. Each yes is followed by `_ended`."""
+        with self._limiting:
+            free = limiter.wait(now) <= 0
+            limiter.running += free
+            return free
+
+    def _ended(self, limiter: Limiter, now: float, code: int) -> None:
+        """It was answered with this HTTP status, or not at all (0)."""
+        with self._limiting:
+            limiter.running -= 1
+            if code in (0, 401, 429) or code >= 500:
+                limiter.failed((now,))
+            else:
+                limiter.succeeded()
 
     def _renewed(self, refused: Any) -> bool:
         """Whether there are other credentials than the refused ones to ask with."""

@@ -1,31 +1,30 @@
-"""How often a process may ask for one resource of a server in trouble, whoever of its threads asks.
+"""How often a server in trouble is asked: `Backoff` says when somebody may try again, `Limiter` how much all may send meanwhile.
 
-Each of them holds back by itself; here is what they come to together. Only requests that failed and those without an answer
-yet count, so that a sound server is never held up, and one failure among many answers costs nothing. Never waits.
+A sound server is never held up, and one failure among many answers costs nothing. In trouble a resource costs it at most ten
+requests in ten seconds, until three good answers in a row or the window's end. Pure: instants are seconds of any clock that does
+not go back, and are given; so is the source of randomness. Nothing here waits, and nothing is for two threads at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from random import Random
-from threading import Lock
-
-# -- backoff -----------------------------------------------------------------------------------------------------------
-
-# When to ask a server in trouble again: later each time, at random, never more often than it asks for.
-#
-# Pure: instants are seconds of any clock that does not go back, and are given; so is the source of randomness.
-
 
 FIRST, LONGEST = 0.8, 30.0
 """Seconds: the most that is waited after the first failure, and after any."""
 LASTING = 10.0
-"""A success that held for so many seconds ends the trouble."""
+"""A success that held for so many seconds lets the waits begin anew."""
 LONGEST_ASKED = 300.0
 """The server's own wish is followed up to here."""
-REQUESTS, WINDOW = 9, 10.0
-"""A server in trouble gets at most so many requests in so many seconds; a tenth is left for the one that is repeated with new
-credentials."""
+MOST, WINDOW = 10, 10.0
+"""Requests for one resource that a server in trouble gets in so many seconds from a whole process."""
+REQUESTS = MOST - 1
+"""The same for one sender within it: one is left for a request that is repeated with new credentials."""
+RECOVERED = 3
+"""So many good answers in a row end a trouble before its time."""
+MOMENT = 0.001
+"""Seconds: no wait is shorter."""
 
 
 class Backoff:
@@ -54,66 +53,35 @@ class Backoff:
         return min(asked, LONGEST_ASKED) + wait
 
 
-class Pace:
-    """Holds requests to a server in trouble under a ceiling that no luck of the dice can lift; a sound server is asked freely."""
+class Limiter:
+    """For one resource. While some requests have failed within the window, these and those that are on their way stay within
+    `most`, which no luck of the dice can lift."""
 
-    def __init__(self, requests: int = REQUESTS, window: float = WINDOW) -> None:
-        self._window = window
-        self._asked: deque[float] = deque(maxlen=requests)
-        self._failed: float | None = None
+    __slots__ = ("_failed", "_good", "_most", "_window", "running")
 
-    def failed(self, now: float) -> None:
-        """A request came to nothing, now."""
-        self._failed = now
-
-    def wait(self, now: float) -> float:
-        """Seconds until the next request may be sent; call `sent` when it is."""
-        if self._failed is None or now - self._failed >= self._window or len(self._asked) < (self._asked.maxlen or 0):
-            return 0.0
-        return max(0.0, self._asked[0] + self._window - now)
-
-    def sent(self, now: float) -> None:
-        """A request is sent, now."""
-        self._asked.append(now)
-
-
-# -- ceiling -----------------------------------------------------------------------------------------------------------
-
-MOST = 10
-"""Requests for one resource that a server in trouble gets in `WINDOW` seconds."""
-RECOVERED = 3
-"""So many answers in a row end a trouble before its time."""
-
-
-class Ceiling:
-    """Of one resource. From any thread; instants are seconds of a clock that does not go back."""
-
-    __slots__ = ("_answers", "_failed", "_lock", "_running")
-
-    def __init__(self) -> None:
-        self._lock = Lock()
+    def __init__(self, most: int = REQUESTS, window: float = WINDOW) -> None:
+        self.running = 0
+        """How many are on their way: whoever sends them adds them, and takes them off again."""
+        self._most, self._window = most, window
         self._failed: deque[float] = deque()
-        self._running = 0
-        self._answers = 0
+        self._good = 0
 
-    def begins(self, now: float) -> bool:
-        """A request is about to be sent; no when it must not be. Each yes is followed by `ended`."""
-        with self._lock:
-            while self._failed and now - self._failed[0] >= WINDOW:
-                self._failed.popleft()
-            if self._failed and len(self._failed) + self._running >= MOST:
-                return False
-            self._running += 1
-            return True
+    def wait(self, now: float, more: int = 1) -> float:
+        """Seconds until so many more may be sent, if none of those on their way comes to an end before."""
+        while self._failed and now - self._failed[0] >= self._window:
+            self._failed.popleft()
+        over = len(self._failed) + self.running + more - self._most
+        if not self._failed or over <= 0:
+            return 0.0
+        return max(MOMENT, self._failed[min(over, len(self._failed)) - 1] + self._window - now)
 
-    def ended(self, now: float, code: int) -> None:
-        """It was answered with this HTTP status, or not at all (0)."""
-        with self._lock:
-            self._running -= 1
-            if code in (0, 401, 429) or code >= 500:
-                self._failed.append(now)
-                self._answers = 0
-                return
-            self._answers += 1
-            if self._answers >= RECOVERED:
-                self._failed.clear()
+    def failed(self, instants: Iterable[float]) -> None:
+        """Requests came to nothing; each counts from its instant."""
+        self._failed.extend(instants)
+        self._good = 0
+
+    def succeeded(self) -> None:
+        """One was answered well."""
+        self._good += 1
+        if self._good >= RECOVERED:
+            self._failed.clear()

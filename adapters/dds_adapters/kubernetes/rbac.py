@@ -1,26 +1,22 @@
-"""Every permission that scaler and publisher use, once: which verb, for which call, of which feature. Roles, the chart, the
-documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than another.
+"""Every permission that scaler and publisher use, once: which verb, for which call, of which feature. The chart, the kustomize
+bases, the documentation and `dds doctor` are made from these tables, so that none of them can ask for more or less than another.
 
-Pure data; nothing here asks an API server.
+A new policy knob that needs a permission is a row of `RULES` and its `Feature`. Pure data; nothing here asks an API server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from itertools import groupby
-from typing import Any, Literal, Protocol, Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
-from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.policy import PublishMode, PublishPolicy
 from dds_core.scaler.policy import Mode, Policy
 
-RBAC = "rbac.authorization.k8s.io/v1"
-ACCOUNT = "dds"
-"""Name of the ServiceAccount and of its roles, unless somebody chooses another."""
 PUBLISHER = "dds-publisher"
-"""The same for the publisher, and the name of its Lease."""
+"""Name of the publisher's ServiceAccount, its roles and its Lease, unless somebody chooses another."""
 
 Where = Literal["cluster", "config", "lease"]
 """Which role has a rule: the ClusterRole, or the Role in the ConfigMap's or in the Lease's namespace."""
@@ -34,128 +30,42 @@ IDENTITY = "kube-system"
 ALWAYS = ""
 """The power of a rule that goes with none: without it there is no scaler, or no publisher."""
 
-
-class Has(Protocol):
-    """Somebody's powers."""
-
-    def has(self, power: str) -> bool: ...
-
-
-@dataclass(frozen=True)
-class Powers:
-    """What the scaler may do. A power that is off takes its rules with it; a decision that would need it is then refused by the
-    API server, which the log and the metrics say.
-
-    attach: create and raise ComposabilityRequests. signal: set our conditions on claims. steer: nominate a node and clear the
-    allocations that were signalled (hand-over mode `clear`). labels: pool, cool-down and ready labels of nodes. stamp: when a
-    device was last used. detach: mark victims and lower requests. taint_rules: DeviceTaintRules. events: Kubernetes Events.
-    leader_election: a Lease. metrics_reviews: ask who reads the metrics.
-    """
-
-    attach: bool = True
-    signal: bool = True
-    steer: bool = True
-    labels: bool = True
-    stamp: bool = True
-    detach: bool = True
-    taint_rules: bool = True
-    events: bool = True
-    leader_election: bool = True
-    metrics_reviews: bool = True
-
-    @classmethod
-    def needed(cls, policy: Policy, *, leader_election: bool = False, metrics_reviews: bool = False) -> Self:
-        """The powers that a policy can ever use. In mode `observe` nothing is written about the fleet at all."""
-        writes, detaches = policy.mode != "observe", policy.mode == "detach"
-        return cls(
-            attach=writes,
-            signal=writes,
-            steer=writes and policy.hand_over == "clear",
-            labels=writes,
-            stamp=writes,
-            detach=detaches,
-            taint_rules=detaches,
-            events=writes,
-            leader_election=leader_election,
-            metrics_reviews=metrics_reviews,
-        )
-
-    def has(self, power: str) -> bool:
-        """Whether a rule of this power counts."""
-        return power == ALWAYS or bool(getattr(self, power))
-
-
-@dataclass(frozen=True)
-class PublisherPowers:
-    """What the publisher may do, in the same sense.
-
-    publish: create, change and delete ResourceSlices; asking what the API server keeps of one is a dry run and needs it too.
-    node_labels: the labels of fabric and limits on nodes. bare_metal_hosts: follow BareMetalHosts, where these say which machine
-    a node is. events, leader_election, metrics_reviews: as the scaler's.
-    """
-
-    publish: bool = True
-    node_labels: bool = True
-    bare_metal_hosts: bool = False
-    events: bool = True
-    leader_election: bool = True
-    metrics_reviews: bool = True
-
-    @classmethod
-    def needed(
-        cls,
-        policy: PublishPolicy,
-        *,
-        bare_metal_hosts: bool = False,
-        leader_election: bool = False,
-        metrics_reviews: bool = False,
-    ) -> Self:
-        """The powers that a policy can ever use. In mode `observe` nothing is written about the fleet at all."""
-        writes = policy.mode != "observe"
-        return cls(
-            publish=writes,
-            node_labels=writes and policy.label_nodes,
-            bare_metal_hosts=bare_metal_hosts,
-            events=writes,
-            leader_election=leader_election,
-            metrics_reviews=metrics_reviews,
-        )
-
-    def has(self, power: str) -> bool:
-        """Whether a rule of this power counts."""
-        return power == ALWAYS or bool(getattr(self, power))
-
-
-POWERS: tuple[str, ...] = tuple(one.name for one in fields(Powers))
-"""The names of all powers of the scaler, in the order in which they are explained."""
-PUBLISHER_POWERS: tuple[str, ...] = tuple(one.name for one in fields(PublisherPowers))
-"""Those of the publisher."""
+_RANK = {"observe": 0, "attach": 1, "publish": 1, "detach": 2}
+"""How far each mode of the scaler and of the publisher goes."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """What stops without its rules. `power` switches it; `mode` is the lowest that makes its calls."""
+    """What stops without its rules.
+
+    A `power` that is off takes them out of a role; a decision that would need it is then refused by the API server, which the log
+    and the metrics say. `mode` is the lowest that makes their calls, `used` whether a policy of such a mode ever does.
+    `told`: not the policy but a setting beside it says so. `words`: nothing else is lost without it.
+    """
 
     name: str
     power: str = ALWAYS
-    mode: Mode = "observe"
+    mode: Mode | PublishMode = "observe"
+    used: Callable[[Any], bool] = lambda policy: True
+    told: bool = False
+    words: bool = False
 
 
 WATCH = Feature("watch")
-SIGNAL = Feature("conditions on claims", "signal", "attach")
-CLEAR = Feature("hand-over clear", "steer", "attach")
 ATTACH = Feature("attach", "attach", "attach")
+SIGNAL = Feature("conditions on claims", "signal", "attach")
+CLEAR = Feature("hand-over clear", "steer", "attach", lambda policy: policy.hand_over == "clear")
 LABELS = Feature("node labels", "labels", "attach")
 STAMP = Feature("last-used stamps", "stamp", "attach")
 DETACH = Feature("detach", "detach", "detach")
 TAINTS = Feature("taint rules", "taint_rules", "detach")
-EVENTS = Feature("events", "events", "attach")
-ELECTION = Feature("leader election", "leader_election")
-REVIEWS = Feature("metrics protection", "metrics_reviews")
-DOCTOR = Feature("doctor")
-PUBLISH = Feature("publish", "publish", "attach")
-NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "attach")
-MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts")
+PUBLISH = Feature("publish", "publish", "publish")
+NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "publish", lambda policy: policy.label_nodes)
+MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts", told=True)
+EVENTS = Feature("events", "events", "attach", words=True)
+ELECTION = Feature("leader election", "leader_election", told=True)
+REVIEWS = Feature("metrics protection", "metrics_reviews", told=True)
+DOCTOR = Feature("doctor", words=True)
 
 
 @dataclass(frozen=True)
@@ -192,8 +102,15 @@ class Rule:
 
 
 _LISTEN = ("list", "watch")
-_COORDINATION = "coordination.k8s.io"
 _AUTHORIZATION = "authorization.k8s.io"
+_PROGRAM = (
+    Rule(ELECTION, "coordination.k8s.io", "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),
+    Rule(ELECTION, "coordination.k8s.io", "leases", ("get", "update"), "win, hold and release the Lease", (LEASE,), "lease"),
+    Rule(REVIEWS, "authentication.k8s.io", "tokenreviews", ("create",), "who asks for the metrics"),
+    Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
+    Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
+)  # fmt: skip
+"""What a program needs, whichever of both it runs."""
 
 RULES: tuple[Rule, ...] = (
     Rule(WATCH, "", "configmaps", _LISTEN, "the ConfigMap of the fabric", (CONFIGMAP,), "config"),
@@ -225,11 +142,7 @@ RULES: tuple[Rule, ...] = (
     Rule(DETACH, OPERATOR, "composabilityrequests", ("get", "patch"), "lower a request by its marked victims"),
     Rule(TAINTS, DRA, "devicetaintrules", ("create", "delete"), "keep the scheduler from a victim; let go of it again"),
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what was done for their claims and pods"),
-    Rule(ELECTION, _COORDINATION, "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),
-    Rule(ELECTION, _COORDINATION, "leases", ("get", "update"), "win, hold and release the Lease", (LEASE,), "lease"),
-    Rule(REVIEWS, "authentication.k8s.io", "tokenreviews", ("create",), "who asks for the metrics"),
-    Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
-    Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
+    *_PROGRAM,
 )  # fmt: skip
 """The scaler's table. What is listened to first, then each feature in the order of a claim's life."""
 
@@ -247,11 +160,7 @@ PUBLISHER_RULES: tuple[Rule, ...] = (
     Rule(MACHINES, "metal3.io", "baremetalhosts", _LISTEN, "which machine a node is, by the annotation of its host"),
     Rule(NODE_LABELS, "", "nodes", ("get", "patch"), "compare a node, then set the labels of its fabric and limits"),
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what became of a pool"),
-    Rule(ELECTION, _COORDINATION, "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),
-    Rule(ELECTION, _COORDINATION, "leases", ("get", "update"), "win, hold and release the Lease", (LEASE,), "lease"),
-    Rule(REVIEWS, "authentication.k8s.io", "tokenreviews", ("create",), "who asks for the metrics"),
-    Rule(REVIEWS, _AUTHORIZATION, "subjectaccessreviews", ("create",), "whether they may read them"),
-    Rule(DOCTOR, _AUTHORIZATION, "selfsubjectaccessreviews", ("create",), "which of these permissions are there"),
+    *_PROGRAM,
     Rule(DOCTOR, DRA, "deviceclasses", ("list",), "whether a class asks for what a device does not say"),
 )  # fmt: skip
 """The publisher's table. It asks for no claim, pod or request to be written, and for no Secret: its own is a mounted file."""
@@ -277,86 +186,15 @@ class Names:
         return {"cluster": "", "config": self.config_namespace, "lease": self.lease_namespace}[where]
 
 
-EVERYTHING = Powers()
 USUAL = Names()
-ALL_OF_PUBLISHER = PublisherPowers()
 USUAL_PUBLISHER = Names(drivers=(), lease=PUBLISHER)
 
 
-def rules(powers: Has = EVERYTHING, where: Where | None = None, table: Sequence[Rule] = RULES) -> list[Rule]:
-    """The rules of a table that these powers leave, of one role or of all."""
-    return [rule for rule in table if powers.has(rule.power) and where in (None, rule.where)]
+def needed(policy: Policy | PublishPolicy, table: Sequence[Rule], *told: Feature) -> frozenset[str]:
+    """The powers that a policy can ever use, and those of features that a setting beside it asks for. In mode `observe` nothing
+    is written about the fleet at all."""
 
+    def is_needed(of: Feature) -> bool:
+        return of in told if of.told else _RANK[policy.mode] >= _RANK[of.mode] and of.used(policy)
 
-def sections(chosen: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
-    """The rules by power, each power's in the order of the table."""
-    order = (ALWAYS, *dict.fromkeys((*POWERS, *PUBLISHER_POWERS)))
-    ranked = sorted(chosen, key=lambda rule: order.index(rule.power))
-    return [(power, list(some)) for power, some in groupby(ranked, key=lambda rule: rule.power)]
-
-
-def policy_rules(chosen: Sequence[Rule]) -> list[dict[str, Any]]:
-    """PolicyRules for rules of one power, resources with the same verbs and names in one. Markers stay."""
-    verbs: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for rule in chosen:
-        wanted = verbs.setdefault((rule.group, rule.resource, rule.names), [])
-        wanted += [verb for verb in rule.verbs if verb not in wanted]
-    shapes: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
-    for (group, resource, names), some in verbs.items():
-        shapes.setdefault((group, tuple(sorted(some)), names), []).append(resource)
-    return [
-        {"apiGroups": [group], "resources": resources, "verbs": list(some)}
-        | ({"resourceNames": list(names)} if names else {})
-        for (group, some, names), resources in shapes.items()
-    ]
-
-
-def role(
-    where: Where,
-    powers: Has = EVERYTHING,
-    names: Names = USUAL,
-    name: str = ACCOUNT,
-    table: Sequence[Rule] = RULES,
-) -> dict[str, Any]:
-    """The ClusterRole, or the Role of one of the namespaces. A rule whose markers stand for nothing is left out: without names it
-    would allow every object."""
-    found = [rule for _, some in sections(rules(powers, where, table)) for rule in policy_rules(some)]
-    named = [
-        one | {"resourceNames": list(names.of(one["resourceNames"]))} if "resourceNames" in one else one
-        for one in found
-    ]
-    namespace = names.namespace(where)
-    return {
-        "apiVersion": RBAC,
-        "kind": "Role" if namespace else "ClusterRole",
-        "metadata": {"name": role_name(name, where)} | ({"namespace": namespace} if namespace else {}),
-        "rules": [one for one in named if one.get("resourceNames", True)],
-    }
-
-
-def cluster_role(powers: Powers = EVERYTHING, names: Names = USUAL, name: str = ACCOUNT) -> dict[str, Any]:
-    """The ClusterRole."""
-    return role("cluster", powers, names, name)
-
-
-def publisher_role(
-    where: Where, powers: Has = ALL_OF_PUBLISHER, names: Names = USUAL_PUBLISHER, name: str = PUBLISHER
-) -> dict[str, Any]:
-    """The publisher's ClusterRole, or its Role in one of the namespaces."""
-    return role(where, powers, names, name, PUBLISHER_RULES)
-
-
-def role_name(name: str, where: Where) -> str:
-    """What a role is called. The two Roles may be in one namespace."""
-    return name if where == "cluster" else f"{name}-{where}"
-
-
-def binding(made: dict[str, Any], account: str, namespace: str) -> dict[str, Any]:
-    """The binding that gives a role to a ServiceAccount."""
-    return {
-        "apiVersion": RBAC,
-        "kind": f"{made['kind']}Binding",
-        "metadata": dict(made["metadata"]),
-        "roleRef": {"apiGroup": RBAC.partition("/")[0], "kind": made["kind"], "name": made["metadata"]["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
-    }
+    return frozenset(rule.power for rule in table if is_needed(rule.of))

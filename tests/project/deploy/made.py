@@ -13,7 +13,8 @@ import yaml
 
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.rbac import Has, Rule, Where
+from dds_adapters.kubernetes.rbac import Rule, Where
+from tests.support import roles as roles_
 from tests.project.deploy.chart import Values, objects, rendered
 from tests.project.docs.markdown import table
 
@@ -32,7 +33,7 @@ class Component:
 
     roles: str
     table: Sequence[Rule]
-    powers: Has
+    powers: roles_.Powers
     labels: str
     cluster_name: str
     name: str
@@ -49,7 +50,7 @@ class Component:
 SCALER = Component(
     roles=f"{TEMPLATES}/rbac.yaml",
     table=rbac.RULES,
-    powers=rbac.EVERYTHING,
+    powers=roles_.EVERYTHING,
     labels="dds.labels",
     cluster_name="dds.clusterName",
     name="dds.name",
@@ -66,7 +67,7 @@ SCALER = Component(
 PUBLISHER = Component(
     roles=f"{TEMPLATES}/publisher-rbac.yaml",
     table=rbac.PUBLISHER_RULES,
-    powers=rbac.PublisherPowers(bare_metal_hosts=True),
+    powers=roles_.NOTHING | frozenset(roles_.PUBLISHER_POWERS),
     labels="dds.publisherLabels",
     cluster_name="dds.publisherClusterName",
     name="dds.publisherName",
@@ -115,7 +116,7 @@ def roles(component: Component) -> str:
 
 
 def _rules(component: Component, where: Where) -> list[Rule]:
-    return rbac.rules(component.powers, where, component.table)
+    return roles_.rules(component.powers, where, component.table)
 
 
 def _guarded(component: Component, where: Where) -> str:
@@ -133,11 +134,11 @@ def _role(component: Component, where: Where) -> str:
     name = f'{{{{ include "{included}" . }}}}' + ("" if where == "cluster" else f"-{where}")
     place = f"  namespace: {{{{ {NAMESPACES[where]} }}}}\n" if where != "cluster" else ""
     meta = f'metadata:\n  name: {name}\n{place}  labels:\n    {{{{- include "{component.labels}" . | nindent 4 }}}}\n'
-    parts = "".join(_section(component, power, some) for power, some in rbac.sections(_rules(component, where)))
+    parts = "".join(_section(component, power, some) for power, some in roles_.sections(_rules(component, where)))
     return (
-        f"apiVersion: {rbac.RBAC}\nkind: {kind}\n{meta}rules:\n{parts}"
-        f"---\napiVersion: {rbac.RBAC}\nkind: {kind}Binding\n{meta}"
-        f"roleRef:\n  apiGroup: {rbac.RBAC.partition('/')[0]}\n  kind: {kind}\n  name: {name}\n"
+        f"apiVersion: {roles_.RBAC}\nkind: {kind}\n{meta}rules:\n{parts}"
+        f"---\napiVersion: {roles_.RBAC}\nkind: {kind}Binding\n{meta}"
+        f"roleRef:\n  apiGroup: {roles_.RBAC.partition('/')[0]}\n  kind: {kind}\n  name: {name}\n"
         "subjects:\n  - kind: ServiceAccount\n"
         f'    name: {{{{ include "{component.account}" . }}}}\n    namespace: {{{{ .Release.Namespace }}}}\n'
     )
@@ -145,7 +146,7 @@ def _role(component: Component, where: Where) -> str:
 
 def _section(component: Component, power: str, some: list[Rule]) -> str:
     features = ", ".join(dict.fromkeys(rule.feature for rule in some))
-    text = f"  # {features}\n" + "".join(_policy_rule(component, one) for one in rbac.policy_rules(some))
+    text = f"  # {features}\n" + "".join(_policy_rule(component, one) for one in roles_.policy_rules(some))
     return text if power == rbac.ALWAYS else f"  {{{{- if {component.condition(power)} }}}}\n{text}  {{{{- end }}}}\n"
 
 
@@ -241,7 +242,7 @@ def permissions(component: Component) -> str:
             ", ".join(f"`{verb}`" for verb in rule.verbs),
             rule.call,
         )
-        for _, some in rbac.sections(component.table)
+        for _, some in roles_.sections(component.table)
         for rule in some
     )
     return table(("feature", "power", "resource", "verbs", "for"), rows)

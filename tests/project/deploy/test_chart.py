@@ -12,14 +12,14 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.rbac import POWERS, Names, Powers, Where
+from dds_adapters.kubernetes.rbac import Names, Where
 from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
+from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 from tests.project.deploy.chart import CHART, Values, manifests, of_kind, rendered
 
 POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
@@ -303,7 +303,7 @@ def test_the_policy_is_one(name: str) -> None:
 @pytest.mark.parametrize("off", ["", *POWERS])
 def test_roles_are_those_of_the_table(off: str) -> None:
     values: dict[str, Any] = {}
-    powers = Powers(**({off: False} if off else {}), **({"steer": False} if off == "signal" else {}))
+    powers = EVERYTHING - {off, "steer" if off == "signal" else off} | NOTHING
     match off:
         case "":
             pass
@@ -319,7 +319,7 @@ def test_roles_are_those_of_the_table(off: str) -> None:
     names = Names(drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds")
     wheres: tuple[Where, ...] = ("cluster", "config", "lease")
     for where in wheres:
-        expected = rbac.role(where, powers, names)
+        expected = role(where, powers, names)
         name = "dds-dds" if where == "cluster" else expected["metadata"]["name"]
         some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
         if not expected["rules"]:

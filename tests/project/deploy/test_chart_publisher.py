@@ -10,26 +10,16 @@ import pytest
 import yaml
 
 from dds_adapters.fabric import FabricSettings
-from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.rbac import PUBLISHER_POWERS, Names, PublisherPowers, Where
+from dds_adapters.kubernetes.rbac import Names, Where
 from dds_commands.doctor import FabricManager, doctor
 from dds_commands.fabric_settings import fabric_of
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.publish import publish
 from dds_commands.settings import Setting
 from dds_core.publisher.policy import read_publish_policy
+from tests.support.roles import ALL_OF_PUBLISHER, PUBLISHER_POWERS, publisher_role
 from tests.project.deploy.chart import Values, manifests, of_kind
-from tests.project.deploy.test_chart import (
-    CLUSTER,
-    FM,
-    PUBLISHES,
-    TENANT,
-    _alone,
-    _container,
-    _deployment,
-    _named,
-    _plain,
-)
+from tests.project.deploy.test_chart import CLUSTER, FM, PUBLISHES, TENANT, _alone, _container, _deployment, _named, _plain
 
 ALONE = [name for name, values in PUBLISHES.items() if _alone(values)]
 NAME = "dds-publisher"
@@ -185,11 +175,11 @@ def test_roles_are_those_of_the_table(off: str, in_process: bool) -> None:
         case _:
             told["powers"] = {{"node_labels": "nodeLabels"}.get(off, off): False}
     found = manifests({**values, "publisher": told})
-    powers = PublisherPowers(**({off: off == "bare_metal_hosts"} if off else {}))
+    powers = ALL_OF_PUBLISHER ^ {off} if off else ALL_OF_PUBLISHER
     names = Names(drivers=(), lease=NAME, config_namespace="fabric", lease_namespace="dds")
     wheres: tuple[Where, ...] = ("cluster", "config", "lease")
     for where in wheres:
-        expected = rbac.publisher_role(where, powers, names)
+        expected = publisher_role(where, powers, names)
         name = "dds-dds-publisher" if where == "cluster" else expected["metadata"]["name"]
         some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
         if not expected["rules"]:

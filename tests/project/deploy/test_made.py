@@ -9,7 +9,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.rbac import POWERS
+from tests.support.roles import POWERS
 from tests.project.deploy.chart import manifests
 from tests.project.deploy.made import BASES, EXTRA, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dds_adapters.kubernetes import rbac
-from dds_adapters.kubernetes.rbac import POWERS, RULES, Names, Powers
+from dds_adapters.kubernetes.rbac import ELECTION, REVIEWS, RULES, Names
 from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_core import Policy, read_policy
-
-NOTHING = Powers(**dict.fromkeys(POWERS, False))
+from tests.support.roles import EVERYTHING, NOTHING, POWERS, Powers, binding, role, rules
 
 
 def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, tuple[str, ...]]]:
@@ -19,7 +16,7 @@ def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, t
     return {
         (resource, verb, tuple(rule.get("resourceNames", ())))
         for where in ("cluster", "config", "lease")
-        for rule in rbac.role(where, powers, names)["rules"]
+        for rule in role(where, powers, names)["rules"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
@@ -27,12 +24,12 @@ def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, t
 
 @pytest.mark.parametrize("power", POWERS)
 def test_a_power_that_is_off_takes_its_rules_and_no_others(power: str) -> None:
-    only = replace(NOTHING, **{power: True})
+    only = NOTHING | {power}
     assert _allowed(NOTHING) < _allowed(only), f"{power} has no rule of its own"
-    without = replace(Powers(), **{power: False})
-    lost = _allowed(Powers()) - _allowed(without)
+    without = EVERYTHING - {power}
+    lost = _allowed(EVERYTHING) - _allowed(without)
     assert lost <= _allowed(only)
-    assert {rule.power for rule in RULES} - {rule.power for rule in rbac.rules(without)} == {power}
+    assert {rule.power for rule in RULES} - {rule.power for rule in rules(without)} == {power}
 
 
 def test_without_any_power_nothing_of_the_fleet_can_be_written() -> None:
@@ -60,7 +57,7 @@ def test_every_rule_says_which_call_needs_it() -> None:
 
 def test_names_take_the_place_of_their_markers() -> None:
     names = Names(drivers=("a.example", "b.example"), configmap="fabric", lease="other")
-    found = {(resource, named) for resource, _, named in _allowed(Powers(), names) if named}
+    found = {(resource, named) for resource, _, named in _allowed(EVERYTHING, names) if named}
     assert found == {
         ("resourceclaims/driver", ("a.example", "b.example")),
         ("configmaps", ("fabric",)),
@@ -70,17 +67,17 @@ def test_names_take_the_place_of_their_markers() -> None:
 
 
 def test_without_drivers_the_drivers_rule_is_left_out_rather_than_open_to_all() -> None:
-    found = {resource for resource, _, _ in _allowed(Powers(), Names(drivers=()))}
+    found = {resource for resource, _, _ in _allowed(EVERYTHING, Names(drivers=()))}
     assert "resourceclaims/driver" not in found
     assert "resourceclaims/status" in found
 
 
 def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
     names = Names(config_namespace="fabric", lease_namespace="scaler")
-    assert rbac.role("config", names=names)["metadata"] == {"name": "dds-config", "namespace": "fabric"}
-    assert rbac.role("lease", names=names)["metadata"] == {"name": "dds-lease", "namespace": "scaler"}
-    assert rbac.cluster_role()["metadata"] == {"name": "dds"}
-    bound = rbac.binding(rbac.role("lease", names=names), "dds", "scaler")
+    assert role("config", names=names)["metadata"] == {"name": "dds-config", "namespace": "fabric"}
+    assert role("lease", names=names)["metadata"] == {"name": "dds-lease", "namespace": "scaler"}
+    assert role("cluster")["metadata"] == {"name": "dds"}
+    bound = binding(role("lease", names=names), "dds", "scaler")
     assert bound["kind"] == "RoleBinding"
     assert bound["roleRef"]["name"] == bound["metadata"]["name"] == "dds-lease"
     assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "dds", "namespace": "scaler"}]
@@ -96,10 +93,9 @@ def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
     ],
 )
 def test_a_policy_needs_no_more_than_its_mode_and_hand_over(written: dict[str, str], expected: set[str]) -> None:
-    powers = Powers.needed(read_policy(written))
-    assert {power for power in POWERS if powers.has(power)} == expected
+    assert rbac.needed(read_policy(written), RULES) - NOTHING == expected
 
 
 def test_leader_election_and_reviews_are_needed_in_every_mode() -> None:
-    powers = Powers.needed(Policy(), leader_election=True, metrics_reviews=True)
-    assert {power for power in POWERS if powers.has(power)} == {"leader_election", "metrics_reviews"}
+    powers = rbac.needed(Policy(), RULES, ELECTION, REVIEWS)
+    assert powers - NOTHING == {"leader_election", "metrics_reviews"}

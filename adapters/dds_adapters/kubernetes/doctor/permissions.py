@@ -11,15 +11,11 @@ from dds_adapters.kubernetes.cluster import Refused
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import GATED, taint_rule_version
-from dds_adapters.kubernetes.rbac import Has, Names, Powers, PublisherPowers, Rule
+from dds_adapters.kubernetes.rbac import Names, Rule
 from dds_core.publisher.policy import PublishPolicy
 
 _CHECK = "permissions"
 _PUBLISHER = "publisher rights"
-_OPTIONAL = ("leader_election", "metrics_reviews")
-"""Powers that are used only when `dds serve` is told so by a flag."""
-_HARMLESS = ("events", "doctor")
-"""Features without which nothing but words is lost."""
 _GRANULAR = ("resourceclaims/driver", "resourceclaims/binding")
 
 
@@ -53,21 +49,22 @@ def names_of(patient: Patient) -> Names:
 
 def permissions(patient: Patient) -> Iterator[Finding]:
     """The scaler's."""
-    needed = Powers.needed(patient.policy, leader_election=True, metrics_reviews=True)
+    needed = rbac.needed(patient.policy, rbac.RULES)
     yield from _table(patient, _CHECK, rbac.RULES, names_of(patient), needed)
 
 
 def publisher_permissions(patient: Patient) -> Iterator[Finding]:
     """The publisher's."""
-    policy = patient.publishing or PublishPolicy()
-    hosts = patient.bare_metal_hosts
-    needed = PublisherPowers.needed(policy, bare_metal_hosts=hosts, leader_election=True, metrics_reviews=True)
-    rules = [rule for rule in rbac.PUBLISHER_RULES if hosts or rule.of is not rbac.MACHINES]
+    told = (rbac.MACHINES,) if patient.bare_metal_hosts else ()
+    rules = [rule for rule in rbac.PUBLISHER_RULES if rule.of is not rbac.MACHINES or rule.of in told]
+    needed = rbac.needed(patient.publishing or PublishPolicy(), rules, *told)
     names = replace(rbac.USUAL_PUBLISHER, config_namespace=patient.namespace, lease_namespace=patient.namespace)
     yield from _table(patient, _PUBLISHER, rules, names, needed)
 
 
-def _table(patient: Patient, check: str, rules: Sequence[Rule], names: Names, needed: Has) -> Iterator[Finding]:
+def _table(
+    patient: Patient, check: str, rules: Sequence[Rule], names: Names, needed: frozenset[str]
+) -> Iterator[Finding]:
     """One finding for each feature that has all it needs, and one for each rule that lacks something."""
     granted = Counter[str]()
     complete: dict[str, bool] = {}
@@ -110,12 +107,12 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
     return what, f"add it to the {kind} of this user (the chart and the kustomize base have it)"
 
 
-def _level(patient: Patient, rule: Rule, needed: Has) -> Level:
+def _level(patient: Patient, rule: Rule, needed: frozenset[str]) -> Level:
     """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
     if rule.resource in _GRANULAR and 0 < patient.minor() < GATED:
         return "note"
     if rule.resource == "devicetaintrules" and not taint_rule_version(patient):
         return "note"
-    if not needed.has(rule.power) or rule.power in _OPTIONAL:
+    if rule.power not in needed:
         return "note"
-    return "warning" if rule.feature in _HARMLESS else "error"
+    return "warning" if rule.of.words else "error"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unreachable, Watch
-from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Pace
+from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Limiter
 from dds_adapters.kubernetes.watch.arrivals import DELETED, LOST, SYNCED
 from dds_adapters.kubernetes.watch.identity import ERROR, Identity, failure, identity
 from dds_adapters.kubernetes.watch.known import Known, Listing, Seen
@@ -52,7 +53,7 @@ class Timing:
     sends bookmarks (each minute). From one that does, a watch is given up when nothing has come for `quiet`, else `grace` after
     its end; when `patience` later there still was no sign of life, the view of the resource is stale. A resource that is not
     served is looked for again after `absent` at first, then more and more rarely up to `rarely`. The rest is for `Backoff` and
-    `Pace`."""
+    `Limiter`."""
 
     shortest: int = 300
     longest: int = 600
@@ -107,7 +108,9 @@ class Reflector:
         self._known = Known(self._put, watched.matters, known)
         self._backoff = Backoff(self._random, timing.first, timing.most, timing.lasting)
         self._absence = Backoff(self._random, timing.absent, timing.rarely)
-        self._pace = Pace(timing.requests, timing.window)
+        self._limiter = Limiter(timing.requests, timing.window)
+        self._sent: deque[float] = deque(maxlen=timing.requests)
+        """When the requests of this turn were sent. They count together when it fails: a list is no use without its watch."""
         self._api_version = ""
         self._since = ""
         self._listing: Listing | None = None
@@ -167,16 +170,19 @@ class Reflector:
     def run(self) -> None:
         """List and watch until `stop`."""
         while not self._stopping.is_set():
+            wait = 0.0
             try:
                 self._turn()
             except _Stopped:
                 return
-            except _NotServed:
-                self._stopping.wait(self._absent())
             except Exception as error:
                 if self._stopping.is_set():
                     return
-                self._stopping.wait(self._failed(error))
+                self._limiter.failed(self._sent)
+                wait = self._absent() if isinstance(error, _NotServed) else self._failed(error)
+            self._sent.clear()
+            self._limiter.running = 0
+            self._stopping.wait(wait)
 
     def _turn(self) -> None:
         """From a list, or from where the last watch ended, to the end of the next watch."""
@@ -193,8 +199,6 @@ class Reflector:
 
     def _failed(self, error: Exception) -> float:
         """Tell what went wrong; gives the seconds to wait."""
-        now = time.monotonic()
-        self._pace.failed(now)
         wait = 0.0
         if isinstance(error, Refused):
             wait = error.wait
@@ -203,12 +207,10 @@ class Reflector:
             if error.code == _FORBIDDEN and self._listing is not None:
                 self._lose()
         self._tell(error)
-        return self._backoff.failed(now, wait)
+        return self._backoff.failed(time.monotonic(), wait)
 
     def _absent(self) -> float:
         """Tell, once, that it is not served; gives the seconds to wait."""
-        now = time.monotonic()
-        self._pace.failed(now)
         if not self._lost:
             versions = ", ".join(self._watched.versions)
             without = "everything else goes on" if self.resource in OPTIONAL else "nothing is decided before"
@@ -217,7 +219,7 @@ class Reflector:
                 DdsError(f"is not served in any version that is understood ({versions})", where=self._said, fix=fix)
             )
         self._lose()
-        return self._absence.failed(now)
+        return self._absence.failed(time.monotonic())
 
     def _tell(self, error: Exception) -> None:
         if not isinstance(error, DdsError):
@@ -376,13 +378,14 @@ class Reflector:
     def _ask(self, request: Callable[[], _Answer], going_on: bool = False) -> _Answer:
         """Send a request when its time has come. One that goes on with what the server has just answered (the next page of a
         list) need not wait for that: twenty pages would take as many seconds after any failure."""
-        wait = 0.0 if going_on else self._pace.wait(time.monotonic())
+        wait = 0.0 if going_on else self._limiter.wait(time.monotonic())
         if wait > 0:
             self._stopping.wait(wait)
         if self._stopping.is_set():
             raise _Stopped
         self.requests += 1
-        self._pace.sent(time.monotonic())
+        self._sent.append(time.monotonic())
+        self._limiter.running = len(self._sent)
         answer = request()
         if self._stopping.is_set() and not isinstance(answer, Watch):
             raise _Stopped

@@ -8,13 +8,13 @@ anything or looks into a work; whoever carries tasks out says what became of the
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from random import Random
 
-from dds_adapters.kubernetes.limiter import REQUESTS, WINDOW, Backoff
+from dds_adapters.kubernetes.limiter import Backoff, Limiter
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Overdue, Result, Task
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.scaler.policy import MODES, Mode
@@ -26,12 +26,8 @@ BEHIND_AT_ONCE = 2
 server, from the orders."""
 EXTRA_TRIES = 3
 """A task that nobody decided is dropped when it could not be carried out so often."""
-RECOVERED = 3
-"""So many successes in a row end a server's trouble before its time."""
 LOOK_AND_WRITE = 2
 """Requests that a task mostly takes: none begins when there is room for less, and it may send so many without asking."""
-MOMENT = 0.001
-"""Seconds: no wait is shorter."""
 MODE_LOWERED = "ModeLowered"
 
 
@@ -49,7 +45,7 @@ class _Item:
     """How many were sent since it began last."""
     backoff: Backoff | None = None
     gone: bool = False
-    """Taken out, or running: a heap that still has it passes over it."""
+    """It has ended: a heap that still has it passes over it."""
 
     @property
     def extra(self) -> bool:
@@ -63,37 +59,6 @@ class _Item:
     @property
     def resource(self) -> str:
         return self.task.objects[0].partition("/")[0] if self.task.objects else ""
-
-
-class _Server:
-    """How the server fares with the tasks of one resource, by their requests: those that are on their way, and those of tasks
-    that failed within the window. As long as there are some of the latter, both together stay under the ceiling."""
-
-    __slots__ = ("_failed", "_successes", "running")
-
-    def __init__(self) -> None:
-        self.running = 0
-        self._failed: deque[float] = deque()
-        self._successes = 0
-
-    def failed(self, now: float, requests: int) -> None:
-        """A task came to nothing after so many requests."""
-        self._successes = 0
-        self._failed.extend([now] * requests)
-
-    def succeeded(self) -> None:
-        """A write was made; that reads are answered says nothing of writes."""
-        self._successes += 1
-        if self._successes >= RECOVERED:
-            self._failed.clear()
-
-    def wait(self, now: float, more: int) -> float:
-        """Seconds until so many more requests may be sent, if none of those on their way comes to an end before."""
-        while self._failed and now - self._failed[0] >= WINDOW:
-            self._failed.popleft()
-        if not self._failed or len(self._failed) + self.running + more <= REQUESTS:
-            return 0.0
-        return max(MOMENT, self._failed[0] + WINDOW - now)
 
 
 class Outbox:
@@ -119,7 +84,9 @@ class Outbox:
         self._ready: dict[tuple[bool, str], list[tuple[int, _Item]]] = {}
         """Heaps of those that are first at all their objects and due, by whether others go before, and resource."""
         self._later: list[tuple[float, int, _Item]] = []
-        self._servers: dict[str, _Server] = {}
+        self._limiters: dict[str, Limiter] = {}
+        """By resource. A task that failed counts with all its requests; only a write that was made is a good answer, since that
+        reads are answered says nothing of writes."""
         self._extras = 0
 
     def __len__(self) -> int:
@@ -160,13 +127,6 @@ class Outbox:
         facts = [self._taken_out(item, "lowered") for item in out]
         return [fact for fact in facts if fact is not None]
 
-    def drop_all(self) -> None:
-        """Forget all tasks that wait, without a word: who takes over finds their decisions in the log."""
-        for item in list(self._waiting.values()):
-            self._taken_out(item, "dropped")
-        for item in self._running.values():
-            item.gone = True
-
     # -- what is to be done ----------------------------------------------------------------------------------------------
 
     def next(self, now: float) -> Task | float | None:
@@ -185,7 +145,7 @@ class Outbox:
                 heappop(items)
             if not items or (behind and full):
                 continue
-            wait = self._server(resource).wait(now, LOOK_AND_WRITE)
+            wait = self._limiter(resource).wait(now, LOOK_AND_WRITE)
             if wait > 0:
                 instant = min(instant, now + wait)
             elif chosen is None or (behind, items[0][0]) < chosen:
@@ -201,21 +161,21 @@ class Outbox:
         """A running task is about to send another request than its first, which `next` has counted. False when the server is in
         trouble and has had enough: then nothing is to be sent."""
         item = self._running[id(task)]
-        server = self._server(item.resource)
+        limiter = self._limiter(item.resource)
         if item.requests >= LOOK_AND_WRITE:
-            if server.wait(now, 1) > 0:
+            if limiter.wait(now) > 0:
                 return False
-            server.running += 1
+            limiter.running += 1
         item.requests += 1
         return True
 
     def finished(self, task: Task, result: Result, now: float) -> Event | None:
         """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
-        item, server = self._back(task)
+        item, limiter = self._back(task)
         match result:
             case Done(written):
                 if written:
-                    server.succeeded()
+                    limiter.succeeded()
                 return self._ended(item, "done" if written else "unchanged")
             case Obsolete():
                 return self._ended(item, "obsolete", result)
@@ -223,7 +183,7 @@ class Outbox:
                 return self._ended(item, "declined", result)
             case Later(wait=wait, trouble=trouble):
                 if trouble:
-                    server.failed(now, item.requests)
+                    limiter.failed([now] * item.requests)
                 item.tries += 1
                 item.backoff = item.backoff or Backoff(self._random)
                 item.due = now + item.backoff.failed(now, wait)
@@ -279,16 +239,16 @@ class Outbox:
     def _begin(self, item: _Item) -> Task:
         self._no_longer_waits(item)
         self._running[id(item.task)] = item
-        self._server(item.resource).running += LOOK_AND_WRITE
+        self._limiter(item.resource).running += LOOK_AND_WRITE
         item.requests = 1
         return item.task
 
-    def _back(self, task: Task) -> tuple[_Item, _Server]:
-        """It runs no more; with how the server fares."""
+    def _back(self, task: Task) -> tuple[_Item, Limiter]:
+        """It runs no more; with the limiter of its resource."""
         item = self._running.pop(id(task))
-        server = self._server(item.resource)
-        server.running -= max(LOOK_AND_WRITE, item.requests)
-        return item, server
+        limiter = self._limiter(item.resource)
+        limiter.running -= max(LOOK_AND_WRITE, item.requests)
+        return item, limiter
 
     def _no_longer_waits(self, item: _Item) -> None:
         del self._waiting[item.number]
@@ -299,8 +259,6 @@ class Outbox:
     def _again(self, item: _Item) -> Event | None:
         """It ran and is to run again, unless there is a reason against it by now."""
         newer = self._newest.get(item.task.replaces) if item.task.replaces else None
-        if item.gone:
-            return self._ended(item, "dropped")
         if not self._allowed(item.task):
             return self._ended(item, "lowered")
         if newer is not None:
@@ -333,7 +291,7 @@ class Outbox:
 
     def _outcome(self, task: Task, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
         self.counts[_action(task), outcome] += 1
-        if not task.decision or outcome == "dropped":
+        if not task.decision:
             return None
         names = (task.decision, task.action, task.target)
         if outcome in ("done", "unchanged"):
@@ -349,8 +307,8 @@ class Outbox:
     def _allowed(self, task: Task) -> bool:
         return MODES.index(task.needs) <= MODES.index(self._mode)
 
-    def _server(self, resource: str) -> _Server:
-        return self._servers.setdefault(resource, _Server())
+    def _limiter(self, resource: str) -> Limiter:
+        return self._limiters.setdefault(resource, Limiter())
 
 
 def _extra(task: Task) -> bool:

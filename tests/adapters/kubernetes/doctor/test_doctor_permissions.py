@@ -46,7 +46,7 @@ def test_what_is_missing_is_named_with_what_stops(resource: str, words: str) -> 
 
 def test_what_a_mode_never_uses_is_only_noted() -> None:
     clinic = Clinic()
-    user = clinic.with_role(rbac.Powers.needed(Policy()))
+    user = clinic.with_role(rbac.needed(Policy(), rbac.RULES))
     assert set(levels(clinic.look(permissions.permissions, policy=Policy(), **user))) == {"ok", "note"}
     live = clinic.look(permissions.permissions, policy=LIVE, **user)
     assert any(what.startswith("attach is not possible") for what in worst(live, "error"))

@@ -15,6 +15,7 @@ from dds_adapters.kubernetes.doctor import configuration, fleet, permissions, pu
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
 from tests.support.clinic import Clinic, levels, worst
+from tests.support.roles import ALL_OF_PUBLISHER
 
 CONFIG, SPACE = "composable-dra-dds", "composable-dra"
 A100 = "nvidia-a100-40"
@@ -58,7 +59,7 @@ def marked(owner: str) -> Clinic:
 
 def test_exactly_the_publishers_role_is_enough() -> None:
     clinic = Clinic()
-    user = clinic.with_publisher_role(rbac.PublisherPowers(bare_metal_hosts=True))
+    user = clinic.with_publisher_role(ALL_OF_PUBLISHER | {rbac.MACHINES.power})
     found = clinic.look(permissions.publisher_permissions, publishing=LIVE, bare_metal_hosts=True, **user)
     assert set(levels(found)) == {"ok"}
     assert {one.what.partition(":")[0] for one in found} == {rule.feature for rule in rbac.PUBLISHER_RULES}
@@ -74,7 +75,7 @@ def test_a_missing_right_is_named_with_what_stops() -> None:
 
 def test_in_mode_observe_nobody_needs_to_write() -> None:
     clinic = Clinic()
-    user = clinic.with_publisher_role(rbac.PublisherPowers.needed(PublishPolicy()))
+    user = clinic.with_publisher_role(rbac.needed(PublishPolicy(), rbac.PUBLISHER_RULES))
     found = clinic.look(permissions.publisher_permissions, publishing=PublishPolicy(), **user)
     assert set(levels(found)) == {"ok", "note"}
 

@@ -23,7 +23,7 @@ from dds_core.publisher.fold import apply
 from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolPicture
-from tests.adapters.kubernetes.publish.booth import A100, NAME, Booth, layouts, pool
+from tests.support.roles import ALL_OF_PUBLISHER, publisher_role
 from tests.support.stage import GPU, POOL
 from tests.support.told import START
 
@@ -218,7 +218,7 @@ def test_every_write_is_allowed_by_the_role_and_nothing_of_the_scalers() -> None
     booth.node("n1")
     meta = {"metadata": {"name": "composable-dra"}}
     booth.admin.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", **meta})
-    writer = booth.grant("dds-publisher", rbac.publisher_role("cluster"))
+    writer = booth.grant("dds-publisher", publisher_role("cluster"))
     uid = booth.get("nodes", "n1")["metadata"]["uid"]
     assert probe(writer, "resource.k8s.io/v1", GPU).binding_conditions
     assert booth.carry_out(pool(2), writer) == Done()
@@ -235,18 +235,18 @@ def test_every_write_is_allowed_by_the_role_and_nothing_of_the_scalers() -> None
 
 def test_a_power_that_is_off_takes_its_writes() -> None:
     booth = Booth()
-    role = rbac.publisher_role("cluster", rbac.PublisherPowers(publish=False))
+    role = publisher_role("cluster", ALL_OF_PUBLISHER - {"publish"})
     writer = booth.grant("dds-publisher", role)
     result = booth.carry_out(pool(2), writer)
     assert isinstance(result, Declined) and result.code == 403
-    rules = rbac.publisher_role("cluster", rbac.PublisherPowers.needed(PublishPolicy()))["rules"]
+    rules = publisher_role("cluster", rbac.needed(PublishPolicy(), rbac.PUBLISHER_RULES))["rules"]
     verbs = {verb for rule in rules for verb in rule["verbs"] if SLICES in rule["resources"]}
     assert verbs == {"list", "watch"}
 
 
 def test_the_publishers_lease_and_config_map_are_named() -> None:
-    (leases, named) = rbac.publisher_role("lease")["rules"]
+    (leases, named) = publisher_role("lease")["rules"]
     assert (leases["verbs"], named["resourceNames"]) == (["create"], ["dds-publisher"])
-    (config,) = rbac.publisher_role("config")["rules"]
+    (config,) = publisher_role("config")["rules"]
     assert config["resourceNames"] == ["composable-dra-dds"]
-    assert rbac.publisher_role("config")["metadata"] == {"name": "dds-publisher-config", "namespace": "composable-dra"}
+    assert publisher_role("config")["metadata"] == {"name": "dds-publisher-config", "namespace": "composable-dra"}

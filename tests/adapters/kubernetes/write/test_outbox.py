@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from dds_adapters.kubernetes.cluster import Answer, Asking
-from dds_adapters.kubernetes.limiter import REQUESTS, WINDOW
+from dds_adapters.kubernetes.limiter import RECOVERED, REQUESTS, WINDOW
 from dds_adapters.kubernetes.write import outbox as module
-from dds_adapters.kubernetes.write.outbox import EXTRA_TRIES, MODE_LOWERED, RECOVERED, Outbox
+from dds_adapters.kubernetes.write.outbox import EXTRA_TRIES, MODE_LOWERED, Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.scaler.policy import Mode
@@ -360,16 +360,3 @@ def test_extras_that_wait_are_bounded() -> None:
     assert outbox.waiting == module.MOST_EXTRAS + 1
     one = outbox.next(0.0)
     assert isinstance(one, Task) and one.decision == "1"
-
-
-def test_what_is_dropped_is_gone_without_a_word_and_what_runs_has_its_outcome() -> None:
-    outbox = box()
-    runs, fails, waits = task("1", "c/1"), task("2", "c/2"), task("3", "c/1")
-    outbox.put([runs, fails], 0.0)
-    begun(outbox)
-    outbox.put([waits], 0.0)
-    outbox.drop_all()
-    assert (outbox.waiting, outbox.running) == (0, 2)
-    assert outbox.finished(runs, Done(), 0.0) == WriteDone("1", "HandOver", "of 1")
-    assert outbox.finished(fails, Later("no answer"), 0.0) is None
-    assert len(outbox) == 0 and outbox.next(100.0) is None
