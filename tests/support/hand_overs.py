@@ -9,7 +9,7 @@ from typing import Any
 from dds_core.scaler.events import HandOver, Steered
 from dds_lab.api.kinds import Object
 from dds_lab.api.requests import Call
-from tests.support.judged import Held
+from dds_lab.judge.claims import Held
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 

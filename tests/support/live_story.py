@@ -22,9 +22,10 @@ from dds_core.log.verify import verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.rules import RULE_ERROR
+from dds_lab.judge import Finding, Judge
+from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.parts import Profile, Scheduler
-from tests.support.judge import Finding, Judge, Measure
 from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 from tests.support.ours import Outcomes
 from tests.support.wire import Traffic

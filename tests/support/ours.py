@@ -23,11 +23,11 @@ from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.rules import RULE_ERROR
 from dds_lab import shipped
 from dds_lab.driver import OurScaler
+from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.parts import Operator
 from dds_lab.tally import Tally
-from tests.support.judge import Judge, Measure
 
 Object = dict[str, Any]
 LOG = "lab/scaler"

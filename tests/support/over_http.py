@@ -25,11 +25,11 @@ from dds_core.log.verify import anchor_of, verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_core.scaler.rules import RULE_ERROR
+from dds_lab.judge.claims import Elsewhere
+from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS, End
-from tests.support.judge import Judge, Measure
-from tests.support.judged import Elsewhere
 from tests.support.live_lab import LiveLab
 from tests.support.ours import Outcomes, policy_for, told_to_us
 

@@ -22,19 +22,20 @@ from dds_core.events import Alerted, Event
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.verify import verify_log
 from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.rules import RULE_ERROR
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.actors.models import NAME, NAMESPACE
 from dds_lab.driver import PACE, PUBLISHER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
+from dds_lab.judge.publisher import Measure, PoolsJudge
 from dds_lab.lab import Lab
 from dds_lab.manager import Login, Manager, ManagerSettings
 from dds_lab.manager.calls import Call, Done, Refused, error
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
 from tests.support.ours import CLUSTER, Outcomes
-from tests.support.pools_judge import Measure, PoolsJudge
 
 LOG = "lab/publisher"
 ENDPOINT = "https://manager.lab"
@@ -102,7 +103,9 @@ class PublishRun:
         self.folder = folder
         """Where the client finds its credentials."""
         named = around.manager.api == "nec"
-        self.judge = PoolsJudge(lab, PUBLISHER_USER, around.measure, blind=self._is_blind, names_devices=named)
+        self.judge = PoolsJudge(
+            lab, PUBLISHER_USER, around.measure, mark=MANAGED_BY, blind=self._is_blind, names_devices=named
+        )
         self._settings = _settings(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
 
     @property

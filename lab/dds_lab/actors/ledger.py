@@ -3,7 +3,7 @@
 Tests compare what a scaler believes with what is written here. It records and answers questions; it never decides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,9 +33,16 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
+        self._calls: list[Callable[[Entry], None]] = []
 
     def write(self, entry: Entry) -> None:
         self._entries.append(entry)
+        for call in self._calls:
+            call(entry)
+
+    def on_write(self, call: Callable[[Entry], None]) -> None:
+        """Be told of every entry from now on, as it is written."""
+        self._calls.append(call)
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -3,25 +3,24 @@
 Requests and answers are plain values; sockets are somebody else's. Whatever a client sends, an answer comes back.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dds_lab.api import bodies, forms, openapi, paths, status
-from dds_lab.api.access import Attributes
+from dds_lab.api.access import Access, Attributes
 from dds_lab.api.bodies import JSON, YAML
+from dds_lab.api.clock import Clock
 from dds_lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discovery
 from dds_lab.api.forms import Form, Media, as_body, negotiate
+from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.paths import PATCH_TYPES, Place, Query
 from dds_lab.api.pods import POSTED
-from dds_lab.api.registry import Strategy
+from dds_lab.api.registry import Registry, Strategy
 from dds_lab.api.requests import Call, Outcome, Reading, Request, Response, User
 from dds_lab.api.selectors import exact_name
 from dds_lab.api.status import ApiError, NotAPage
 from dds_lab.api.tables import Columns
-from dds_lab.api.watches import Stream
-
-if TYPE_CHECKING:
-    from dds_lab.api.server import ApiServer
+from dds_lab.api.watches import Stream, Watch
 
 TEXT = "text/plain; charset=utf-8"
 SHAPES = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
@@ -29,10 +28,22 @@ VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH"
 HEALTH = ("/healthz", "/livez", "/readyz")
 
 
+class Verbs(Protocol):
+    """The server without HTTP."""
+
+    registry: Registry
+    gates: Gates
+    access: Access
+    clock: Clock
+
+    def perform(self, call: Call, authorised: bool = False) -> Outcome: ...
+    def watch(self, call: Call, endless: bool = True, authorised: bool = False) -> Watch: ...
+
+
 class Responder:
     """HTTP over one server."""
 
-    def __init__(self, server: "ApiServer") -> None:
+    def __init__(self, server: Verbs) -> None:
         self._server = server
         self._discovery = Discovery(server.registry, server.gates)
         self._plain: dict[Strategy, forms.Plain] = {}

@@ -1,29 +1,35 @@
-"""One client's connection: HTTP/1.1 requests in, answers out, in order. All parsing is llhttp's, all answering the server's.
+"""Connections of clients and what listens for them: HTTP/1.1 requests in, answers out, in order. All parsing is llhttp's.
 
 Whatever a client sends, it gets an answer or a closed connection, within bounds of memory; nothing it does reaches another.
+Everything runs on the thread of the listener's loop. Nothing here knows what is asked: whoever extends Listener answers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import ipaddress
+import socket
+import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 
 import httptools
 
+from dds_core.errors import InputError
 from dds_lab.api.requests import Request, Response
-from dds_lab.face.pulse import Pulse
-from dds_lab.time import MICROSECONDS, Time, Timer
-
-# -- messages ----------------------------------------------------------------------------------------------------------
-
-# Bytes of HTTP/1.1 answers. Knows the framing and nothing of what is framed.
-
+from dds_lab.face.credentials import Identity
+from dds_lab.face.delivery import Delivery, Pulse
+from dds_lab.faults.wire import Lines
+from dds_lab.time import Time
 
 CHUNK_END = b"\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -72,164 +78,6 @@ def _one_line(value: str) -> str:
     """A header may quote what a client sent; it must not become two headers by that."""
     return value.replace("\r", " ").replace("\n", " ") if "\n" in value or "\r" in value else value
 
-
-# -- delivery ----------------------------------------------------------------------------------------------------------
-
-# A watch on its way to one client, at the beat of the face. It never blocks.
-#
-# A reader that is too slow is given up; what waits for it are bundles that watches which see the same share.
-
-
-WAITING_BYTES = 16 * 1024 * 1024
-"""How much may wait for a reader, beyond what was there when it began."""
-STUCK_S = 10.0
-"""How long the end of a watch waits for a reader that does not read."""
-
-
-class Lines(Protocol):
-    """A stream of lines, as the API server gives it or as faults make of it."""
-
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def due(self) -> int | None: ...
-    def take(self) -> list[bytes]: ...
-    def on_ready(self, call: Callable[[], None] | None) -> None: ...
-    def tick(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class Outlet(Protocol):
-    """Where the lines go."""
-
-    def write(self, lines: bytes) -> None: ...
-    def finish(self) -> None:
-        """All that there was has been written."""
-        ...
-
-    def give_up(self) -> None:
-        """The client does not take it: drop the connection."""
-        ...
-
-
-class Delivery:
-    """From a stream to an outlet, until either ends."""
-
-    def __init__(
-        self,
-        stream: Lines,
-        outlet: Outlet,
-        pulse: Pulse,
-        now: Callable[[], int],
-        time: Time,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        """`now` is the clock that the stream's `due` is told by."""
-        self._stream = stream
-        self._outlet = outlet
-        self._pulse = pulse
-        self._now = now
-        self._time = time
-        self._loop = loop
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
-        self._allowed = WAITING_BYTES
-        self._paused = False
-        self._asked = False
-        self._timer: Timer | None = None
-        self._armed: int | None = None
-        self._stuck: asyncio.Handle | None = None
-        self._over = False
-
-    def start(self) -> None:
-        """Send what there is, and go on."""
-        self._collect(beginning=True)
-        if not self._over:
-            self._stream.on_ready(self._ready)
-
-    def pause(self) -> None:
-        """The client's buffers are full."""
-        self._paused = True
-
-    def resume(self) -> None:
-        """There is room again."""
-        self._paused = False
-        self._push()
-
-    def end(self) -> None:
-        """The server's wish: no more events, and a proper end."""
-        self._stream.close()
-        self._collect()
-
-    def drop(self) -> None:
-        """The client is gone."""
-        self._over = True
-        self._stream.on_ready(None)
-        self._stream.close()
-        for each in (self._timer, self._stuck):
-            if each is not None:
-                each.cancel()
-        self._waiting.clear()
-
-    def _ready(self) -> None:
-        if not self._asked and not self._over:
-            self._asked = True
-            self._pulse.ask(self._beat)
-
-    def _beat(self) -> None:
-        self._asked = False
-        if not self._over:
-            self._collect()
-
-    def _collect(self, beginning: bool = False) -> None:
-        lines = self._stream.take()
-        self._arm()
-        if lines:
-            for bundle in self._pulse.bundles(lines):
-                self._waiting.append(bundle)
-                self._size += len(bundle)
-        if beginning:
-            self._allowed += self._size
-        if self._paused and self._size > self._allowed:
-            self._outlet.give_up()
-        else:
-            self._push()
-
-    def _push(self) -> None:
-        waiting = self._waiting
-        while waiting and not self._paused and not self._over:
-            bundle = waiting.popleft()
-            self._size -= len(bundle)
-            self._outlet.write(bundle)
-        if not self._stream.closed or self._over:
-            return
-        if not waiting:
-            self.drop()
-            self._outlet.finish()
-        elif self._stuck is None:
-            self._stuck = self._loop.call_later(STUCK_S, self._outlet.give_up)
-
-    def _arm(self) -> None:
-        """Be called when the stream wants it; that may come closer with what was taken."""
-        due = self._stream.due
-        if due == self._armed or due is None or self._over:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._armed = due
-        self._timer = self._time.after(max(0.0, (due - self._now()) / MICROSECONDS), self._tick)
-
-    def _tick(self) -> None:
-        self._timer = self._armed = None
-        if not self._over:
-            self._stream.tick()
-            self._arm()
-
-
-# -- connection --------------------------------------------------------------------------------------------------------
-
-if TYPE_CHECKING:
-    from dds_lab.face.listener import Listener
 
 BODY_BYTES = 3 * 1024 * 1024
 """What the API server accepts; of a longer body one byte more is kept, so that it sees that there was more."""
@@ -364,7 +212,7 @@ class Connection(asyncio.Protocol):
 
     def reply(self, response: Response) -> None:
         """Send an answer that is all there; the next request may come."""
-        self._send(whole(response, keep=self._keep, head=self._head_only, now=self._now()))
+        self._send(whole(response, keep=self._keep, head=self._head_only, now=self._face.now()))
         self._done()
 
     def stream(self, code: int, headers: dict[str, str], lines: Lines) -> None:
@@ -374,7 +222,7 @@ class Connection(asyncio.Protocol):
             self.reply(Response(code, b"", headers))
             return
         self._send(
-            stream_head(code, headers, keep=self._keep and self._chunked, chunked=self._chunked, now=self._now())
+            stream_head(code, headers, keep=self._keep and self._chunked, chunked=self._chunked, now=self._face.now())
         )
         face = self._face
         self._delivery = Delivery(lines, self, face.pulse, face.now, face.time, self._loop)
@@ -409,7 +257,7 @@ class Connection(asyncio.Protocol):
             self._delivery = None
         if rest:
             self._send(b"%x\r\n%b" % (2 * len(rest), rest) if self._chunked else rest)
-        self._close()
+        self.close()
 
     # -- ends ----------------------------------------------------------------------------------------------------
 
@@ -420,21 +268,17 @@ class Connection(asyncio.Protocol):
         if self._delivery is not None:
             self._delivery.end()
         elif not self._busy:
-            self._close()
+            self.close()
 
     def idle_since(self, instant: float) -> bool:
         """Whether nothing came and nothing is under way since `instant` (of the loop's clock)."""
         return not self._busy and self.active_at < instant
 
-    def close(self) -> None:
-        """Close as soon as what was written is sent."""
-        self._close()
-
     def _done(self) -> None:
         self._busy = False
         self.active_at = self._loop.time()
         if not self._keep:
-            self._close()
+            self.close()
         elif self._waiting and not self._closing:
             self._loop.call_soon(self._next)
 
@@ -446,7 +290,7 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._closing = True
         if not self._busy:
-            self._close()
+            self.close()
 
     def _refuse(self, code: int, text: bytes) -> None:
         """An answer to what is no HTTP, in plain text as a real server's HTTP library gives it; then the end."""
@@ -455,13 +299,11 @@ class Connection(asyncio.Protocol):
             return
         self._keep = False
         headers = {"Content-Type": "text/plain; charset=utf-8"}
-        self._send(whole(Response(code, text, headers), keep=False, now=self._now()))
-        self._close()
+        self._send(whole(Response(code, text, headers), keep=False, now=self._face.now()))
+        self.close()
 
-    def _now(self) -> int:
-        return self._face.now()
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close as soon as what was written is sent."""
         self._closing = True
         if self._transport is not None:
             self._transport.close()
@@ -477,3 +319,161 @@ def _path_of(target: bytes) -> bytes:
         return httptools.parse_url(target).path or b"/"
     except httptools.HttpParserError:
         return b"/"
+
+
+LOOPBACK = "127.0.0.1"
+IDLE_S = 120.0
+"""A connection on which nothing happened for so long is closed."""
+GRACE_S = 2.0
+
+_Found = TypeVar("_Found")
+_ListenerT = TypeVar("_ListenerT", bound="Listener")
+
+
+class Exposed(InputError):
+    """The lab would be open to others than this machine without TLS or without tokens."""
+
+
+class Listener(ABC):
+    """HTTP on a running loop; what is asked is answered by whoever extends it."""
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+        self.loop = asyncio.get_running_loop()
+        self.pulse = Pulse(self.loop)
+        self.connections: set[Connection] = set()
+        self.stopping = False
+        self.url = ""
+        self._listener: asyncio.Server | None = None
+        self._sweep: asyncio.Handle | None = None
+        self._empty = asyncio.Event()
+
+    @abstractmethod
+    def answer(self, connection: Connection, request: Request) -> None:
+        """Reply on the connection, now or later, once."""
+
+    def now(self) -> int:
+        """The instant that answers are dated with, in microseconds."""
+        return self.time.now()
+
+    async def stop(self, grace: float = GRACE_S) -> None:
+        """End: no new connection, watches get a proper end, answers under way are finished; what is left after `grace`
+        seconds is cut."""
+        self.stopping = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.stop()
+        if self.connections:
+            self._empty.clear()
+            try:
+                await asyncio.wait_for(self._empty.wait(), grace)
+            except TimeoutError:
+                for connection in list(self.connections):
+                    connection.give_up()
+                await asyncio.sleep(0)
+
+    def gone(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._empty.set()
+
+    async def _open(self, host: str, port: int, own: Identity | None) -> None:
+        """Listen, with TLS when there is an identity; `url` then says where. Raises InputError when it cannot be had."""
+        try:
+            self._listener = await self.loop.create_server(
+                lambda: Connection(self),
+                host,
+                port,
+                ssl=own.context if own is not None else None,
+                backlog=512,
+                start_serving=True,
+            )
+        except OSError as error:
+            fix = "choose another host or port"
+            raise InputError(f"cannot listen ({error.strerror or error})", where=f"{host}:{port}", fix=fix) from error
+        bound = self._listener.sockets[0].getsockname()[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{'https' if own is not None else 'http'}://{shown}:{bound}"
+        self._sweep = self.loop.call_later(IDLE_S / 4, self._close_idle)
+
+    def _close_idle(self) -> None:
+        before = self.loop.time() - IDLE_S
+        for connection in list(self.connections):
+            if connection.idle_since(before):
+                connection.close()
+        self._sweep = self.loop.call_later(IDLE_S / 4, self._close_idle)
+
+
+def called(listener: Listener, call: Callable[[], _Found]) -> _Found:
+    """Call in the listener's thread (the only one that may touch what it serves) and wait for what comes of it."""
+    done: Future[_Found] = Future()
+
+    def calling() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:
+            done.set_exception(error)
+
+    listener.loop.call_soon_threadsafe(calling)
+    return done.result(timeout=30)
+
+
+@contextmanager
+def in_thread(begin: Callable[[], Awaitable[_ListenerT]]) -> Iterator[_ListenerT]:
+    """What `begin` makes listen, in a thread of its own until the block ends."""
+    ready: Future[_ListenerT] = Future()
+    stop: list[Callable[[], object]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        stop.append(lambda: loop.call_soon_threadsafe(over.set))
+        try:
+            listener = await begin()
+        except BaseException as error:
+            ready.set_exception(error)
+            return
+        ready.set_result(listener)
+        await over.wait()
+        await listener.stop()
+
+    thread = threading.Thread(target=lambda: run(main), name="lab-face", daemon=True)
+    thread.start()
+    try:
+        yield ready.result(timeout=30)
+    finally:
+        if stop:
+            stop[0]()
+        thread.join(timeout=30)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run on uvloop where it is installed, which is about twice as fast, else on asyncio's own loop."""
+    try:
+        factory = importlib.import_module("uvloop").new_event_loop
+    except ImportError:
+        factory = None
+
+    async def to_the_last() -> None:
+        await main()
+        await asyncio.sleep(0.02)  # what was closed is gone a turn later, and uvloop does not close before that
+
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(to_the_last())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def names(host: str) -> list[str]:
+    """What clients may call a server by; where it listens everywhere, by the machine's name too."""
+    return [host, socket.gethostname()] if host in ("0.0.0.0", "::") else [host]

@@ -1,5 +1,8 @@
-"""Who may ask: users and their bearer tokens, made anew at each start. Tokens are secret and shown nowhere but in a
-kubeconfig."""
+"""Who may ask, and what convinces them: users with bearer tokens, a kubeconfig, a certificate authority and a certificate.
+
+All are made anew at each start. Tokens are shown nowhere but in a kubeconfig; keys never leave the process (for an instant the
+server's is a file that only this user can read: there is no other way to hand it to OpenSSL).
+"""
 
 from __future__ import annotations
 
@@ -20,15 +23,10 @@ from dds_core.errors import InputError
 from dds_lab.api.access import Access
 from dds_lab.api.requests import MASTERS, User
 
-# -- tls ---------------------------------------------------------------------------------------------------------------
-
-# A certificate authority and a server certificate of its own for each start; keys never leave the process.
-#
-# (For an instant the server's key is a file that only this user can read: there is no other way to hand it to OpenSSL.)
-
-
 LIFETIME = timedelta(days=365)
 ALWAYS = ("localhost", "127.0.0.1", "::1")
+CLUSTER = "dds-lab"
+ADMIN = User("admin", (MASTERS,))
 
 
 @dataclass(frozen=True)
@@ -102,11 +100,6 @@ def _context(chain: bytes) -> ssl.SSLContext:
     return context
 
 
-# -- credentials -------------------------------------------------------------------------------------------------------
-
-ADMIN = User("admin", (MASTERS,))
-
-
 class Credentials:
     """A token for each user, by the name of the context that will use it."""
 
@@ -121,17 +114,8 @@ class Credentials:
             access.register(self.tokens[context], user)
 
 
-# -- kubeconfig --------------------------------------------------------------------------------------------------------
-
-# A kubeconfig for the lab: one cluster, and a context for each user. It holds tokens, so that only its owner may read
-# it.
-
-
-CLUSTER = "dds-lab"
-
-
 def write_kubeconfig(path: str | Path, url: str, tokens: Mapping[str, str], ca: bytes | None = None) -> None:
-    """Write the file anew (mode 0600). Contexts have the keys of `tokens` as names, the first one is current."""
+    """Write the file anew (mode 0600, for the tokens). Contexts have the keys of `tokens` as names, the first one is current."""
     cluster: dict[str, str] = {"server": url}
     if ca is not None:
         cluster["certificate-authority-data"] = base64.b64encode(ca).decode()

@@ -1,4 +1,7 @@
-"""The face: lets the API server answer what is asked over HTTP. Everything runs on the thread of its loop."""
+"""The face: lets the API server answer what is asked over HTTP, and a plan of faults befall what clients see of it.
+
+Everything runs on the thread of its loop.
+"""
 
 from __future__ import annotations
 
@@ -13,26 +16,22 @@ from typing import TypeVar
 
 import msgspec
 
-from dds_lab.api import status
 from dds_lab.api.access import Access
 from dds_lab.api.paths import Query, place
 from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
-from dds_lab.face.connection import Connection
+from dds_lab.face.connection import LOOPBACK, Connection, Exposed, Listener, called, in_thread, is_loopback, names, run
 from dds_lab.face.credentials import Credentials, identity, write_kubeconfig
-from dds_lab.face.listener import LOOPBACK, Exposed, Listener, called, in_thread, is_loopback, names, run
-from dds_lab.faults.streams import FaultyStream
-from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan
+from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan, FaultyStream
 from dds_lab.time import RealTime, Time
 
-# -- faulty ------------------------------------------------------------------------------------------------------------
+__all__ = ["LOOPBACK", "Exposed", "Face", "Served", "calm_collector", "run", "serving"]
 
-# Wire faults made true: what a plan says shall happen to a request happens to its connection.
-#
-# The request itself is answered by the server as ever; only what the client sees of it is touched.
+LOG = logging.getLogger("dds.lab")
 
+_Found = TypeVar("_Found")
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 
@@ -74,7 +73,8 @@ def deliver(
     now: Callable[[], int],
     time: Time,
 ) -> None:
-    """Give the client the answer as far as the effects allow."""
+    """Give the client the answer as far as the effects allow. The server has answered as ever: only what the client sees of it
+    is touched."""
 
     def give() -> None:
         if isinstance(outcome, Response):
@@ -91,15 +91,6 @@ def deliver(
         time.after(effects.slow, give)
     else:
         give()
-
-
-# -- serving -----------------------------------------------------------------------------------------------------------
-
-__all__ = ["LOOPBACK", "Exposed", "Face", "Served", "calm_collector", "run", "serving"]
-
-LOG = logging.getLogger("dds.lab")
-
-_Found = TypeVar("_Found")
 
 
 class Face(Listener):
@@ -149,7 +140,8 @@ class Face(Listener):
             return self.server.respond(request)
         except Exception:
             LOG.exception("the API server failed at %s %s", request.method, request.path)
-            return _broken()
+            words = "Internal error occurred: the request could not be answered"
+            return refusal(ApiError(500, "InternalError", words, {}))
 
 
 class Served:
@@ -208,8 +200,3 @@ def _refuse_exposure(host: str, tls: bool, credentials: Credentials) -> None:
     missing = "TLS" if not tls else "tokens"
     fix = f"listen on {LOOPBACK}, or serve with TLS and tokens"
     raise Exposed(f"not without {missing}: others than this machine could reach it", where=host, fix=fix)
-
-
-def _broken() -> Response:
-    shape = status.failure(500, "InternalError", "Internal error occurred: the request could not be answered", {})
-    return Response(500, msgspec.json.encode(shape), {"Content-Type": "application/json"})

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from dds_lab.api.requests import Request, Response
-from dds_lab.face.connection import Connection
+from dds_lab.face.connection import LOOPBACK, Connection, Exposed, Listener, called, in_thread, is_loopback
 from dds_lab.face.credentials import Identity, identity
-from dds_lab.face.listener import LOOPBACK, Exposed, Listener, called, in_thread, is_loopback
 from dds_lab.manager.calls import Call, Reply, query_of
 from dds_lab.manager.manager import Manager
 from dds_lab.manager.settings import Login

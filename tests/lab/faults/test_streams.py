@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from random import Random
 
-from dds_lab.faults.streams import FaultyStream
-from dds_lab.faults.wire import WatchEffects
+from dds_lab.faults.wire import FaultyStream, WatchEffects
 from dds_lab.latency import Fixed
 
 SECOND = 1_000_000

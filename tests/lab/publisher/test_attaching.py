@@ -6,8 +6,8 @@ from collections import Counter
 
 from dds_core.publisher.events import PoolPublished
 from dds_lab.driver import Pace
+from dds_lab.judge.publisher import Measure
 from dds_lab.scenario import Scenario
-from tests.support.pools_judge import Measure
 from tests.support.publishing import PublishRun, Surroundings, publishing, written
 
 A100 = ("gpu.nvidia.com", "nvidia-a100-fabric1")

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 from dds_core.log import MemoryLog
 from dds_lab.driver import OurScaler
+from dds_lab.judge.publisher import PoolsJudge
 from dds_lab.lab import Lab
 from tests.support.ours import CLUSTER
-from tests.support.pools_judge import PoolsJudge
 from tests.support.publishing import SCALER, change_models, written
 
 REFERENCE = "composable-dra-driver"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dds_lab import shipped
+from dds_lab.judge.scaler import Judge
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
-from tests.support.judge import Judge
 
 
 def judged(scenario: Scenario, seed: int = 1, seconds: float | None = None) -> Judge:

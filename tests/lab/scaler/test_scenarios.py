@@ -16,11 +16,11 @@ from dds_adapters import sql
 from dds_core.scaler.events import ClaimFailed, ClaimMoved, HandOver
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
+from dds_lab.judge.claims import Elsewhere
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import between
 from dds_lab.scenario.parts import Fabrics
 from tests.support.ends import ENDS, held_to
-from tests.support.judged import Elsewhere
 from tests.support.ours import CLUSTER, LOG, Running, new_log, policy_for, running, told_to_us
 
 SOME = 4

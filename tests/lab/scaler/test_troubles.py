@@ -14,9 +14,9 @@ import pytest
 from dds_adapters.kubernetes.watch.watched import watched
 from dds_core.errors import Fenced
 from dds_core.scaler import events as e
+from dds_lab.judge.scaler import Measure
 from tests.support.ends import ENDS, survived
 from tests.support.exits import Watched
-from tests.support.judge import Measure
 from tests.support.ours import USUAL, Running, new_log, policy_for, running, told_to_us
 from tests.support.troubles import SECOND, TROUBLES, Trouble, cut_now_and_then, log_away, troubled
 

@@ -18,8 +18,7 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.requests import MASTERS, Request, Response, User
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
-from dds_lab.faults.streams import FaultyStream
-from dds_lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultPlan, HalfOpen, Refuse, Rule
+from dds_lab.faults.wire import Asked, Cut, Delay, Duplicate, Expire, FaultPlan, FaultyStream, HalfOpen, Refuse, Rule
 from dds_lab.latency import Fixed, Uniform
 from dds_lab.time import MICROSECONDS, Timer, VirtualTime
 

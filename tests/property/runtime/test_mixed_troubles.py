@@ -10,10 +10,10 @@ import pytest
 
 from dds_core.errors import LogUnavailable
 from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
 from tests.support.exits import Watched
-from tests.support.judge import Measure
 from tests.support.ours import Running, new_log, running
 from tests.support.troubles import TROUBLES, TroubledApi, cut_now_and_then, log_away
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from dds_lab.judge.scaler import Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from tests.support.door import Door
 from tests.support.ends import End
-from tests.support.judge import Measure
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
 from tests.support.over_http import Scene, database_of, hurried, proved, scene

@@ -17,6 +17,7 @@ from dds_lab.actors.ledger import Entry
 from dds_lab.actors.models import NAME, NAMESPACE
 from dds_lab.api.requests import Call
 from dds_lab.api.status import Cause
+from dds_lab.judge.claims import node_of
 from dds_lab.lab import Lab
 
 Object = dict[str, Any]
@@ -315,19 +316,10 @@ def _holder(claim: Object, before: Holder | None, now: int) -> Holder | None:
     pooled = {_key(one) for one in results if one.get("bindingConditions")}
     local = {_key(one) for one in results} - pooled
     meta = claim["metadata"]
-    found = Holder(
-        f"{meta['namespace']}/{meta['name']}", _node_of(allocation), frozenset(pooled), frozenset(local), now
-    )
+    found = Holder(f"{meta['namespace']}/{meta['name']}", node_of(allocation), frozenset(pooled), frozenset(local), now)
     same = before is not None and (before.pooled, before.local) == (found.pooled, found.local)
     return before if same else found
 
 
 def _key(result: Object) -> Key:
     return (result["driver"], result["pool"], result["device"])
-
-
-def _node_of(allocation: Object) -> str:
-    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            return str(one["values"][0])
-    return ""

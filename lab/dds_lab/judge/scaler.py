@@ -1,13 +1,4 @@
-"""The judge of a whole run: it looks on while a lab runs and writes down what a scaler must never do.
-
-    with Lab.virtual(scenario) as lab:
-        judge = Judge(lab)
-        lab.run()
-    assert not judge.findings
-
-It compares what claims need with what physically happens on the fabric, at the instant at which it happens. It reads no log of a
-scaler and must never rest on what a scaler believes; so it finds the faults of any of them.
-"""
+"""What a scaler must never do, in a whole run."""
 
 from __future__ import annotations
 
@@ -17,8 +8,9 @@ from typing import Literal
 
 from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
+from dds_lab.judge.claims import Cell, Finding, Held, View
 from dds_lab.lab import Lab
-from tests.support.judged import SECOND, Cell, Held, View
+from dds_lab.time import MICROSECONDS
 
 Rule = Literal[
     "beyond need",
@@ -31,16 +23,6 @@ Rule = Literal[
     "goes round",
     "flapping",
 ]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was seen at an instant, of which rule, about what, in words."""
-
-    at: int
-    rule: Rule
-    of: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -133,7 +115,7 @@ class Judge:
 
     def _peak(self, cell: Cell) -> int:
         """The most devices that were needed in the cell at any instant of late."""
-        began = self.view.now - round(self.measure.lately * SECOND)
+        began = self.view.now - round(self.measure.lately * MICROSECONDS)
         peaks = self._peaks[cell]
         while len(peaks) > 1 and peaks[1][0] <= began:
             peaks.popleft()
@@ -147,7 +129,7 @@ class Judge:
         self._promised[claim.uid] = (claim, self.view.now)
         for cell, count in claim.waits.items():
             free, meant = len(self.view.unheld(cell)), self._meant(cell)
-            just = [who for at, who in self._takers[cell] if at >= self.view.now - self.measure.news * SECOND]
+            just = [who for at, who in self._takers[cell] if at >= self.view.now - self.measure.news * MICROSECONDS]
             if free < meant <= free + len(just):
                 self._robbed(claim, cell, just[-1])
             elif meant > free:
@@ -167,7 +149,7 @@ class Judge:
 
     def _expire(self) -> None:
         """A device that was not taken in time is meant for nobody any more."""
-        due = self.view.now - round(self.measure.kept * SECOND)
+        due = self.view.now - round(self.measure.kept * MICROSECONDS)
         for uid, (_, at) in list(self._promised.items()):
             claim = self.view.claims.get(uid)
             if claim is None or (at <= due and not claim.allocated):
@@ -192,9 +174,9 @@ class Judge:
 
     def _given_up(self, claim: Held) -> None:
         """Failing a claim that could be served takes a reason: the fabric said no, or it took too long."""
-        young = self.view.now - claim.since < self.measure.young * SECOND
+        young = self.view.now - claim.since < self.measure.young * MICROSECONDS
         refused = any(
-            (one.node, one.model) in claim.cells and one.at >= claim.since - SECOND for one in self.view.refused
+            (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
         if young and not refused and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
@@ -234,7 +216,7 @@ class Judge:
                 self._served_since.pop(claim.uid, None)
                 continue
             since = self._served_since.setdefault(claim.uid, now)
-            if now - since > self.measure.patience * SECOND:
+            if now - since > self.measure.patience * MICROSECONDS:
                 text = f"waits although a device could be had since {duration(now - since)}"
                 self._find("waits for ever", claim.name, text, once=True)
         self.view.lab.time.after(1.0, self._look)
@@ -279,7 +261,7 @@ class Judge:
     def _round(self, rule: Rule, of: str, what: str, most: int) -> None:
         times, now = self._rounds[rule, of], self.view.now
         times.append(now)
-        while times[0] < now - 60 * SECOND:
+        while times[0] < now - 60 * MICROSECONDS:
             times.popleft()
         stolen = sum(one.of == of and one.at >= times[0] for one in self.thefts)
         if len(times) > most + stolen:

@@ -1,5 +1,5 @@
-"""What a judge sees of a lab while it runs: which devices each claim has or waits for, which they physically are, and who was
-told what.
+"""What the judge of scalers sees of a lab while it runs: which devices each claim has or waits for, which they physically are,
+and what was said of them.
 
 It follows the API and the fabric's book as they change. It judges nothing and knows no scaler.
 """
@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from dds_lab.actors import instants
-from dds_lab.actors.ledger import Entry, Ledger
+from dds_lab.actors.ledger import Entry
 from dds_lab.lab import Lab
 
 Object = dict[str, Any]
@@ -22,19 +22,16 @@ Cell = tuple[str, str]
 """(node, model)"""
 
 RESCHEDULE, READY, FAILED = "FabricDeviceReschedule", "FabricDeviceReady", "FabricDeviceFailed"
-SECOND = 1_000_000
 
 
-class Book(Ledger):
-    """The fabric's own book, which tells of each line as it is written."""
+@dataclass(frozen=True)
+class Finding:
+    """What was seen at an instant, of which rule, about what, in words."""
 
-    def __init__(self, told: Callable[[Entry], None]) -> None:
-        super().__init__()
-        self._told = told
-
-    def write(self, entry: Entry) -> None:
-        super().write(entry)
-        self._told(entry)
+    at: int
+    rule: str
+    of: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -89,8 +86,8 @@ class View:
             for known in list(mirror.values()):
                 call(None, known)
             mirror.on_change(call)
-        assert not len(lab.fabric.ledger), "a judge looks on from the beginning"
-        lab.fabric.ledger = Book(self._moved)
+        assert not len(lab.ledger), "a judge looks on from the beginning"
+        lab.ledger.on_write(self._moved)
 
     @property
     def now(self) -> int:
@@ -233,7 +230,7 @@ class View:
 
     def _allocated(self, held: Held, allocation: Object | None) -> Held:
         results = allocation["devices"].get("results") or () if allocation else ()
-        node = _node_of(allocation)
+        node = node_of(allocation)
         cells: Counter[Cell] = Counter()
         waits: Counter[Cell] = Counter()
         serials = set()
@@ -283,7 +280,7 @@ def _claims_of(pod: Object) -> set[str]:
     return {name for name in (*named, extended) if name}
 
 
-def _node_of(allocation: Object | None) -> str:
+def node_of(allocation: Object | None) -> str:
     for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
         for one in term.get("matchFields") or ():
             return str(one["values"][0])

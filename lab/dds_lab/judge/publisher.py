@@ -1,13 +1,11 @@
-"""The judge of publishers: it looks on while a lab runs and writes down what a publisher must never do.
+"""What a publisher of pools must never do, in a whole run.
 
     judge = PoolsJudge(lab, user)
     lab.run(600)
     assert not judge.findings
     assert not judge.differences()
 
-What is published is compared with what claims hold and with what the fabric really has, at the instant at which it happens. It
-reads no log and must never rest on what a publisher believes; so it finds the faults of any of them. Times during which a
-publisher cannot know or cannot write (`blind`) do not count.
+Times during which a publisher cannot know or cannot write (`blind`) do not count.
 """
 
 from __future__ import annotations
@@ -19,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dds_core.matching.quantities import parse
+from dds_lab.judge.claims import Finding
+from dds_lab.judge.pools import MARK, Entered, PoolKey, PoolsView, Slice, Write
 from dds_lab.lab import Lab
-from tests.support.pools_seen import MARK, Entered, PoolKey, PoolsView, Slice, Write
+from dds_lab.time import MICROSECONDS
 
-SECOND = 1_000_000
 GLANCE = 0.5
-OURS = "dds-publisher"
 MOST, MOST_TAINTED = 128, 64
 
 Rule = Literal[
@@ -39,16 +37,6 @@ Rule = Literal[
     "not its own",
     "labels",
 ]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What was seen at an instant, of which rule, about what, in words."""
-
-    at: int
-    rule: Rule
-    of: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -93,12 +81,13 @@ class PoolsJudge:
         user: str,
         measure: Measure = Measure(),
         *,
-        mark: str = OURS,
+        mark: str = "",
         blind: Callable[[], bool] | None = None,
         names_devices: bool = False,
     ) -> None:
-        """Slices with this `mark`, and those of `user` without one, are the publisher's own. `blind` says whether it cannot know
-        or cannot write now, `names_devices` whether it is told which devices there are."""
+        """Its own are slices whose label app.kubernetes.io/managed-by is `mark`, and those of `user` without such a label;
+        without a `mark` all that have none. `blind` says whether the publisher cannot know or cannot write now, `names_devices`
+        whether it is told which devices there are."""
         self.view = PoolsView(lab, user, names_devices=names_devices)
         self.findings: list[Finding] = []
         self._measure = measure
@@ -151,7 +140,7 @@ class PoolsJudge:
             self._look_at(key)
         for (rule, of), (since, text) in list(self._open.items()):
             longest = self._longest[rule]
-            if now - since > longest * SECOND:
+            if now - since > longest * MICROSECONDS:
                 del self._open[rule, of]
                 self._said.add((rule, of))
                 self._find(rule, of, f"{text}, for more than {longest:g} s")
@@ -195,7 +184,7 @@ class PoolsJudge:
             held = min(one.since for one in claims)
             text = f"held by {claims[0].name}, and not listed"
             vanished = name in before and name not in listed and self.view.author.get(before[name]) == self.view.user
-            if vanished and not moving and self.view.now - held > self._measure.race * SECOND:
+            if vanished and not moving and self.view.now - held > self._measure.race * MICROSECONDS:
                 self._once("withdrawn in use", of, f"{text} any more")
             self._must_end("withdrawn in use", of, text, name not in listed)
         for rule, of in list(self._open):
@@ -218,7 +207,7 @@ class PoolsJudge:
             return
         said = json.dumps([[one.selector, *one.devices.values()] for one in slices], sort_keys=True)
         generation, before = self._shown.get(key, (0, ""))
-        settled = self.view.now - made > self._measure.race * SECOND  # not just after it was gone and came again
+        settled = self.view.now - made > self._measure.race * MICROSECONDS  # not just after it was gone and came again
         if generation and top > generation and said == before and settled:
             self._find("generation raised for nothing", key[1], f"from {generation} to {top}")
         self._shown[key] = (top, said)
@@ -242,7 +231,7 @@ class PoolsJudge:
             return
         history = self._truth[fabric, model]
         history.append((now, self.view.available(entered, fabric)))
-        while len(history) > 1 and history[1][0] <= now - self._measure.lag * SECOND:
+        while len(history) > 1 and history[1][0] <= now - self._measure.lag * MICROSECONDS:
             history.popleft()
 
     def _offer(self, key: PoolKey) -> None:
