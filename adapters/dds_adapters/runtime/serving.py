@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,6 +23,7 @@ from dds_adapters.runtime.process import Part, Process
 from dds_adapters.runtime.publishing import PublisherPart
 from dds_adapters.runtime.scaler import ScalerPart
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
+from dds_core import __version__
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
@@ -145,7 +145,7 @@ def serve(
 
 
 def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
-    part = ScalerPart(version("dds-core"), given.settings.config_namespace)
+    part = ScalerPart(__version__, given.settings.config_namespace)
     return _process(cluster, given, part, ScalerOperation(endpoints, logger))
 
 
@@ -155,7 +155,7 @@ def _publisher(
     provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
     ends.callback(provider.close)
     part = PublisherPart(
-        version("dds-core"),
+        __version__,
         provider,
         config_namespace=given.settings.config_namespace,
         interval=given.interval,
