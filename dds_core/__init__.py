@@ -43,6 +43,9 @@ from dds_core.scaler.policy import Policy, from_reference, read_policy
 from dds_core.scaler.rules import decide
 from dds_core.scaler.state import PROJECTION, Picture, dump, load
 
+__version__ = "0.1.0.dev0"
+"""Of the whole distribution; pyproject.toml reads it here."""
+
 __all__ = [
     "CLAIM_STATES",
     "CLAIM_TABLE",

@@ -27,6 +27,11 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def install_hint(extra: str) -> str:
+    """How an extra of ours is installed. The distribution is on no package index, so it comes from a checkout."""
+    return f"in a checkout of dds: pip install '.[{extra}]'"
+
+
 class InputError(DdsError):
     """What was given (a file, a name, a value, an event) cannot be used as it is."""
 

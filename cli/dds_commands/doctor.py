@@ -29,7 +29,7 @@ from dds_adapters.sql.urls import as_url
 from dds_commands.fabric_settings import FABRIC, MACHINE_IDS, bare_metal_hosts, fabric_of
 from dds_commands.live import COMPONENT, policy_source, publish_policy_source
 from dds_commands.parameters import default_path, without_password
-from dds_commands.running import FINE, INPUT
+from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_json, style, width
 from dds_commands.settings import FLAG, setting, settings
 from dds_commands.sources import Log
@@ -213,6 +213,7 @@ def doctor(
     It only reads; what else it sends are reviews and dry runs, of which nothing stays, and a login to the fabric's manager. It
     ends with 1 when there is an error: something without which a part of the work cannot be done.
     """
+    require("serve")
     wanted = component or ("both" if is_named(fabric, os.environ) else "scaler")
     with ExitStack() as stack:
         publisher = Publisher(

@@ -10,7 +10,7 @@ from collections.abc import Iterator, MutableMapping
 
 import click
 
-from dds_core.errors import InputError
+from dds_commands.running import require
 
 _MODULES = {"conform": "lab_conform", "record": "lab_record", "run": "lab_run", "scenarios": "lab_run", "up": "lab_up"}
 
@@ -20,11 +20,8 @@ class _OnDemand(MutableMapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         module = _MODULES[name]
-        try:
-            command = getattr(importlib.import_module(f"dds_commands.{module}"), name)
-        except ModuleNotFoundError as error:
-            what = f"the package {error.name} is not installed"
-            raise InputError(what, where=f"dds lab {name}", fix="pip install 'dds-core[lab]'") from None
+        require("lab")
+        command = getattr(importlib.import_module(f"dds_commands.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

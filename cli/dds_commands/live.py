@@ -28,7 +28,7 @@ from dds_adapters.runtime.settings import CHECKPOINT_EVENTS, WRITERS, Listen, Li
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
-from dds_commands.running import FINE, INPUT
+from dds_commands.running import FINE, INPUT, require
 from dds_commands.settings import DEFAULT, Row, origin, setting, text
 from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.log import EventLog
@@ -462,11 +462,8 @@ class Given(NamedTuple):
 
 def run(where: Where, given: Callable[[ServedLogs], Given]) -> int:
     """Until it is told to end; the exit code. `given` is asked for what is to run, once the logs are ready."""
-    try:
-        from dds_adapters.runtime import logs, serving
-    except ModuleNotFoundError as error:
-        what = f"the package {error.name} is not installed"
-        raise InputError(what, fix="pip install 'dds-core[serve]'") from None
+    require("serve")
+    from dds_adapters.runtime import logs, serving
 
     logger = logs.start(where.log_level, where.log_format)
     try:

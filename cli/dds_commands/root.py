@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 import click
 
 from dds_commands.database import db
@@ -18,10 +16,11 @@ from dds_commands.serve import serve
 from dds_commands.state import claims, devices
 from dds_commands.status import status
 from dds_commands.timelines import diagram, timeline
+from dds_core import __version__
 
 
 @click.group("dds", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("dds-core"), prog_name="dds", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="dds", message="%(prog)s %(version)s")
 def dds() -> None:
     """The dynamic device scaler: what it learned, what it decided, and why.
 

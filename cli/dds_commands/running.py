@@ -12,14 +12,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from io import TextIOWrapper
 from typing import Any
 
 import click
 
-from dds_core.errors import DdsError, VerificationFailed
+from dds_core.errors import DdsError, InputError, VerificationFailed, install_hint
 
 FINE, INPUT, VERIFICATION, INTERRUPTED = 0, 1, 2, 130
+
+_SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography", "cel_expr_python")
+PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE)}
+"""What the commands that need an extra import of it; a command needs one extra, whatever it is given."""
+
+
+def require(extra: str) -> None:
+    """Raises InputError, which says how the extra is installed, when a package of it is missing."""
+    for package in PACKAGES[extra]:
+        if find_spec(package) is None:
+            where = click.get_current_context().command_path
+            raise InputError(f"the package {package} is not installed", where=where, fix=install_hint(extra))
 
 
 class Commands(click.Group):

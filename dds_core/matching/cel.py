@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dds_core.errors import DdsError
+from dds_core.errors import DdsError, install_hint
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.versions import Version
@@ -142,8 +142,8 @@ def _environments() -> tuple[cel.Env, cel.Env]:
         from cel_expr_python import cel
         from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
     except ImportError as error:
-        fix = "install the extra: pip install 'dds-core[selectors]'"
-        raise DdsError("device selectors need the package cel-expr-python", fix=fix) from error
+        what = "device selectors need the package cel-expr-python"
+        raise DdsError(what, fix=install_hint("selectors")) from error
     from dds_core.matching import functions
 
     def environment(functions: Any, capacity: cel.Type, **more: cel.Type) -> cel.Env:

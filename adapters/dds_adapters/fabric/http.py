@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from importlib.metadata import version
 
 import httpx
 
@@ -22,6 +21,7 @@ from dds_adapters.fabric.answers import odd
 from dds_adapters.fabric.provider import FabricAway, FabricBusy, FabricError, FabricLate, FabricUnreachable
 from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.words import said
+from dds_core import __version__
 
 LOG = logging.getLogger("dds.fabric")
 
@@ -75,7 +75,7 @@ class Http:
         self._way = way
         self._outside = outside
         self._connect = connect_seconds
-        self._agent = f"dds/{version('dds-core')}"
+        self._agent = f"dds/{__version__}"
         self._rests: dict[str, tuple[float, int]] = {}
         """By service (the first word of a call's name) until when it wishes to be left alone, and the status that said so."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dds_adapters.fabric.file import FileProvider
 from dds_adapters.fabric.provider import Provider
 from dds_adapters.fabric.settings import FabricSettings, Outside, check
-from dds_core.errors import InputError
+from dds_core.errors import InputError, install_hint
 
 
 def open_provider(settings: FabricSettings, outside: Outside | None = None) -> Provider:
@@ -21,7 +21,7 @@ def open_provider(settings: FabricSettings, outside: Outside | None = None) -> P
     try:
         import httpx
     except ImportError:
-        raise InputError("the package httpx is not installed", fix="pip install 'dds-core[fabric]'") from None
+        raise InputError("the package httpx is not installed", fix=install_hint("serve")) from None
     try:
         httpx.URL(settings.endpoint).host.encode("idna")  # as it is looked up
     except (httpx.InvalidURL, ValueError):

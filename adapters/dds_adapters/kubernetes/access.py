@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dds_core.errors import InputError
+from dds_core.errors import InputError, install_hint
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token and the server's certificate authority."""
@@ -129,5 +129,4 @@ def require_client() -> None:
     try:
         import kubernetes  # noqa: F401
     except ImportError:
-        fix = "pip install 'dds-core[kubernetes]'"
-        raise InputError("the Kubernetes client is not installed", fix=fix) from None
+        raise InputError("the Kubernetes client is not installed", fix=install_hint("serve")) from None

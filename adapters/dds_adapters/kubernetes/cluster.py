@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
@@ -20,6 +19,7 @@ import msgspec
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes.access import Access
 from dds_adapters.kubernetes.limiter import MOST, Limiter
+from dds_core import __version__
 from dds_core.errors import DdsError
 
 PAGE = 500
@@ -178,7 +178,7 @@ class Cluster:
         not installed."""
         access.require_client()
         self._way = way or access.found(kubeconfig, context)
-        self._agent = user_agent or f"dds/{version('dds-core')}"
+        self._agent = user_agent or f"dds/{__version__}"
         self._lock = threading.Lock()
         self._api = self._way.client()
         self._read_at = time.monotonic()

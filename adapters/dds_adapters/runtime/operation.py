@@ -9,7 +9,6 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, Generic
 
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, PUBLISHER_OPTIONAL, VERSIONS
@@ -30,6 +29,7 @@ from dds_adapters.runtime.loop import Committed, P, Watcher
 from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publisher import Publisher
+from dds_core import __version__
 from dds_core.component import SCALER
 from dds_core.errors import DdsError
 from dds_core.events import Event
@@ -206,9 +206,8 @@ class ScalerOperation(Operation[Picture]):
     deciding = "this process decides"
 
     def measured(self, process: Process[Picture]) -> Metrics:
-        code = version("dds-core")
         return Metrics(
-            self._endpoints.registry, version=code, fingerprint=SCALER.fingerprint, sources=sources_of(process)
+            self._endpoints.registry, version=__version__, fingerprint=SCALER.fingerprint, sources=sources_of(process)
         )
 
     def seen(self, picture: Picture) -> str:
@@ -280,7 +279,7 @@ class PublisherOperation(Operation[PoolPicture]):
         self._publisher = publisher
         self._metrics = PoolMetrics(
             self._endpoints.registry,
-            version=version("dds-core"),
+            version=__version__,
             fingerprint=PUBLISHER.fingerprint,
             sources=sources_of(process),
             ages=lambda: one.ages() if (one := publisher()) is not None else {},

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,6 +24,7 @@ from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import make_publisher
 from dds_adapters.runtime.scaler import make_scaler
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS, LiveSettings
+from dds_core import __version__
 from dds_core.errors import FileError
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
@@ -146,7 +146,7 @@ def serve(
 
 
 def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
-    make = make_scaler(version("dds-core"), given.settings.config_namespace)
+    make = make_scaler(__version__, given.settings.config_namespace)
     return _process(cluster, given, make, ScalerOperation(endpoints, logger))
 
 
@@ -156,7 +156,7 @@ def _publisher(
     provider = open_provider(given.fabric, Outside(observe=Calls(endpoints.registry).observe))
     ends.callback(provider.close)
     make = make_publisher(
-        version("dds-core"),
+        __version__,
         provider,
         config_namespace=given.settings.config_namespace,
         interval=given.interval,

@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 
 from dds_adapters.sql import urls
 from dds_adapters.sql.failures import told_as_ours
-from dds_core.errors import DatabaseMissing, InputError
+from dds_core.errors import DatabaseMissing, InputError, install_hint
 
 Synchronous = Literal["FULL", "EXTRA", "NORMAL"]
 """SQLite's durability: FULL keeps what was acknowledged; NORMAL may lose the newest commits when the power goes."""
@@ -131,10 +131,8 @@ def _postgres_engine(url: URL, lock_seconds: float) -> Engine:
     try:
         engine = create_engine(url, connect_args={k: v for k, v in _NETWORK.items() if k not in url.query})
     except ModuleNotFoundError:
-        where = urls.shown(url)
-        raise InputError(
-            "the driver for PostgreSQL is not installed", where=where, fix="pip install 'dds-core[postgres]'"
-        ) from None
+        what = "the driver for PostgreSQL is not installed"
+        raise InputError(what, where=urls.shown(url), fix=install_hint("postgres")) from None
 
     @event.listens_for(engine, "connect")
     def durable(connection: Any, _record: Any) -> None:

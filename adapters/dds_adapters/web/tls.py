@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
-from dds_core.errors import InputError
+from dds_core.errors import InputError, install_hint
 
 LOG = logging.getLogger("dds.web")
 
@@ -64,7 +64,7 @@ def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
-        fix = "pip install 'dds-core[web]', or give a certificate and its key"
+        fix = f"{install_hint('serve')}, or give a certificate and its key"
         raise InputError("the package cryptography is not installed", fix=fix) from None
     now = datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 
-from dds_core.errors import DdsError, InputError
+from dds_core.errors import DdsError, InputError, install_hint
 
 USER_AGENT = "python-httpx/0.28.1"
 """As when the answers were recorded: a server names the manager of fields by it."""
@@ -73,9 +73,7 @@ class Kubeconfig:
 
             client, config = import_module("kubernetes.client"), import_module("kubernetes.config")
         except ImportError:
-            raise InputError(
-                "the package kubernetes is not installed", fix="pip install 'dds-core[kubernetes]'"
-            ) from None
+            raise InputError("the package kubernetes is not installed", fix=install_hint("lab")) from None
         try:
             named, _ = config.list_kube_config_contexts(path)
             admin = config.new_client_from_config(path, context)

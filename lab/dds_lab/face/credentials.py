@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from dds_core.errors import InputError
+from dds_core.errors import InputError, install_hint
 from dds_lab.api.access import Access
 from dds_lab.api.requests import MASTERS, User
 
@@ -46,7 +46,7 @@ def identity(hosts: Iterable[str] = (), *, always: Iterable[str] = ALWAYS, lifet
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import ExtendedKeyUsageOID
     except ImportError:
-        raise InputError("the package cryptography is not installed", fix="pip install 'dds-core[lab]'") from None
+        raise InputError("the package cryptography is not installed", fix=install_hint("lab")) from None
     now = datetime.now(UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
 

@@ -87,5 +87,7 @@ def test_an_inventory_needs_no_http_library(tmp_path: Path) -> None:
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(InputError, match=r"the package httpx is not installed; pip install 'dds-core\[fabric\]'"):
+    with pytest.raises(
+        InputError, match=r"the package httpx is not installed; in a checkout of dds: pip install '\.\[serve\]'"
+    ):
         open_provider(GOOD)

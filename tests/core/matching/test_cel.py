@@ -209,7 +209,6 @@ def test_without_the_library_the_error_says_what_to_install() -> None:
         "try:\n    compile('true')\nexcept DdsError as error:\n    print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert (
-        said
-        == "device selectors need the package cel-expr-python; install the extra: pip install 'dds-core[selectors]'\n"
+    assert said == (
+        "device selectors need the package cel-expr-python; in a checkout of dds: pip install '.[selectors]'\n"
     )
