@@ -1,6 +1,6 @@
 """The judges find a fault that is made by hand, with no scaler of ours and no publisher of ours in sight.
 
-Every rule is tried in tests/e2e: of scalers in serve/test_judge.py, of publishers in publish_lab/test_judge.py.
+Every rule is tried in tests/lab: of scalers in scaler/test_judge.py, of publishers in publisher/test_judge.py.
 """
 
 from __future__ import annotations

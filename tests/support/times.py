@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
@@ -26,8 +26,8 @@ class Times:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.wall: Counter[str] = Counter()
-        self.cpu: Counter[str] = Counter()
+        self.wall: dict[str, float] = defaultdict(float)
+        self.cpu: dict[str, float] = defaultdict(float)
         self._at = 0.0
 
     @pytest.hookimpl(wrapper=True)
@@ -51,7 +51,7 @@ class Times:
             return
         rows: dict[str, list[float]] = {}
         for test, wall in self.wall.items():
-            row = rows.setdefault(test.split("::")[0].removeprefix("tests/").partition("/")[0], [0, 0.0, 0.0])
+            row = rows.setdefault(test.split("::")[0].removeprefix("tests/").partition("/")[0], [0.0, 0.0, 0.0])
             row[:] = row[0] + 1, row[1] + wall, row[2] + self.cpu[test]
         rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
         say = terminalreporter.write_line

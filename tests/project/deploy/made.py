@@ -14,9 +14,9 @@ import yaml
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.rbac import Rule, Where
-from tests.support import roles as roles_
 from tests.project.deploy.chart import Values, objects, rendered
 from tests.project.docs.markdown import table
+from tests.support import roles as roles_
 
 ROOT = Path(__file__).parents[3]
 TEMPLATES = "deploy/chart/dds/templates"

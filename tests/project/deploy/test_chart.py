@@ -19,8 +19,8 @@ from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
-from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 from tests.project.deploy.chart import CHART, Values, manifests, of_kind, rendered
+from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 
 POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
 TENANT, CLUSTER = "3f1a9d52-6f0b-4b52-9a7e-0d6c1b8f2a10", "9b0e4c7a-52d1-4f38-8c26-7e5d3a1f6b24"

@@ -17,9 +17,19 @@ from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.publish import publish
 from dds_commands.settings import Setting
 from dds_core.publisher.policy import read_publish_policy
-from tests.support.roles import ALL_OF_PUBLISHER, PUBLISHER_POWERS, publisher_role
 from tests.project.deploy.chart import Values, manifests, of_kind
-from tests.project.deploy.test_chart import CLUSTER, FM, PUBLISHES, TENANT, _alone, _container, _deployment, _named, _plain
+from tests.project.deploy.test_chart import (
+    CLUSTER,
+    FM,
+    PUBLISHES,
+    TENANT,
+    _alone,
+    _container,
+    _deployment,
+    _named,
+    _plain,
+)
+from tests.support.roles import ALL_OF_PUBLISHER, PUBLISHER_POWERS, publisher_role
 
 ALONE = [name for name, values in PUBLISHES.items() if _alone(values)]
 NAME = "dds-publisher"

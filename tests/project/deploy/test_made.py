@@ -9,9 +9,9 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from tests.support.roles import POWERS
 from tests.project.deploy.chart import manifests
 from tests.project.deploy.made import BASES, EXTRA, KUSTOMIZE, NAMESPACE, PAGE, ROOT, files, page
+from tests.support.roles import POWERS
 
 AGAIN = "run: python -m tests.project.deploy.generate"
 

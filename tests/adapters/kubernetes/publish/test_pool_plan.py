@@ -23,6 +23,7 @@ from dds_core.publisher.fold import apply
 from dds_core.publisher.model import MANAGED_BY, Host, Machine, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolPicture
+from tests.adapters.kubernetes.publish.booth import A100, NAME, Booth, layouts, pool
 from tests.support.roles import ALL_OF_PUBLISHER, publisher_role
 from tests.support.stage import GPU, POOL
 from tests.support.told import START
