@@ -60,5 +60,5 @@ class Times:
         for folder, (tests, wall, cpu) in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
             say(f"{folder:<12} {tests:>6} {wall:>8.1f} {cpu:>8.1f}")
         say(f"the run took {time.monotonic() - self.began:.1f} s; its {SLOWEST} slowest tests:")
-        for test, wall in self.wall.most_common(SLOWEST):
+        for test, wall in sorted(self.wall.items(), key=lambda row: -row[1])[:SLOWEST]:
             say(f"{wall:>8.1f} s, CPU {self.cpu[test]:>6.1f} s  {test}")
