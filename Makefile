@@ -1,10 +1,12 @@
-# Every target makes its own .venv from the lock the first time; nothing else has to be installed beforehand
-# than Python >= 3.11, make and git. PYTHON and VENV can be given on the command line.
+# A target makes the environment that it needs the first time, in the versions of the lock: $(VENV) for development, and for the demo a
+# small one with nothing but what it runs. Nothing else has to be installed beforehand than Python >= 3.11, make and git. PYTHON, VENV
+# and DEMO_VENV can be given on the command line.
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+DEMO_VENV ?= .venv-demo
 SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations lab/dds_lab cli/dds_commands
 CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
 DEMO   := demo.out
@@ -16,20 +18,31 @@ unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS
 .PHONY: help demo test soak bench lint format fingerprint lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check
+define EMPTY_VENV
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "make: $(PYTHON) is not Python 3.11 or newer: install one, or name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+@$(PYTHON) -m venv --clear $(@D) || { \
+  echo "make: $(PYTHON) cannot make a virtual environment: install its venv module (python3-venv on Debian)" >&2; exit 1; }
+@echo "installing the locked versions into $(@D)"
+endef
 
 $(READY): requirements-dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "make: $(PYTHON) is not Python 3.11 or newer: install one, or name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@$(PYTHON) -m venv --clear $(VENV) || { \
-	  echo "make: $(PYTHON) cannot make a virtual environment: install its venv module (python3-venv on Debian)" >&2; exit 1; }
-	@echo "installing the locked versions into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(EMPTY_VENV)
+	@$(INSTALL) --requirement requirements-dev.lock
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
-	@$(BIN)/python examples/demo/run.py $(DEMO)
+$(DEMO_VENV)/.ready: requirements-dev.lock pyproject.toml
+	$(EMPTY_VENV)
+	@$(INSTALL) --constraint requirements-dev.lock hatchling editables
+	@$(INSTALL) --constraint requirements-dev.lock --no-build-isolation --editable '.[lab,serve]'
+	@touch $@
+
+demo: $(DEMO_VENV)/.ready ## a claim served beside a simulated cluster: attach, hand-over, bound, released, detached; then verified
+	@$(DEMO_VENV)/bin/python examples/demo/run.py $(DEMO)
 
 lint: $(READY) ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -62,5 +75,5 @@ lock: ## make requirements-dev.lock anew from pyproject.toml
 	   .venv-lock/bin/python -m pip freeze --exclude-editable; } > requirements-dev.lock
 	@rm -rf .venv-lock
 
-clean: ## remove the environment and everything that was made
-	rm -rf $(VENV) $(DEMO) bench.out build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## remove the environments and everything that was made
+	rm -rf $(VENV) $(DEMO_VENV) $(DEMO) bench.out build dist .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 HERE = Path(os.path.relpath(Path(__file__).resolve().parent))
-DDS = Path(sys.executable).with_name("dds")
+DDS = os.path.relpath(Path(sys.executable).with_name("dds"))
+"""The command of the environment that this runs in, as it can be typed in this folder."""
 FILES = ("kubeconfig", "lab.txt", "serve.jsonl", "log.sqlite3", "log.sqlite3-wal", "log.sqlite3-shm")
 SPEED = "4"
 """Seconds of the lab that pass in a second."""
@@ -51,6 +53,14 @@ UNTIL_RETURNED: tuple[Chapter, ...] = (
     ("the device idles until its time is over", "to", "Marked"),
     ("it is fenced; nobody takes it, so it goes back to the pool", "to", "Released"),
 )
+
+MORE = (
+    ("timeline", "node0001"),
+    ("timeline", "nvidia-a100-40-fabric1", "--name", "demo/publisher"),
+    ("replay", "--until", "40"),
+    ("log", "tail", "--log"),
+)
+"""What else the log can be asked for, in front of its path."""
 
 SHOWN = {"PoolPublished", "PoolWithdrawn", "FabricFailed"}
 SHOWN |= {"Synced", "ClaimMoved", "DeviceMoved", "AttachOrdered", "Reserved", "HandOver", "Steered"}
@@ -92,12 +102,12 @@ class Said:
 def running(told: Path, *args: str) -> Iterator[Said]:
     """`dds ARGS` as a process that writes into the file `told`, and that ends with the block. Raises Failed when it does not end
     well."""
-    command("dds", *args, "&")
+    print(f"\n$ {typed(*args)} &", flush=True)
     name = f"dds {args[0]}"
     with told.open("w") as out, told.open(encoding="utf-8") as said:
         # A session of its own: Ctrl-C is for us, and we end them in the right order.
         program = subprocess.Popen(
-            [str(DDS), *args],
+            [DDS, *args],
             stdout=out,
             stderr=subprocess.STDOUT,
             env=environment(),
@@ -124,8 +134,8 @@ def end(program: subprocess.Popen[str]) -> None:
 
 def finished(*args: str) -> None:
     """`dds ARGS`, shown as it comes. Raises Failed when it does not end well."""
-    command("dds", *args)
-    ended = subprocess.run([str(DDS), *args], env=environment(), check=False).returncode
+    print(f"\n$ {typed(*args)}", flush=True)
+    ended = subprocess.run([DDS, *args], env=environment(), check=False).returncode
     if ended:
         raise Failed(f"dds {args[0]} ended with {ended}")
 
@@ -136,8 +146,9 @@ def environment() -> dict[str, str]:
     return {**kept, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def command(*words: str) -> None:
-    print(f"\n$ {' '.join(words)}", flush=True)
+def typed(*args: str) -> str:
+    """`dds ARGS` as a shell takes it."""
+    return shlex.join([DDS, *args])
 
 
 def told(said: Said, chapters: tuple[Chapter, ...], begun: float) -> None:
@@ -190,7 +201,9 @@ def play(folder: Path) -> None:
     finished("pools", "--name", "demo/publisher", str(log))
     for name in ("demo/scaler", "demo/publisher"):
         finished("replay", "--verify", "--name", name, str(log))
-    print(f"\n{time.monotonic() - begun:.0f} seconds. {folder} keeps the log; ask it more: dds timeline node0001 {log}")
+    print(f"\n{time.monotonic() - begun:.0f} seconds. {folder} keeps the logs of scaler and publisher; ask them more:")
+    for more in MORE:
+        print(f"  {typed(*more, str(log))}")
 
 
 def main(args: list[str]) -> int:
