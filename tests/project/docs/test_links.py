@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.project.docs.pages import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
-_FILE = re.compile(r"`((?:tests|dds_core|adapters|cli|migrations|examples|benchmarks)/[\w./-]*\w/?)`")
+_FILE = re.compile(r"`((?:tests|dds_core|adapters|lab|cli|migrations|examples|benchmarks|docs)/[\w./-]*\w/?)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -41,6 +42,16 @@ def test_files_that_are_named_are_there(page: Path) -> None:
     named = _FILE.findall(page.read_text(encoding="utf-8"))
     missing = [one for one in named if not (ROOT / one).exists()]
     assert not missing, f"{page.name} names what is not there"
+
+
+def test_modules_of_the_architecture_are_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| module \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
+    rows = [row.split("|")[1] for table in tables for row in table.splitlines()]
+    named = {name.removesuffix(".*") for row in rows for name in re.findall(r"`([a-z_.]+\*?)`", row)}
+    modules = {name if name.startswith("dds_") else f"dds_adapters.{name}" for name in named}
+    assert len(modules) > 20
+    assert {name for name in modules if find_spec(name) is None} == set()
 
 
 def test_every_fault_has_its_row_and_every_test_of_one_is_named() -> None:
