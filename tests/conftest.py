@@ -1,12 +1,27 @@
-"""Fixtures that tests of several kinds share."""
+"""What tests of all folders share: fixtures, the tiers, and the times that a run prints.
+
+A test's place says what it costs (docs/testing.md). `make test` leaves out what is marked `full` or `soak`; nobody marks a test
+`full` by hand but for some cases of a parametrised one.
+"""
 
 import signal
 
 import freezegun
+import hypothesis
 import pytest
 
 from tests.support.postgres import postgres as postgres
 from tests.support.times import Times
+
+FULL = ("tests/realtime/", "tests/property/lab/")
+"""Folders that `make test` leaves out, but for tests marked `smoke`: those that wait, and the lab's own fuzzing."""
+DATABASES = ("tests/adapters/log/", "tests/adapters/sql/")
+"""Where `make test` runs tests on PostgreSQL: what holds here holds for whatever stands on the log."""
+
+# Small: the same examples every time, so that `make test` says the same twice. Large: others each time (`--hypothesis-profile`).
+hypothesis.settings.register_profile("small", deadline=None, derandomize=True, database=None)
+hypothesis.settings.register_profile("large", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("small")
 
 # freezegun looks at every attribute of every module that is loaded; the official client's modules load themselves when they are
 # looked at, and break when they do so under a frozen clock.
@@ -19,3 +34,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Times())
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        place = item.nodeid
+        if place.startswith(FULL) and item.get_closest_marker("smoke") is None:
+            item.add_marker(pytest.mark.full)
+        if "postgres" in getattr(item, "fixturenames", ()) and not place.startswith(DATABASES):
+            item.add_marker(pytest.mark.full)
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.drawn)

@@ -18,7 +18,7 @@ from dds_core.log import fixed_salts
 from dds_core.scaler.events import AttachOrdered
 from dds_core.scaler.policy import Policy
 from dds_migrations import VERSION_TABLE
-from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, fine, log_of, one_line, program, refused
+from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, refused
 
 READERS = (
     ("replay",),
@@ -44,8 +44,7 @@ def test_a_file_that_is_no_source(reader: tuple[str, ...], kind: str, tmp_path: 
         path.mkdir()
     elif kind != "missing":
         path.write_bytes({"empty": b"", "foreign": b"hello\nworld\n", "binary": bytes(range(256))}[kind])
-    # One of them as a program; the others take the same way out, without the price of a process.
-    said = one_line(program(*reader, str(path)), 1) if reader == ("replay",) else refused(*reader, str(path))
+    said = refused(*reader, str(path))
     assert str(path) in said
     assert "; " in said
 
@@ -63,7 +62,7 @@ def test_a_corrupt_recording(tmp_path: Path) -> None:
     lines[20] = b'{"ts": nonsense\n'
     path = tmp_path / "corrupt.jsonl"
     path.write_bytes(b"".join(lines))
-    assert "line 21" in one_line(program("claims", str(path)), 1)
+    assert "line 21" in refused("claims", str(path))
 
 
 def test_a_bad_recording_leaves_no_log_behind(tmp_path: Path) -> None:
@@ -72,8 +71,8 @@ def test_a_bad_recording_leaves_no_log_behind(tmp_path: Path) -> None:
     cut.write_bytes(packed[: len(packed) // 2])
     database = str(tmp_path / "log.db")
     fine("db", "upgrade", database)
-    one_line(program("replay", str(cut), "--log", database), 1)
-    assert "it holds no log yet" in one_line(program("log", "verify", database), 1)
+    refused("replay", str(cut), "--log", database)
+    assert "it holds no log yet" in refused("log", "verify", database)
 
 
 @pytest.mark.parametrize("part", [0.3, 0.7, 0.999])
@@ -81,7 +80,7 @@ def test_a_truncated_export(part: float, export: Path) -> None:
     whole = export.read_bytes()
     export.write_bytes(whole[: int(len(whole) * part)])
     for reader in (("log", "verify"), ("claims",)):
-        assert "ends early" in one_line(program(*reader, str(export)), 1)
+        assert "ends early" in refused(*reader, str(export))
 
 
 def test_a_corrupt_export_is_not_imported(export: Path, tmp_path: Path) -> None:
@@ -90,8 +89,8 @@ def test_a_corrupt_export_is_not_imported(export: Path, tmp_path: Path) -> None:
     export.write_bytes(b"".join(lines))
     database = str(tmp_path / "other.db")
     fine("db", "upgrade", database)
-    assert "line 11 is damaged" in one_line(program("log", "import", str(export), "--log", database), 1)
-    assert "it holds no log yet" in one_line(program("log", "tail", "--log", database), 1)
+    assert "line 11 is damaged" in refused("log", "import", str(export), "--log", database)
+    assert "it holds no log yet" in refused("log", "tail", "--log", database)
 
 
 def test_a_changed_event_ends_with_2_and_its_position(export: Path) -> None:
@@ -99,15 +98,15 @@ def test_a_changed_event_ends_with_2_and_its_position(export: Path) -> None:
     number = next(n for n, line in enumerate(lines) if b"ClaimMoved" in line)
     lines[number] = lines[number].replace(b"node0000", b"node9999", 1)
     export.write_bytes(b"".join(lines))
-    assert f"position {number}: data and digest differ" in one_line(program("log", "verify", str(export)), 2)
-    assert f"position {number}: " in one_line(program("replay", str(export), "--verify"), 2)
+    assert f"position {number}: data and digest differ" in refused("log", "verify", str(export), code=2)
+    assert f"position {number}: " in refused("replay", str(export), "--verify", code=2)
 
 
 def test_a_swapped_event_ends_with_2_and_its_position(export: Path) -> None:
     lines = export.read_bytes().splitlines(keepends=True)
     lines[30], lines[31] = lines[31], lines[30]
     export.write_bytes(b"".join(lines))
-    assert "position 30: position 31 stands here" in one_line(program("log", "verify", str(export)), 2)
+    assert "position 30: position 31 stands here" in refused("log", "verify", str(export), code=2)
 
 
 def test_a_database_without_tables_or_of_somebody_else(tmp_path: Path) -> None:
@@ -115,9 +114,9 @@ def test_a_database_without_tables_or_of_somebody_else(tmp_path: Path) -> None:
     with sqlite3.connect(foreign) as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
     connection.close()
-    assert "another application" in one_line(program("log", "verify", str(foreign)), 1)
-    assert "another application" in one_line(program("db", "upgrade", str(foreign)), 1)
-    assert "no such file" in one_line(program("log", "tail", "--log", str(tmp_path / "none.db")), 1)
+    assert "another application" in refused("log", "verify", str(foreign))
+    assert "another application" in refused("db", "upgrade", str(foreign))
+    assert "no such file" in refused("log", "tail", "--log", str(tmp_path / "none.db"))
 
 
 def test_a_database_of_a_newer_version(tmp_path: Path) -> None:
@@ -126,24 +125,25 @@ def test_a_database_of_a_newer_version(tmp_path: Path) -> None:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     connection.close()
     for args in (("db", "check", log), ("log", "verify", log), ("db", "upgrade", log)):
-        assert "made by a newer dds" in one_line(program(*args), 1)
+        assert "made by a newer dds" in refused(*args)
 
 
 def test_another_clusters_log_is_left_alone(tmp_path: Path) -> None:
     log = log_of(FIRST_ATTACH, tmp_path)
     before = fine("log", "anchor", "--log", log)
-    said = one_line(program("replay", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler"), 1)
+    said = refused("replay", TWO_CLAIMS, "--log", log, "--name", "first_attach/scaler")
     assert "it belongs to the cluster" in said
     assert fine("log", "anchor", "--log", log) == before
 
 
-def test_a_locked_database(tmp_path: Path) -> None:
+def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(Database.__init__.__kwdefaults__, "lock_seconds", 0.2)
     log = log_of(FIRST_ATTACH, tmp_path)
     holder = sqlite3.connect(log, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     try:
-        assert "another process holds the write lock" in one_line(program("replay", TWO_CLAIMS, "--log", log), 1)
-        assert program("log", "verify", log).returncode == 0
+        assert "another process holds the write lock" in refused("replay", TWO_CLAIMS, "--log", log)
+        fine("log", "verify", log)
     finally:
         holder.close()
 
@@ -155,14 +155,14 @@ def test_an_unreachable_server_keeps_the_password_to_itself() -> None:
         ("replay", FIRST_ATTACH, "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
         ("timeline", "default/train-1", "--log", "postgresql://dds:hunter2@127.0.0.1:1/dds"),
     ):
-        said = one_line(program(*args), 1)
+        said = refused(*args)
         assert "cannot be reached" in said
         assert "hunter2" not in said
 
 
 def test_urls_that_are_none() -> None:
-    assert "not known" in one_line(program("db", "check", "mysql://h/d"), 1)
-    assert "SQLite log needs a file" in one_line(program("db", "check", "sqlite://"), 1)
+    assert "not known" in refused("db", "check", "mysql://h/d")
+    assert "SQLite log needs a file" in refused("db", "check", "sqlite://")
 
 
 def test_an_edited_policy_with_its_chain_made_anew_is_found(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_an_edited_policy_with_its_chain_made_anew_is_found(tmp_path: Path) -> N
     groups = (step.group(number) for number, step in enumerate(steps))
     with Database(f"sqlite:///{database}") as opened:
         opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
-    assert re.search(r"first at position \d+", one_line(program("log", "verify", "--format", "json", database), 2))
+    assert re.search(r"first at position \d+", refused("log", "verify", "--format", "json", database, code=2))
 
 
 def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) -> None:
@@ -195,6 +195,6 @@ def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) ->
     groups = (step.group(number) for number, step in enumerate(steps))
     with Database(f"sqlite:///{database}") as opened:
         opened.import_log(sealed("first_attach/scaler", "c", groups, 0, fixed_salts(b"forged")))
-    done = program("log", "verify", database)
-    assert done.returncode == 2
+    done = dds("log", "verify", database)
+    assert done.exit_code == 2
     assert f"position {position}: expected AttachOrdered" in done.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.commands import FIRST_ATTACH, PROGRAM, RECORDINGS, environment, log_of, one_line, program
+from tests.support.commands import FIRST_ATTACH, PROGRAM, RECORDINGS, environment, log_of, one_line, program, refused
 
 
 @pytest.fixture(scope="module")
@@ -32,21 +32,23 @@ def test_the_demo_of_the_readme(tmp_path: Path) -> None:
         assert done.stdout
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
+def test_wrong_usage_ends_with_1_and_one_line() -> None:
+    assert "--help" in one_line(program("replay", "--at"), 1)
+    for args in (
         ("bogus",),
         ("replay", "--bogus"),
-        ("replay", "--at"),
         ("replay", FIRST_ATTACH, "--format", "xml"),
         ("replay", FIRST_ATTACH, "--until", "0"),
         ("timeline",),
         ("diagram", "node"),
         ("log", "export"),
-    ],
-)
-def test_wrong_usage_ends_with_1_and_one_line(args: tuple[str, ...]) -> None:
-    assert "--help" in one_line(program(*args), 1)
+    ):
+        assert "--help" in refused(*args)
+
+
+def test_a_file_that_is_no_source_ends_with_1_and_one_line(tmp_path: Path) -> None:
+    """As a program; all that can be wrong with a file is in test_bad_input.py, without the price of a process."""
+    assert "No such file" in one_line(program("replay", str(tmp_path / "none.jsonl")), 1)
 
 
 def test_no_command_at_all_shows_the_help_and_ends_with_1() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from dds_commands.root import dds as root
 from dds_commands.settings import Setting
-from tests.support.commands import fine, program, refused
+from tests.support.commands import dds, fine, refused
 
 UUID = "7b3d9c3e-5a54-4b39-8c1f-0f2a4f3a7f10"
 OTHER = "1a2b3c4d-5a54-4b39-8c1f-0f2a4f3a7f10"
@@ -165,6 +165,6 @@ def test_an_inventory_with_faults_ends_it_before_anything_is_begun(tmp_path: Pat
 
 def refused_with_lines(*args: str) -> str:
     """The last line of a command that ends with 1 and has said other things before."""
-    done = program(*args)
-    assert done.returncode == 1, done.stderr
+    done = dds(*args)
+    assert done.exit_code == 1, done.stderr
     return done.stderr.splitlines()[-1]

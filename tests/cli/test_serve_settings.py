@@ -16,7 +16,7 @@ from dds_commands.publish import WITHIN
 from dds_commands.root import dds as root
 from dds_commands.serve import PUBLISHERS
 from dds_commands.settings import Setting
-from tests.support.commands import REPOSITORY, fine, one_line, program, refused
+from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused
 
 SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
 
@@ -255,7 +255,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_first_installation_is_told_what_to_do(tmp_path: Path) -> None:
-    said = one_line(program("serve"), 1)
+    said = refused("serve")
     assert str(tmp_path / "state/dds/scaler.sqlite3") in said
     assert "start once with --migrate, which makes the log there, or name another log with --log URL" in said
     assert (tmp_path / "state/dds").stat().st_mode & 0o777 == 0o700
@@ -263,14 +263,14 @@ def test_a_first_installation_is_told_what_to_do(tmp_path: Path) -> None:
 
 
 def test_a_database_without_a_schema_names_the_flag(tmp_path: Path) -> None:
-    said = one_line(program("serve", "--log", written(tmp_path / "log.sqlite3", "")), 1)
+    said = refused("serve", "--log", written(tmp_path / "log.sqlite3", ""))
     assert "it holds no event log yet; start once with --migrate, which makes the log there" in said
     assert "--log" not in said
 
 
 def test_who_reads_json_reads_the_error_as_json(tmp_path: Path) -> None:
-    done = program("serve", "--log-format", "json")
-    assert done.returncode == 1
+    done = dds("serve", "--log-format", "json")
+    assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert json.loads(line)["level"] == "error"
     assert "start once with --migrate" in json.loads(line)["msg"]

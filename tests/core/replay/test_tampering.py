@@ -6,11 +6,8 @@ they decide. `dds log verify` ends with 2 in every case, and says one line.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,8 +25,7 @@ from dds_core.scaler.state import PROJECTION
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, log_of, replayed
 from tests.core.replay.tampering import changed, resealed, texts_of, write_anchor, write_file
 from tests.core.replay.writer import Job, groups
-
-DDS = Path(sys.executable).with_name("dds")
+from tests.support.commands import dds
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +44,10 @@ def first_of(rows: Sequence[Envelope], type: str) -> Envelope:
     return next(row for row in rows if row.type == type)
 
 
-def dds(*args: str) -> subprocess.CompletedProcess[str]:
-    """The installed program, without what steers it in this environment."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("DDS_")}
-    return subprocess.run([str(DDS), *args], capture_output=True, text=True, env=kept, timeout=60, check=False)
-
-
 def refused(position: int, *args: str) -> str:
     """What `dds log verify` says on a log that is wrong at `position`."""
     done = dds("log", "verify", *args)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.exit_code == 2, done.output
     said = done.stdout + done.stderr
     assert re.search(rf"\bposition {position}\b", said), said
     return said
@@ -267,7 +256,7 @@ def test_a_cut_tail_is_found_by_an_anchor_and_by_nothing_else(rows: list[Envelop
     last, cut = rows[-1], rows[:-1]
     path = write_file(tmp_path / "log.jsonl", cut)
     assert judged(cut).ok
-    assert dds("log", "verify", path).returncode == 0
+    assert dds("log", "verify", path).exit_code == 0
     with pytest.raises(BrokenChain, match=f"position {last.position}"):
         verify_chain(cut, anchors=[Anchor(last.log, last.position, last.hash)])
     refused(last.position, path, "--anchor", write_anchor(tmp_path / "anchor.json", last))
@@ -278,7 +267,7 @@ def test_a_chain_made_anew_is_found_by_an_anchor(rows: list[Envelope], tmp_path:
     other = resealed(changed(rows, first_of(rows, "PolicyChanged").position, edited("detaches_per_hour", 59)))
     assert judged(other).ok
     path, anchor = write_file(tmp_path / "log.jsonl", other), write_anchor(tmp_path / "anchor.json", rows[-1])
-    assert dds("log", "verify", path).returncode == 0
+    assert dds("log", "verify", path).exit_code == 0
     refused(rows[-1].position, path, "--anchor", anchor)
 
 

@@ -227,7 +227,7 @@ def test_every_field_that_is_written_has_a_row() -> None:
 
 def test_each_fault_has_a_row_and_a_test() -> None:
     page = (REPOSITORY / "docs" / "differences.md").read_text(encoding="utf-8")
-    tests = (REPOSITORY / "tests" / "unit" / "publishing" / "test_d_faults.py").read_text(encoding="utf-8")
+    tests = (REPOSITORY / "tests/lab/publisher/test_d_faults.py").read_text(encoding="utf-8")
     faults = {str(number) for number in range(1, 14)}
     assert set(re.findall(r"^\| D(\d+) \|", page, flags=re.MULTILINE)) == faults
     assert set(re.findall(r"^def test_d(\d+)_", tests, flags=re.MULTILINE)) == faults
