@@ -9,9 +9,9 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.write import live_object
+from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
-from dds_adapters.kubernetes.write.labels import LabelNode
-from dds_adapters.kubernetes.write.live_object import Ref, Server, settle
+from dds_adapters.kubernetes.write.live_object import Ref, Server
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from tests.support.stage import RESOURCE, Stage
 
@@ -105,5 +105,5 @@ def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server.listed(Ref(RESOURCE, "r3")) is not None and server.listed(Ref(RESOURCE, "r9")) is None
         return Done()
 
-    assert settle(reads, stage.writer, stage.versions) == Done()
+    assert reads(Server(stage.writer, stage.versions)) == Done()
     assert sorted(found) == ["r1", "r3", "r5"]
