@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import PAGE, Answer, Asking, Page, Unreachable, path_of
+from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable, listed, path_of
 from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.write.tasks import Declined, Later, Obsolete, Result, Versions
 from dds_core.errors import DdsError
@@ -77,7 +77,6 @@ class _Status(msgspec.Struct):
 
 _object = msgspec.json.Decoder(_Object)
 _status = msgspec.json.Decoder(_Status)
-_page = msgspec.json.Decoder(Page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +155,19 @@ class Server:
         """All objects that the selectors (as in a query) leave, as JSON."""
         ref = Ref(resource, "*")
         path = path_of(resource, self.version_of(resource))
-        found: list[bytes] = []
-        token = ""
-        while True:
-            query = {**selected, "limit": str(PAGE)} | ({"continue": token} if token else {})
+
+        def page(query: Mapping[str, str]) -> bytes:
             answer = self._ask(ref, "GET", path, query=query)
             if answer.code == 410:
                 raise Changed(str(ref))
             if answer.code >= 300:
                 _refuse(ref, answer)
-            try:
-                page = _page.decode(answer.body)
-            except ValueError:
-                raise Ended(Later(f"{ref}: the answer is not a list")) from None
-            found += [bytes(item) for item in page.items or ()]
-            token = page.metadata.continue_
-            if not token:
-                return found
+            return answer.body
+
+        try:
+            return list(listed(page, selected))
+        except ValueError:
+            raise Ended(Later(f"{ref}: the answer is not a list")) from None
 
     def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
         """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""

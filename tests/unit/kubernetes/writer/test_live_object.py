@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from dds_adapters.kubernetes import cluster
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.write import live_object
 from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.live_object import Ref, Server
@@ -92,7 +92,7 @@ def test_what_nobody_would_hear_of_is_declined_when_it_cannot_be_made() -> None:
 
 
 def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_object, "PAGE", 2)
+    monkeypatch.setattr(cluster, "PAGE", 2)
     stage = Stage()
     for number in range(7):
         stage.resource(f"r{number}", "mine" if number % 2 else "other")
