@@ -11,12 +11,11 @@ from msgspec import inspect
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode import objects
-from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
+from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
-from dds_core.publisher.model import MANAGED_BY as PUBLISHER
 from dds_core.scaler.policy import Policy, lower
 from dds_core.scaler.pools import model_of_pool
 from dds_core.timeline.clock import duration, rfc3339
@@ -193,24 +192,10 @@ def pool_slices(patient: Patient) -> list[Slice]:
 
 def example() -> dict[str, Any]:
     """A slice that no driver would ever publish, with one device as a publisher makes them."""
-    term = {"matchExpressions": [{"key": "dds.cohdi.io/doctor", "operator": "In", "values": ["never"]}]}
-    device = {
-        "name": "example",
-        "bindingConditions": [READY],
-        "bindingFailureConditions": [RESCHEDULE, FAILED_CONDITION],
-    }
-    return {
-        "apiVersion": f"{DRA}/v1",
-        "kind": "ResourceSlice",
-        # The mark without which the publisher's admission policy lets nothing of its account pass.
-        "metadata": {"name": "dds-doctor", "labels": {MANAGED_BY: PUBLISHER}},
-        "spec": {
-            "driver": "doctor.dds.cohdi.io",
-            "pool": {"name": "dds-doctor", "generation": 1, "resourceSliceCount": 1},
-            "nodeSelector": {"nodeSelectorTerms": [term]},
-            "devices": [device],
-        },
-    }
+    lost = [RESCHEDULE, FAILED_CONDITION]
+    device = {"name": "example", "bindingConditions": [READY], "bindingFailureConditions": lost}
+    never = {"dds.cohdi.io/doctor": "never"}
+    return slice_on_trial(f"{DRA}/v1", "dds-doctor", "doctor.dds.cohdi.io", never, device)
 
 
 def scheduler_gates(patient: Patient) -> Iterator[Finding]:
