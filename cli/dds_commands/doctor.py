@@ -22,8 +22,7 @@ from dds_adapters.fabric.provider import FabricLate
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, Publisher, examine, sound
-from dds_adapters.kubernetes.doctor.certificate import certificate_of
-from dds_adapters.kubernetes.doctor.fabric import Certificate, Login
+from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
 from dds_commands.fabric_settings import FABRIC, MACHINE_IDS, bare_metal_hosts, fabric_of

@@ -12,9 +12,8 @@ from typing import Any
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.watch.arrivals import Arrivals
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rule_name
+from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim, rule_name
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
-from dds_adapters.kubernetes.write.labels import LabelNode
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.pods import ask_pod
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch

@@ -213,7 +213,7 @@ class Cluster:
         """One object's JSON. Raises Refused and Unreachable."""
         answer = self.ask("GET", path_of(resource, api_version, namespace, name))
         if answer.code >= 300:
-            raise _refusal(self._said(resource), answer)
+            raise refusal(self._said(resource), answer)
         return answer.body
 
     def page(self, resource: str, api_version: str, token: str = "", scope: Scope = EVERYTHING) -> Page:
@@ -221,7 +221,7 @@ class Cluster:
         query = _selected(scope) | {"limit": str(PAGE)} | ({"continue": token} if token else {})
         answer = self.ask("GET", path_of(resource, api_version, scope.namespace), query=query)
         if answer.code >= 300:
-            raise _refusal(self._said(resource), answer)
+            raise refusal(self._said(resource), answer)
         try:
             return _page.decode(answer.body)
         except ValueError:
@@ -247,7 +247,7 @@ class Cluster:
         path = path_of(resource, api_version, scope.namespace)
         response = self._send("GET", path, query, seconds + QUIET_SECONDS if quiet is None else quiet)
         if response.status >= 300:
-            raise _refusal(self._said(resource), self._answer(response, path))
+            raise refusal(self._said(resource), self._answer(response, path))
         return Watch(response, self._said(resource))
 
     def _send(
@@ -401,9 +401,22 @@ def _timeouts(connect: float, read: float) -> Any:
     return Timeout(total=read, connect=connect, read=read)
 
 
-def _refusal(where: str, answer: Answer) -> Refused:
+def refusal(where: str, answer: Answer) -> Refused:
+    """An answer other than success, as an error."""
     try:
         reason = _status.decode(answer.body).reason
     except ValueError:
         reason = ""
     return Refused(where, answer.code, reason[:100], answer.wait)
+
+
+def listed(ask: Callable[[Mapping[str, str]], bytes], selected: Mapping[str, str]) -> Iterator[bytes]:
+    """The objects of a list, page by page; `ask` gives the answer to a query, `selected` is a part of each. Raises ValueError for
+    one that is no list."""
+    token = ""
+    while True:
+        page = _page.decode(ask({**selected, "limit": str(PAGE)} | ({"continue": token} if token else {})))
+        yield from map(bytes, page.items or ())
+        token = page.metadata.continue_
+        if not token:
+            return

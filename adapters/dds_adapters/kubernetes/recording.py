@@ -129,12 +129,7 @@ def _corrupt(path: Path, number: int) -> CorruptFile:
     )
 
 
-# -- replay ------------------------------------------------------------------------------------------------------------
-
-# A recording of a cluster through the engine: what the rules say to what really happened.
-#
-# A recording starts synced, with an empty picture. A virtual timer delivers the deadlines from the instants of the
-# facts.
+# -- a recording through the engine ------------------------------------------------------------------------------------
 
 
 def replay_recording(
@@ -150,8 +145,8 @@ def replay_recording(
 def replay_events(
     recorded: Iterable[RecordedEvent], policy: Policy, *, code: str = "replay", engine: Engine | None = None
 ) -> Iterator[Step]:
-    """As `replay_recording`, from recorded events in the order of their arrival. `engine`, a new one by default, is left at
-    the end of the recording."""
+    """As `replay_recording`, from recorded events in the order of their arrival. It starts synced, with an empty picture;
+    deadlines pass at the instants of the facts. `engine`, a new one by default, is left at the end of the recording."""
     engine = engine if engine is not None else Engine()
     translator = Translator(engine.picture)
     started = False

@@ -1,7 +1,8 @@
-"""Whether a scaler lives and is ready, check by check, in the words and forms of kube-apiserver's /livez and /readyz.
+"""Whether a scaler lives and is ready, check by check, in the words and forms of kube-apiserver's /livez and /readyz; and where
+that and the metrics are served.
 
-Pure: checks are functions that read what others keep, clocks are given, nothing here serves HTTP. A check must be quick and may
-be called from any thread; one that raises has failed, and no others with it.
+Checks are functions that read what others keep. A check must be quick and may be called from any thread; one that raises has
+failed, and no others with it.
 
 Not live means that only a new process can help: the loop stands still, a thread is dead. Not ready means that something has to
 come back: the log, the view of a resource. A standby is ready: it does what it is there for.
@@ -13,7 +14,6 @@ import logging
 import ssl
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -112,62 +112,34 @@ def _line(name: str, verdict: Verdict) -> str:
 # -- what a scaler is asked -------------------------------------------------------------------------------------------
 
 
-def turning(last: Callable[[], float], now: Callable[[], float], patience: float) -> Check:
-    """The loop that decides came round within `patience` seconds. `last` is the instant at which it last did, on the clock `now`:
-    it comes round even when there is nothing to decide, and when the log is away."""
-
-    def check() -> Verdict:
-        age = now() - last()
-        return OK if age <= patience else Verdict(False, f"the loop has not come round for {age:.0f} s")
-
-    return check
+def turning(age: float, patience: float) -> Verdict:
+    """The loop that decides came round within `patience` seconds; `age` ago it last did. It comes round even when there is
+    nothing to decide, and when the log is away."""
+    return OK if age <= patience else Verdict(False, f"the loop has not come round for {age:.0f} s")
 
 
-def alive(threads: Callable[[], Mapping[str, bool]]) -> Check:
-    """No thread has ended that should run. `threads` gives for each by name whether it is alive."""
-
-    def check() -> Verdict:
-        dead = sorted(name for name, alive in threads().items() if not alive)
-        return Verdict(False, f"{', '.join(dead)} ended") if dead else OK
-
-    return check
+def alive(threads: Mapping[str, bool]) -> Verdict:
+    """No thread has ended that should run; `threads` says for each by name whether it is alive."""
+    dead = sorted(name for name, alive in threads.items() if not alive)
+    return Verdict(False, f"{', '.join(dead)} ended") if dead else OK
 
 
-def answering(overdue: Callable[[], float], patience: float = 60.0) -> Check:
-    """No request of the election hangs for longer than `patience` seconds: a standby whose request never returns would stand by
-    for ever. `overdue` gives the seconds by which the one that is under way is late."""
-
-    def check() -> Verdict:
-        late = overdue()
-        return OK if late <= patience else Verdict(False, f"a request hangs, {late:.0f} s overdue")
-
-    return check
+def answering(late: float, patience: float = 60.0) -> Verdict:
+    """No request of the election is overdue for longer than `patience` seconds: a standby whose request never returns would stand
+    by for ever."""
+    return OK if late <= patience else Verdict(False, f"a request hangs, {late:.0f} s overdue")
 
 
-def log_there(away: Callable[[], str]) -> Check:
-    """The log can be written. `away` says why not, "" when it can."""
-
-    def check() -> Verdict:
-        why = away()
-        return Verdict(False, why) if why else OK
-
-    return check
+def log_there(away: str) -> Verdict:
+    """The log can be written; `away` says why not, "" when it can."""
+    return Verdict(False, away) if away else OK
 
 
-def views(
-    wanted: Collection[str], synced: Callable[[], Collection[str]], lost: Callable[[], Collection[str]]
-) -> dict[str, Check]:
-    """For each wanted resource a check that all of it was seen, and is still followed."""
-
-    def of(resource: str) -> Check:
-        def check() -> Verdict:
-            if resource in lost():
-                return Verdict(False, "not served, or this user may not list and watch it")
-            return OK if resource in synced() else Verdict(False, "not synced: it was not listed yet")
-
-        return check
-
-    return {resource: of(resource) for resource in wanted}
+def viewed(resource: str, synced: Collection[str], lost: Collection[str]) -> Verdict:
+    """All of a resource was seen, and is still followed."""
+    if resource in lost:
+        return Verdict(False, "not served, or this user may not list and watch it")
+    return OK if resource in synced else Verdict(False, "not synced: it was not listed yet")
 
 
 def unless_standby(leading: Callable[[], bool], check: Check) -> Check:
@@ -175,22 +147,17 @@ def unless_standby(leading: Callable[[], bool], check: Check) -> Check:
     return lambda: check() if leading() else STANDBY
 
 
-# -- endpoints ---------------------------------------------------------------------------------------------------------
-
-# The addresses of a program: metrics and health of all the processes in it, however many there are, in one place each.
-#
-# It serves once all of them have joined, so that nobody takes half of a program for the whole. It looks on and never
-# steers.
-
+# -- endpoints -----------------------------------------------------------------------------------------------------------
 
 _FLAGS = {"health": "--health-probe-bind-address", "metrics": "--metrics-bind-address"}
 
 
 class Endpoints:
-    """`settings` say where. `close` ends what is served."""
+    """The addresses of a program: metrics and health of all the processes in it, in one place each. It serves once all of them
+    have joined, so that nobody takes half of a program for the whole, until `close`. It looks on and never steers."""
 
     def __init__(self, settings: LiveSettings, logger: logging.Logger, processes: int = 1) -> None:
-        """`processes` is how many are to join."""
+        """`settings` say where; `processes` is how many are to join."""
         self.registry = CollectorRegistry()
         self.servers: dict[str, Server] = {}
         self._settings = settings
@@ -242,7 +209,7 @@ class Endpoints:
             tls = Certificate(settings.metrics_cert, settings.metrics_key)
         elif settings.metrics_secure:
             own = self_signed([settings.metrics.host] if settings.metrics.host else [])
-            tls = partial(_same, own)
+            tls = lambda: own  # noqa: E731 # one for every connection
         if settings.metrics_secure:
             route = guarded(route, Reviews(cluster))
         routes: dict[str, Route] = {"/metrics": route}
@@ -257,8 +224,3 @@ class Endpoints:
         server.start()
         self._ends.callback(server.stop)
         self._log.info("%s served on %s", name, server.url)
-
-
-def _same(context: ssl.SSLContext) -> ssl.SSLContext:
-    """One for every connection."""
-    return context

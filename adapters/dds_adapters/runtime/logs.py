@@ -32,17 +32,6 @@ from dds_core.timeline.decisions import decision_words
 from dds_core.timeline.facts import fact_words
 from dds_core.timeline.known import UNCHANGED, Known
 
-# -- narrator ----------------------------------------------------------------------------------------------------------
-
-# `Narrator`: a watcher of commits that tells each event in a line, with names for uids and the place in the log.
-#
-# Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected
-# objects) at WARNING; facts at DEBUG, but for those about the scaler itself. When one fact moves very many claims and
-# devices (the first look at a cluster), how many is told at INFO and each step at DEBUG: what was decided must not wait
-# for ten thousand lines. In mode observe it says what dds would do. An event that cannot be told costs its line and
-# nothing else.
-
-
 EVENTS = "dds.events"
 """The logger of its lines."""
 
@@ -96,7 +85,13 @@ def reasons(event: Event) -> Fields:
 
 
 class Narrator:
-    """Tells what was committed to `logger`'s child "events", or to that of "dds"."""
+    """A watcher of commits that tells each event in a line, to `logger`'s child "events", or to that of "dds", with names for
+    uids and the place in the log.
+
+    Transitions and decisions at INFO; what a person should look at (alerts, claims given up, refused writes, rejected objects)
+    at WARNING; facts at DEBUG, but for those about the scaler itself. When one fact moves very many claims and devices (the
+    first look at a cluster), how many is told at INFO and each step at DEBUG: what was decided must not wait for ten thousand
+    lines. In mode observe it says what dds would do. An event that cannot be told costs its line and nothing else."""
 
     def __init__(self, logger: logging.Logger | None = None, names: Naming | None = None, component: str = "") -> None:
         """`names` are those of the component that decides, by default the scaler's; `component` is put into each line."""
@@ -269,9 +264,7 @@ def _changed(fact: Event, names: Naming) -> str:
     return f"{kind} {name}: {', '.join(told) or 'seen'}"
 
 
-# -- logs --------------------------------------------------------------------------------------------------------------
-
-__all__ = ["Form", "JsonLines", "Narrator", "Scrubbing", "TextLines", "start"]
+# -- lines ---------------------------------------------------------------------------------------------------------------
 
 Form = Literal["text", "json"]
 

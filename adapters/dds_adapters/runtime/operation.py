@@ -22,11 +22,12 @@ from dds_adapters.runtime.health import (
     log_there,
     turning,
     unless_standby,
-    views,
+    viewed,
 )
 from dds_adapters.runtime.logs import Fields, Naming, Narrator, reasons
-from dds_adapters.runtime.loop import Committed, P, Watcher
+from dds_adapters.runtime.loop import Committed, Decider, P, Watcher
 from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
+from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publisher import Publisher
 from dds_core import __version__
@@ -37,48 +38,6 @@ from dds_core.publisher import events as e
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.state import PoolPicture
 from dds_core.scaler.state import Picture
-
-# -- pool names --------------------------------------------------------------------------------------------------------
-
-# The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its picture.
-
-
-class PoolNames(Naming):
-    """The publisher's."""
-
-    fences = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.picture: PoolPicture = PoolPicture()
-
-    def name(self, uid: str) -> str:
-        picture = self.picture
-        for table in (picture.slices, picture.hosts, picture.claims, picture.resources):
-            row = table.get(uid)
-            if row is not None:
-                return self.name_of(row)
-        machine = picture.machines_by_uuid.get(uid)
-        return machine.name or uid if machine is not None else uid
-
-    def called(self, uid: str) -> str:
-        return self.name(uid)
-
-    def about(self, event: Event) -> Fields:
-        found: Fields = {}
-        match event:
-            case e.OfPool():
-                found = {"driver": event.driver, "pool": event.pool}
-            case e.OfStock():
-                found = {"fabric": event.fabric, "model": event.model}
-            case e.MachineObserved() | e.MachineGone():
-                found = {"machine": event.subject}
-            case e.FabricFailed() | e.FabricAnswered():
-                found = {"question": event.of}
-        return {**reasons(event), **found}
-
-
-# -- operation ---------------------------------------------------------------------------------------------------------
 
 AGAIN = 60.0
 """Seconds before the same trouble of a part is said again."""
@@ -182,21 +141,25 @@ class Operation(ABC, Generic[P]):
     def _checks(self, process: Process[P]) -> tuple[dict[str, Check], dict[str, Check]]:
         """Those of liveness, and those of readiness beyond."""
 
-        def leading() -> bool:
-            return process.leading  # also while the log does not open: that is no standby
+        def seen(resource: str) -> Check:
+            def check() -> Verdict:
+                decider = process.decider
+                synced, lost = (decider.synced_resources, decider.lost) if decider is not None else ((), ())
+                return viewed(resource, synced, lost)
 
-        seen = views(
-            self.wanted,
-            lambda: process.decider.synced_resources if process.decider is not None else (),
-            lambda: process.decider.lost if process.decider is not None else (),
-        )
-        live = {
-            "loop": turning(lambda: self._turned, time.monotonic, PATIENCE),
-            "threads": alive(process.threads),
-            "lease": answering(lambda: process.elector.overdue() if process.elector is not None else 0.0),
+            return check
+
+        def late() -> float:
+            return process.elector.overdue() if process.elector is not None else 0.0
+
+        live: dict[str, Check] = {
+            "loop": lambda: turning(time.monotonic() - self._turned, PATIENCE),
+            "threads": lambda: alive(process.threads()),
+            "lease": lambda: answering(late()),
         }
-        ready = {"log": log_there(lambda: self._away), **seen, **self.more_checks()}
-        return live, {name: unless_standby(leading, check) for name, check in ready.items()}
+        ready: dict[str, Check] = {"log": lambda: log_there(self._away), **{one: seen(one) for one in self.wanted}}
+        leading = lambda: process.leading  # noqa: E731 # also while the log does not open: that is no standby
+        return live, {name: unless_standby(leading, check) for name, check in {**ready, **self.more_checks()}.items()}
 
 
 class ScalerOperation(Operation[Picture]):
@@ -221,37 +184,62 @@ class ScalerOperation(Operation[Picture]):
 def sources_of(process: Process[Any]) -> Sources:
     """What others keep of a process, to be read at each scrape."""
 
-    def behind() -> int:
-        return process.decider.behind if process.decider is not None else 0
+    def of_decider(
+        read: Callable[[Decider[Any]], float], before: float = 0.0
+    ) -> Callable[[], dict[tuple[str, ...], float]]:
+        return lambda: {(): read(process.decider) if process.decider is not None else before}
 
-    def lag() -> float:
-        oldest = process.decider.oldest_pending if process.decider is not None else None
+    def lag(decider: Decider[Any]) -> float:
+        oldest = decider.oldest_pending
         return 0.0 if oldest is None else max(0.0, (process.clock.now() - oldest) / 1_000_000)
 
-    def outbox() -> Mapping[str, int]:
-        return {"waiting": process.writer.waiting, "running": process.writer.running}
-
-    def away() -> bool:
-        return process.decider is not None and process.decider.away
-
-    return Sources(
-        ages=process.arrivals.ages,
-        arrivals=lambda: len(process.arrivals),
-        outbox=outbox,
-        attempts=lambda: process.writer.counts,
-        behind=behind,
-        lag=lag,
-        away=away,
-    )
+    return {
+        c.WATCH_AGE: lambda: {(resource,): age for resource, age in process.arrivals.ages().items()},
+        c.QUEUE: lambda: {(): len(process.arrivals)},
+        c.OUTBOX: lambda: {("waiting",): process.writer.waiting, ("running",): process.writer.running},
+        c.ATTEMPTS: lambda: {(action, outcome): n for (action, outcome), n in process.writer.counts.items()},
+        c.BEHIND: of_decider(lambda decider: decider.behind),
+        c.LAG: of_decider(lag),
+        c.AVAILABLE: of_decider(lambda decider: not decider.away, before=1.0),
+    }
 
 
-# -- pool operation ----------------------------------------------------------------------------------------------------
+# -- a publisher -----------------------------------------------------------------------------------------------------------
 
-# What people and probes see of a running publisher, beyond what they see of every process: the fabric, and what is
-# published.
-#
-# A fabric that is away makes nobody unready: what is published stands, and no restart brings it back. It is told,
-# measured and shown.
+
+class PoolNames(Naming):
+    """The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its picture."""
+
+    fences = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.picture: PoolPicture = PoolPicture()
+
+    def name(self, uid: str) -> str:
+        picture = self.picture
+        for table in (picture.slices, picture.hosts, picture.claims, picture.resources):
+            row = table.get(uid)
+            if row is not None:
+                return self.name_of(row)
+        machine = picture.machines_by_uuid.get(uid)
+        return machine.name or uid if machine is not None else uid
+
+    def called(self, uid: str) -> str:
+        return self.name(uid)
+
+    def about(self, event: Event) -> Fields:
+        found: Fields = {}
+        match event:
+            case e.OfPool():
+                found = {"driver": event.driver, "pool": event.pool}
+            case e.OfStock():
+                found = {"fabric": event.fabric, "model": event.model}
+            case e.MachineObserved() | e.MachineGone():
+                found = {"machine": event.subject}
+            case e.FabricFailed() | e.FabricAnswered():
+                found = {"question": event.of}
+        return {**reasons(event), **found}
 
 
 _WEIGHT = ("machines", "stock", "limits")
@@ -260,7 +248,8 @@ LOOK = 1.0
 
 
 class PublisherOperation(Operation[PoolPicture]):
-    """A publisher's."""
+    """A publisher's. A fabric that is away makes nobody unready: what is published stands, and no restart brings it back. It is
+    told, measured and shown."""
 
     wanted = tuple(name for name in FOLLOWED if name not in PUBLISHER_OPTIONAL)
     deciding = "this process publishes"

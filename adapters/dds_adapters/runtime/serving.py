@@ -31,19 +31,14 @@ from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 
-# -- together ----------------------------------------------------------------------------------------------------------
-
-# Several processes in one program: they begin together, and the end of one is the end of all.
-#
-# Each has its own lease, log and threads; nothing of one goes through another, but by way of the cluster.
-
-
 LAST_SECONDS = 40.0
 """After one has ended by an error: longer than the others take to end in order. Who hangs then is ended with the program."""
 
 
 class Together:
-    """`run` them in one thread; `stop` them from any."""
+    """Several processes in one program: they begin together, and the end of one is the end of all. Each has its own lease, log
+    and threads; nothing of one goes through another, but by way of the cluster. `run` them in one thread; `stop` them from
+    any."""
 
     def __init__(self, processes: Sequence[Process[Any]]) -> None:
         self._processes = processes
@@ -75,19 +70,13 @@ class Together:
             process.run()
         except BaseException as error:
             self._errors.append(error)
-            last = threading.Timer(LAST_SECONDS, _end_now)
+            last = threading.Timer(LAST_SECONDS, os._exit, (1,))
             last.daemon = True
             last.start()
             self._last.append(last)
         finally:
             self.stop()
 
-
-def _end_now() -> None:
-    os._exit(1)
-
-
-# -- serving -----------------------------------------------------------------------------------------------------------
 
 OpenLog = Callable[[str], EventLog]
 """Opens a log for the cluster whose namespace kube-system has this UID."""
@@ -168,8 +157,11 @@ def _publisher(
 
 def _process(cluster: Cluster, given: Scaling | Publishing, make: Make[Any], operation: Operation[Any]) -> Process[Any]:
     folder = given.settings.archive_folder
-    if folder is not None:
-        _look_at(folder, operation)
+    if folder is not None:  # said at the start, not weeks later at the first checkpoint
+        try:
+            _made(folder)
+        except FileError as error:
+            operation.trouble("archive", error)
     return Process(
         given.settings,
         cluster,
@@ -179,14 +171,6 @@ def _process(cluster: Cluster, given: Scaling | Publishing, make: Make[Any], ope
         observer=operation,
         archive=None if folder is None else lambda log: archive_into(folder, log),
     )
-
-
-def _look_at(folder: Path, operation: Operation[Any]) -> None:
-    """Say at the start, not weeks later at the first checkpoint, that nothing can be archived there."""
-    try:
-        _made(folder)
-    except FileError as error:
-        operation.trouble("archive", error)
 
 
 def _made(folder: Path) -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Protocol
 
-import msgspec
+from msgspec.structs import asdict, astuple
 from sqlalchemy import Connection, Engine, insert, select, update
 from sqlalchemy import types as sa_types
 
@@ -48,31 +48,6 @@ def quoted(fields: Iterable[str]) -> str:
     return ", ".join(f'"{field}"' for field in fields)
 
 
-def _row(e: Envelope) -> Row:
-    return (
-        e.log,
-        e.position,
-        e.stream,
-        e.version,
-        e.event_id,
-        e.type,
-        e.schema_version,
-        e.occurred_at,
-        e.recorded_at,
-        e.epoch,
-        e.group,
-        e.correlation_id,
-        e.causation_id,
-        e.from_state,
-        e.to_state,
-        e.data,
-        e.salt,
-        e.digest,
-        e.prev_hash,
-        e.hash,
-    )
-
-
 # One seek a stream: an aggregate over `stream IN (...)` would walk all events of the streams, and some are long.
 _VERSIONS = (
     "SELECT wanted.{name}, COALESCE("
@@ -87,7 +62,7 @@ class _SqliteStatements:
     _versions = _VERSIONS.format(name="value", source="json_each(?) AS wanted")
 
     def insert(self, connection: Connection, envelopes: Sequence[Envelope]) -> None:
-        connection.exec_driver_sql(self._insert, [_row(e) for e in envelopes])
+        connection.exec_driver_sql(self._insert, [astuple(e) for e in envelopes])
 
     def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
         rows = connection.exec_driver_sql(self._versions, (log, log, json.dumps(list(streams))))
@@ -126,7 +101,7 @@ class _PostgresStatements:
         with driver.cursor() as cursor, cursor.copy(self._copy) as copy:
             copy.set_types(self._types)
             for e in envelopes:
-                copy.write_row(_row(e))
+                copy.write_row(astuple(e))
 
     def versions(self, connection: Connection, log: str, streams: Collection[str]) -> dict[str, int]:
         rows = connection.exec_driver_sql(self._versions, (log, log, list(streams)))
@@ -145,10 +120,7 @@ class _PostgresStatements:
             connection.exec_driver_sql(f"VACUUM {events.name}")
 
 
-# -- heads -------------------------------------------------------------------------------------------------------------
-
-# The head row of a log: whoever has locked it may append, and nobody else.
-
+# -- the head row of a log ----------------------------------------------------------------------------------------------
 
 _HEAD = select(*[heads.c[field] for field in HEAD_FIELDS])
 
@@ -171,7 +143,7 @@ def find_head(connection: Connection, name: str, *, lock: bool = False) -> Head 
 
 def store_head(connection: Connection, head: Head, *, new: bool = False) -> None:
     """Write the head of a log, whose row this transaction has locked or makes."""
-    values = msgspec.structs.asdict(head)
+    values = asdict(head)
     if new:
         connection.execute(insert(heads), values)
     else:

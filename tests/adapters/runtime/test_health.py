@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from dds_adapters.runtime.health import OK, STANDBY, Health, Verdict, alive, log_there, turning, unless_standby, views
+from functools import partial
+
+from dds_adapters.runtime.health import (
+    OK,
+    STANDBY,
+    Check,
+    Health,
+    Verdict,
+    alive,
+    log_there,
+    turning,
+    unless_standby,
+    viewed,
+)
 
 
 def failing() -> Verdict:
@@ -65,29 +78,23 @@ def test_checks_can_be_excluded() -> None:
 
 
 def test_secrets_in_a_detail_are_not_shown() -> None:
-    health = Health({}, {"log": log_there(lambda: "cannot reach postgresql://dds:hunter2@db/dds")})
+    health = Health({}, {"log": lambda: log_there("cannot reach postgresql://dds:hunter2@db/dds")})
     assert "hunter2" not in health.readyz().text
 
 
 def test_a_loop_that_stands_still_is_dead() -> None:
-    now = [100.0]
-    check = turning(lambda: 95.0, lambda: now[0], 30.0)
-    assert check().ok
-    now[0] = 126.0
-    assert check() == (False, "the loop has not come round for 31 s")
+    assert turning(5.0, 30.0).ok
+    assert turning(31.0, 30.0) == (False, "the loop has not come round for 31 s")
 
 
 def test_a_dead_thread_is_named() -> None:
-    threads = {"pods": True, "writer-1": True}
-    check = alive(lambda: threads)
-    assert check().ok
-    threads["writer-1"] = False
-    assert check() == (False, "writer-1 ended")
+    assert alive({"pods": True, "writer-1": True}).ok
+    assert alive({"pods": True, "writer-1": False}) == (False, "writer-1 ended")
 
 
 def test_while_the_log_is_away_it_is_not_ready() -> None:
     why = [""]
-    health = Health({"loop": good}, {"log": log_there(lambda: why[0])})
+    health = Health({"loop": good}, {"log": lambda: log_there(why[0])})
     assert health.readyz().code == 200
     why[0] = "the database does not answer"
     assert health.readyz().code == 500
@@ -96,7 +103,8 @@ def test_while_the_log_is_away_it_is_not_ready() -> None:
 
 def test_each_resource_has_its_own_line() -> None:
     synced, lost = {"pods"}, {"composableresources"}
-    checks = views(("pods", "resourceclaims", "composableresources"), lambda: synced, lambda: lost)
+    wanted = ("pods", "resourceclaims", "composableresources")
+    checks: dict[str, Check] = {one: partial(viewed, one, synced, lost) for one in wanted}
     lines = Health({}, checks).readyz().text.splitlines()
     assert lines == [
         "[+]pods ok",

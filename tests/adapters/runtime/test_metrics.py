@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.kubernetes.recording import replay_recording
+from dds_adapters.kubernetes.watch.arrivals import Arrivals
 from dds_adapters.runtime.metrics import CATALOGUE, Metrics, Program, Sources
+from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.fleet import Stages
+from dds_adapters.runtime.operation import sources_of
 from dds_core.engine import Engine
 from dds_core.events import NodeGone, Rejected, Started, Superseded, WriteDone, WriteRefused
 from dds_core.replay import fold_log
@@ -237,15 +242,12 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
     registry = CollectorRegistry()
     ages = {"pods": 1.5}
     leads = [False]
-    sources = Sources(
-        ages=lambda: ages,
-        arrivals=lambda: 7,
-        outbox=lambda: {"waiting": 3, "running": 2},
-        attempts=lambda: {("HandOver", "later"): 4},
-        behind=lambda: 5,
-        lag=lambda: 0.25,
-        away=lambda: True,
-    )
+    sources: Sources = {
+        c.WATCH_AGE: lambda: {(resource,): age for resource, age in ages.items()},
+        c.QUEUE: lambda: {(): 7},
+        c.OUTBOX: lambda: {("waiting",): 3, ("running",): 2},
+        c.ATTEMPTS: lambda: {("HandOver", "later"): 4},
+    }
     Metrics(registry, version="", fingerprint="", sources=sources)
     Program(registry).leads("dds-scaler", lambda: leads[0])
     samples = scraped(registry)
@@ -253,9 +255,6 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
     assert value(samples, "dds_queue_objects") == 7
     assert value(samples, "dds_outbox_tasks", state="waiting") == 3
     assert value(samples, "dds_write_attempts_total", action="HandOver", outcome="later") == 4
-    assert value(samples, "dds_log_groups_behind") == 5
-    assert value(samples, "dds_log_lag_seconds") == 0.25
-    assert value(samples, "dds_log_available") == 0
     assert value(samples, "leader_election_master_status", name="dds-scaler") == 0
     leads[0], ages["nodes"] = True, 2.0
     samples = scraped(registry)
@@ -263,13 +262,43 @@ def test_what_others_keep_is_read_at_the_scrape() -> None:
     assert value(samples, "dds_watch_age_seconds", resource="nodes") == 2.0
 
 
+def process(**more: Any) -> Any:
+    """What is read of a process: one that does not decide yet."""
+    arrivals = Arrivals()
+    arrivals.heard("pods", 60.0)
+    writer = SimpleNamespace(waiting=3, running=2, counts={("HandOver", "later"): 4})
+    return SimpleNamespace(**{"arrivals": arrivals, "writer": writer, "decider": None, "clock": None, **more})
+
+
+def test_what_is_read_of_a_process() -> None:
+    def read(**more: Any) -> dict[str, Any]:
+        return {named.name: dict(values()) for named, values in sources_of(process(**more)).items()}
+
+    before = read()
+    assert before.pop("dds_watch_age_seconds").keys() == {("pods",)}
+    assert before == {
+        "dds_queue_objects": {(): 0},
+        "dds_outbox_tasks": {("waiting",): 3, ("running",): 2},
+        "dds_write_attempts_total": {("HandOver", "later"): 4},
+        "dds_log_groups_behind": {(): 0},
+        "dds_log_lag_seconds": {(): 0},
+        "dds_log_available": {(): 1},
+    }
+    decider = SimpleNamespace(behind=5, oldest_pending=1_000_000, away=True)
+    after = read(decider=decider, clock=SimpleNamespace(now=lambda: 1_250_000))
+    assert (after["dds_log_groups_behind"], after["dds_log_lag_seconds"]) == ({(): 5}, {(): 0.25})
+    assert after["dds_log_available"] == {(): 0}
+    decider.oldest_pending = None
+    assert read(decider=decider)["dds_log_lag_seconds"] == {(): 0.0}
+
+
 def test_a_gauge_that_fails_does_not_break_the_scrape(caplog: pytest.LogCaptureFixture) -> None:
     registry = CollectorRegistry()
 
-    def broken() -> int:
+    def broken() -> dict[tuple[str, ...], float]:
         raise RuntimeError("dictionary changed size during iteration")
 
-    Metrics(registry, version="", fingerprint="", sources=Sources(arrivals=broken, behind=lambda: 1))
+    Metrics(registry, version="", fingerprint="", sources={c.QUEUE: broken, c.BEHIND: lambda: {(): 1}})
     scraped(registry)
     samples = scraped(registry)
     assert "dds_queue_objects" not in samples
@@ -299,17 +328,8 @@ def test_every_request_is_counted() -> None:
 
 
 def test_names_and_labels_are_those_of_the_catalogue(burst: Played) -> None:
-    sources = Sources(
-        ages=lambda: {"pods": 1.0},
-        arrivals=lambda: 0,
-        outbox=lambda: {"waiting": 0},
-        attempts=lambda: {("", "done"): 1},
-        behind=lambda: 0,
-        lag=lambda: 0.0,
-        away=lambda: False,
-    )
     registry = CollectorRegistry()
-    metrics = Metrics(registry, version="1", fingerprint="2", sources=sources)
+    metrics = Metrics(registry, version="1", fingerprint="2", sources=sources_of(process()))
     program = Program(registry)
     program.asked("GET", 200, 0.1)
     program.leads("dds-scaler", lambda: True)

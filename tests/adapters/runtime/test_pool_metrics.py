@@ -10,11 +10,12 @@ from dds_adapters.fabric.provider import FabricAway
 from dds_adapters.fabric.survey import NoAnswer
 from dds_adapters.kubernetes.watch.arrivals import ADDED
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Calls, Metrics, PoolMetrics, Program, Sources
+from dds_adapters.runtime.metrics import CATALOGUE, POOL_CATALOGUE, Calls, Metrics, PoolMetrics, Program
+from dds_adapters.runtime.operation import sources_of
 from dds_adapters.runtime.publisher import Answered
 from dds_core.engine import Step
 from dds_core.events import Synced, WriteRefused
-from tests.adapters.runtime.test_metrics import scraped, value
+from tests.adapters.runtime.test_metrics import process, scraped, value
 from tests.adapters.runtime.test_publisher import Run
 
 SLICE = {
@@ -121,15 +122,7 @@ def test_calls_are_counted_and_measured() -> None:
 
 def test_both_are_shown_in_one_place_and_all_that_is_shown_is_in_the_catalogues() -> None:
     registry = CollectorRegistry()
-    sources = Sources(
-        ages=lambda: {"nodes": 1.0},
-        arrivals=lambda: 0,
-        outbox=lambda: {"waiting": 0},
-        attempts=lambda: {("", "done"): 1},
-        behind=lambda: 0,
-        lag=lambda: 0.0,
-        away=lambda: False,
-    )
+    sources = sources_of(process())
     Metrics(registry, version="1", fingerprint="2", sources=sources)
     PoolMetrics(registry, version="1", fingerprint="2", sources=sources)
     Calls(registry)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPSConnection
 from typing import NamedTuple
 
-from dds_adapters.web import Server
+from dds_adapters.web.server import Server
 
 
 class Said(NamedTuple):

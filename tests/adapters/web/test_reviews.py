@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Cluster
-from dds_adapters.web import Reviews, Server, guarded, plain
-from dds_adapters.web.reviews import ALLOWED, AWAY, FORBIDDEN, REMEMBERED, UNKNOWN
+from dds_adapters.web.messages import plain
+from dds_adapters.web.reviews import ALLOWED, AWAY, FORBIDDEN, REMEMBERED, UNKNOWN, Reviews, guarded
+from dds_adapters.web.server import Server
 from dds_lab.api.requests import User
 from tests.adapters.web.asking import ask, running
 from tests.support.served import client_of, new_server, served

@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from dds_adapters.runtime.health import Health, Verdict
-from dds_adapters.web import Request, Response, Route, Server, exposition, plain, probes
+from dds_adapters.web.messages import Request, Response, Route, exposition, plain, probes
+from dds_adapters.web.server import Server
 from dds_core.errors import InputError
 from tests.adapters.web.asking import ask, raw, running
 

@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dds_adapters.web import Certificate, Server, plain, self_signed
+from dds_adapters.web.messages import plain
+from dds_adapters.web.server import Server
+from dds_adapters.web.tls import Certificate, self_signed
 from dds_core.errors import InputError
 from tests.adapters.web.asking import ask, running
 

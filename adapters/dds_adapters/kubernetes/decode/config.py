@@ -37,6 +37,8 @@ _NAME_PART = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 DEVICE_INFO = "data.device-info"
 
+_T = TypeVar("_T")
+
 
 def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Fault, ...]]:
     """The configuration, and what is wrong with parts of it. `previous` was in force. Raises Fault for the whole."""
@@ -44,15 +46,9 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
     data = found.data or objects.ConfigData()
     before = previous or Config(uid=found.metadata.uid)
     faults: list[Fault] = []
-    prefix, models, fabrics = before.prefix, before.models, before.fabrics
-    try:
-        prefix = prefix_of(data.label_prefix)
-    except Fault as fault:
-        faults.append(fault)
-    try:
-        fabrics = _fabrics(data.fabric_id_range)
-    except Fault as fault:
-        faults.append(fault)
+    prefix = or_before(faults, lambda: prefix_of(data.label_prefix), before.prefix)
+    fabrics = or_before(faults, lambda: _fabrics(data.fabric_id_range), before.fabrics)
+    models = before.models
     try:
         good, bad = entries(data.device_info, model)
         broken = [entry for _, entry in bad]
@@ -62,6 +58,15 @@ def read_config(raw: bytes, previous: Config | None) -> tuple[Config, tuple[Faul
         faults.append(fault)
     mode, unknown = mode_of(data.mode)
     return Config(found.metadata.uid, prefix, models, fabrics, mode), (*faults, *unknown)
+
+
+def or_before(faults: list[Fault], read_part: Callable[[], _T], before: _T) -> _T:
+    """A part of it; what was in force where it has a fault, which is added to the others."""
+    try:
+        return read_part()
+    except Fault as fault:
+        faults.append(fault)
+        return before
 
 
 def raw_config(raw: bytes) -> objects.RawConfigMap:

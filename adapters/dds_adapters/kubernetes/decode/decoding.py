@@ -8,6 +8,7 @@ This module must never raise anything but `Fault` for an object, however broken.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -82,11 +83,6 @@ def resource_slice(raw: bytes) -> Slice:
     spec = found.spec
     selector = requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
     node = spec.node_name or single_node(spec.node_selector)
-    devices: dict[str, Device] = {}
-    for i, one in enumerate(spec.devices or ()):
-        if not one.name or one.name in devices:
-            raise Fault(f"spec.devices[{i}].name", "another device of the slice has it" if one.name else "is missing")
-        devices[one.name] = _device(f"spec.devices[{i}]", one.basic or one)
     return Slice(
         uid=found.metadata.uid,
         name=found.metadata.name,
@@ -97,7 +93,7 @@ def resource_slice(raw: bytes) -> Slice:
         node=node,
         all_nodes=bool(spec.all_nodes),
         selector=() if node else selector,
-        devices=devices,
+        devices={name: _device(place, body) for name, place, body in bodies(spec.devices)},
         owner=PUBLISHER if (found.metadata.labels or {}).get(MANAGED_BY) == PUBLISHER else "",
     )
 
@@ -329,6 +325,17 @@ def requirements(place: str, selector: raw_.NodeSelector) -> tuple[Requirement, 
 
 
 # -- devices and taints ----------------------------------------------------------------------------
+
+
+def bodies(devices: tuple[raw_.RawDevice, ...] | None) -> Iterator[tuple[str, str, raw_.DeviceBody]]:
+    """The devices of a slice: name, place and what they are, in v1beta1 unwrapped. Raises Fault."""
+    seen: set[str] = set()
+    for position, one in enumerate(devices or ()):
+        place = f"spec.devices[{position}]"
+        if not one.name or one.name in seen:
+            raise Fault(f"{place}.name", "another device of the slice has it" if one.name else "is missing")
+        seen.add(one.name)
+        yield one.name, place, one.basic or one
 
 
 def _device(place: str, found: raw_.DeviceBody) -> Device:

@@ -1,4 +1,5 @@
-"""The log: whether it can be reached and used, belongs to this cluster, and is kept short by checkpoints."""
+"""What a person gave: the ConfigMap, against the pools and drivers that the cluster really has; the policies, against what the
+log has learned of schedulers and fabric; and the log, whether it can be used, is this cluster's, and is kept short."""
 
 from __future__ import annotations
 
@@ -20,11 +21,6 @@ from dds_core.scaler.pools import model_of_pool
 from dds_core.scaler.rows import Timeout
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import duration, rfc3339
-
-# -- configured --------------------------------------------------------------------------------------------------------
-
-# The ConfigMap, each part by itself, and its models against the pools and drivers that the cluster really has.
-
 
 _CONFIG_MAP = "config map"
 _POOL = re.compile(r".+-fabric\d+")
@@ -121,10 +117,7 @@ def drivers(patient: Patient) -> Iterator[Finding]:
             yield warning("drivers", what, "see whether the vendor's driver runs on the nodes of the fabric")
 
 
-# -- policy ------------------------------------------------------------------------------------------------------------
-
-# The policy, and its times against what the log has learned of schedulers and fabric.
-
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 _TIMEOUT = "binding timeout"
 _MEASURED = 5
@@ -201,7 +194,7 @@ def _pace(policy: Policy, picture: Picture) -> Iterator[Finding]:
         yield ok(_TIMEOUT, what)
 
 
-# -- journal -----------------------------------------------------------------------------------------------------------
+# -- the log -----------------------------------------------------------------------------------------------------------
 
 _LOG = "log"
 MANY_EVENTS = 250_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
@@ -19,6 +19,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 
+_P = TypeVar("_P")
 Check = Callable[[Patient], Iterable[Finding]]
 
 FIRST_CHECKS: tuple[tuple[str, Check], ...] = (
@@ -100,8 +101,10 @@ class Examined:
 
 def examine(examined: Examined) -> Iterator[Finding]:
     """Every finding, as it is made: the server's first, then the fabric's, the policies' and the log's."""
-    rules, of_policy = _policy(examined)
-    published, of_publishing = _publishing(examined)
+    given = examined.publisher
+    rules, of_policy = _read("policy", examined.policy, Policy(), configuration.in_short)
+    usual, policy_of = PublishPolicy(), given.policy if given is not None else None
+    published, of_publishing = _read("publish policy", policy_of, usual, configuration.of_publisher)
     patient: Patient | None = None
     try:
         found = examined.connect()
@@ -111,41 +114,32 @@ def examine(examined: Examined) -> Iterator[Finding]:
             examined.now,
             policy=rules,
             namespace=examined.namespace,
-            publishing=published,
-            bare_metal_hosts=examined.publisher is not None and examined.publisher.bare_metal_hosts,
+            publishing=published if given is not None else None,
+            bare_metal_hosts=given is not None and given.bare_metal_hosts,
         )
     except DdsError as problem:
         yield failed("server", problem, "error")
     reached = (yield from _first(patient)) if patient is not None else False
     if patient is not None and reached:
         yield from _cluster(patient, examined)
-    if examined.publisher is not None:
-        yield from _fabric(examined.publisher, patient if reached else None, examined.now)
+    if given is not None:
+        yield from _fabric(given, patient if reached else None, examined.now)
     yield from of_policy
     yield from of_publishing
     yield from _records(examined, patient, rules)
 
 
-def _policy(examined: Examined) -> tuple[Policy, list[Finding]]:
-    """The scaler's policy, the usual one in place of one that is not valid."""
-    if examined.policy is None:
-        return Policy(), []
+def _read(
+    check: str, policy: Callable[[], _P] | None, usual: _P, in_short: Callable[[_P], Iterable[Finding]]
+) -> tuple[_P, list[Finding]]:
+    """A policy, the usual one in place of one that is not valid or not asked for, and what there is to say of it."""
+    if policy is None:
+        return usual, []
     try:
-        rules = examined.policy()
+        rules = policy()
     except DdsError as problem:
-        return Policy(), [failed("policy", problem, "error", "correct the policy")]
-    return rules, list(configuration.in_short(rules))
-
-
-def _publishing(examined: Examined) -> tuple[PublishPolicy | None, list[Finding]]:
-    """The publisher's policy in the same way."""
-    if examined.publisher is None:
-        return None, []
-    try:
-        rules = examined.publisher.policy()
-    except DdsError as problem:
-        return PublishPolicy(), [failed("publish policy", problem, "error", "correct the policy")]
-    return rules, list(configuration.of_publisher(rules))
+        return usual, [failed(check, problem, "error", "correct the policy")]
+    return rules, list(in_short(rules))
 
 
 def _first(patient: Patient) -> Generator[Finding, None, bool]:

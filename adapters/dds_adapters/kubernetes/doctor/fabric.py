@@ -6,6 +6,8 @@ lock an account.
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,17 +27,11 @@ from dds_adapters.kubernetes.doctor.findings import (
     warning,
 )
 from dds_adapters.kubernetes.doctor.patient import Patient
-from dds_adapters.kubernetes.doctor.server import SKEW_ERROR, SKEW_WARNING, between
+from dds_adapters.kubernetes.doctor.server import between, skewed
 from dds_core.errors import DdsError
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock, by_name
 from dds_core.publisher.state import machines_of
 from dds_core.timeline.clock import duration, rfc3339
-
-# -- manager -----------------------------------------------------------------------------------------------------------
-
-# A fabric's manager as the doctor meets it: what whoever assembles the examination has to bring along.
-#
-# Nothing here is sent, and nothing may hold a credential or a token.
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,9 @@ class Login:
 
 
 class Manager(Protocol):
-    """All methods may raise DdsError, which is then what was found. `where` names it without user or password."""
+    """A fabric's manager as the doctor meets it: what whoever assembles the examination has to bring along. It may hold no
+    credential and no token. All methods may raise DdsError, which is then what was found. `where` names it without user or
+    password."""
 
     @property
     def where(self) -> str: ...
@@ -84,8 +82,6 @@ class Manager(Protocol):
         """How many devices a machine may have; None where nobody knows."""
 
 
-# -- fabric ------------------------------------------------------------------------------------------------------------
-
 SOON = 30 * 86_400 * 1_000_000
 """Microseconds before its end from which a certificate should be renewed."""
 TRIES = 3
@@ -94,8 +90,11 @@ TRIES = 3
 
 def fabric(patient: Patient | None, manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
     """Every finding about a manager, in the order in which one needs the other. `patient` is the cluster, if it answers."""
-    for first in (_certificate(manager, now), _login(manager)):
-        found = list(first)
+    for check, first in (("fabric certificate", _certificate(manager, now)), ("fabric login", _login(manager))):
+        try:
+            found = list(first)
+        except DdsError as problem:
+            found = [failed(check, problem, "error")]
         yield from found
         if not sound(found):
             yield unknown("fabric", "everything else of the fabric was not asked")
@@ -119,11 +118,7 @@ def fabric(patient: Patient | None, manager: Manager, now: Callable[[], int]) ->
 
 def _certificate(manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
     check = "fabric certificate"
-    try:
-        found = manager.certificate()
-    except DdsError as problem:
-        yield failed(check, problem, "error")
-        return
+    found = manager.certificate()
     if found is None:
         return
     left = found.ends - now()
@@ -136,11 +131,7 @@ def _certificate(manager: Manager, now: Callable[[], int]) -> Iterator[Finding]:
 
 def _login(manager: Manager) -> Iterator[Finding]:
     check = "fabric login"
-    try:
-        found = manager.login()
-    except DdsError as problem:
-        yield failed(check, problem, "error")
-        return
+    found = manager.login()
     if found is None:
         return
     life = f", for {duration(found.ends - found.made)}" if found.ends is not None and found.made is not None else ""
@@ -149,15 +140,8 @@ def _login(manager: Manager) -> Iterator[Finding]:
         yield unknown(check, "the token does not say when it was made, so the clocks were not compared")
         return
     skew = between(found.made, found.began, found.ended)
-    side = "behind" if skew > 0 else "ahead of"
-    what = f"our clock is at least {duration(abs(skew))} {side} the id manager's"
-    mend = "keep both machines' clocks right with NTP or chrony"
-    if abs(skew) > SKEW_ERROR:
-        yield error(check, what, mend)
-    elif abs(skew) > SKEW_WARNING:
-        yield warning(check, what, mend)
-    else:
-        yield ok(check, "our clock and the id manager's agree, as far as the token tells")
+    agree = "our clock and the id manager's agree, as far as the token tells"
+    yield skewed(check, skew, "the id manager's", agree)
 
 
 # -- machines --------------------------------------------------------------------------------------------------------------
@@ -291,3 +275,60 @@ def _limits(manager: Manager, machines: Sequence[Machine], models: Sequence[Pool
             yield note(check, "this manager tells no limits: labels -size-max and -size-min are left alone")
             return
         yield ok(check, f"fabric {name}: limits of {several(map(foreign, found)) or 'no model'} are told")
+
+
+# -- the certificate of an endpoint --------------------------------------------------------------------------------------
+
+HANDSHAKE_SECONDS = 10.0
+SYSTEM = "the system's roots"
+GIVEN = "the certificate that was given"
+_EXPIRED, _WRONG_NAME, _WRONG_ADDRESS = 10, 62, 64
+"""X509_V_ERR_CERT_HAS_EXPIRED, _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH."""
+
+
+class Untrusted(DdsError):
+    """The endpoint does not show a certificate that counts."""
+
+
+def certificate_of(
+    host: str, port: int, context: ssl.SSLContext, *, given: bool, seconds: float = HANDSHAKE_SECONDS
+) -> Certificate:
+    """The certificate of an endpoint as whoever speaks to it will see it, by the context of whoever will speak to it; `given`:
+    it trusts certificates that a person gave, and not the system's roots.
+
+    Raises Untrusted for everything that is in the way of it.
+    """
+    where = f"{host}:{port}"
+    try:
+        with socket.create_connection((host, port), seconds) as plain:
+            plain.settimeout(seconds)
+            with context.wrap_socket(plain, server_hostname=host) as secured:
+                shown = secured.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        raise _untrusted(error, where, given) from None
+    except ssl.SSLError:
+        fix = "give the port on which https is spoken, TLS 1.2 or newer"
+        raise Untrusted("no TLS connection comes about", where=where, fix=fix) from None
+    except OSError as error:
+        words = "does not answer in time" if isinstance(error, TimeoutError) else f"cannot be reached ({_name(error)})"
+        raise Untrusted(words, where=where, fix="check name, port, network and network policy") from None
+    ends = ssl.cert_time_to_seconds(str(shown["notAfter"])) * 1_000_000
+    return Certificate(int(ends), GIVEN if given else SYSTEM)
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, where: str, given: bool) -> Untrusted:
+    """In OpenSSL's words, which name what is wrong and the host that was asked for."""
+    reason = error.verify_message.rstrip(".") or "it cannot be verified"
+    if error.verify_code == _EXPIRED:
+        fix = "renew it on the manager"
+    elif error.verify_code in (_WRONG_NAME, _WRONG_ADDRESS):
+        fix = "give the endpoint by the name that is in the certificate"
+    elif given:
+        fix = "put the certificate of the authority that signed it into the credentials' file certificate"
+    else:
+        fix = "put the certificate of its authority into the credentials' file certificate; the system does not know it"
+    return Untrusted(f"the certificate is not trusted: {reason}", where=where, fix=fix)
+
+
+def _name(error: OSError) -> str:
+    return "no such name" if isinstance(error, socket.gaierror) else type(error).__name__

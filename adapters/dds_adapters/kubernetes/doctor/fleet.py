@@ -1,4 +1,4 @@
-"""Nodes, pools and who publishes them: labels that parse, pools that are whole, devices that can be handed over."""
+"""What is in the cluster and who is at work in it: other scalers and publishers, classes and claims, nodes and pools."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from dds_core.publisher.describe import device_of
 from dds_core.publisher.model import PoolModel
 from dds_core.scaler.pools import gather
 
-# -- signed ------------------------------------------------------------------------------------------------------------
-
-# Who wrote an object's spec, as its managedFields say. Good enough to tell people who is at work; no decision may rest
-# on it.
+# -- who wrote an object -------------------------------------------------------------------------------------------------
 
 
 class _Owned(msgspec.Struct):
@@ -43,15 +40,12 @@ class ManagedField(msgspec.Struct):
 
 
 def writers(fields: list[ManagedField] | None) -> list[str]:
-    """Managers that own a part of the spec; others (who set a finalizer, a label, a status) are left out."""
+    """Managers that own a part of the spec, as managedFields say; others (who set a finalizer, a label, a status) are left out.
+    Good enough to tell people who is at work; no decision may rest on it."""
     return [foreign(one.manager) for one in fields or () if one.manager and one.fields.spec is not msgspec.UNSET]
 
 
-# -- beside ------------------------------------------------------------------------------------------------------------
-
-# Who else is at work in the cluster: the reference scaler above all. Two that act on the same claims undo each other's
-# work.
-
+# -- other scalers -------------------------------------------------------------------------------------------------------
 
 _BESIDE = "beside"
 REFERENCE_LEASE = "2313b367.co.hdi"
@@ -75,7 +69,8 @@ _object = msgspec.json.Decoder(_Object)
 
 
 def beside(patient: Patient) -> Iterator[Finding]:
-    """The reference by its Lease and Deployment, anybody by the requests that are not ours."""
+    """Other scalers: the reference by its Lease and Deployment, anybody by the requests that are not ours. Two that act on the
+    same claims undo each other's work."""
     mode = patient.policy.mode
     say = note if mode == "observe" else warning
     mend = "run this one in mode observe beside it, or stop the other first"
@@ -137,19 +132,16 @@ def _requesters(patient: Patient) -> set[str]:
     return names
 
 
-# -- classes -----------------------------------------------------------------------------------------------------------
-
-# DeviceClasses and claims against what is published of a pool's devices: a selector that asks for what a device does
-# not say is no mismatch but a run-time error, at which the scheduler gives the whole pod up (structured allocator of
-# Kubernetes 1.36; D13).
-
+# -- classes and claims --------------------------------------------------------------------------------------------------
 
 _CLASSES = "classes"
 _NO_KEY = "no such key"
 
 
 def classes(patient: Patient) -> Iterator[Finding]:
-    """Every class on a device of every model, as device-info has it published."""
+    """Every class on a device of every model, as device-info has it published. A selector that asks for what a device does not
+    say is no mismatch but a run-time error, at which the scheduler gives the whole pod up (structured allocator of Kubernetes
+    1.36; D13)."""
     found = _classes(patient)
     for model in patient.pools_or_usual().models:
         yield from _of_model(model, view_of(model), found)
@@ -235,13 +227,10 @@ def view_of(model: PoolModel) -> cel.DeviceView:
     return cel.DeviceView(model.driver, device.attributes, amounts, device.shared)
 
 
-# -- fleet -------------------------------------------------------------------------------------------------------------
+# -- nodes -------------------------------------------------------------------------------------------------------------
 
 _LIMIT = re.compile(r"(.+)-size-(max|min)")
 _NUMBER = re.compile(r"[0-9]{1,9}")
-
-
-# -- nodes -------------------------------------------------------------------------------------------------------------
 
 
 def nodes(patient: Patient) -> Iterator[Finding]:

@@ -12,7 +12,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import EVERYTHING, Answer, Asking, Page, Refused, Scope, Unreachable, path_of
+from dds_adapters.kubernetes.cluster import (
+    EVERYTHING,
+    Answer,
+    Asking,
+    Refused,
+    Scope,
+    Unreachable,
+    listed,
+    path_of,
+    refusal,
+)
 from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_slice
@@ -25,7 +35,6 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from dds_core.timeline.clock import micros
 
-PAGE = 500
 SECONDS = 15.0
 """How long the server may take for one answer."""
 PATIENCE = 2
@@ -50,14 +59,8 @@ class _Resources(msgspec.Struct):
     resources: list[_Named] = []
 
 
-class _Status(msgspec.Struct):
-    reason: str = ""
-
-
-_page = msgspec.json.Decoder(Page)
 _resources = msgspec.json.Decoder(_Resources)
 _namespace = msgspec.json.Decoder(_Namespace)
-_status = msgspec.json.Decoder(_Status)
 
 
 class Unreadable(DdsError):
@@ -123,11 +126,7 @@ class Patient:
         """The body of an answer that is none of an error. Raises Refused."""
         if answer.code < 300:
             return answer.body
-        try:
-            reason = _status.decode(answer.body).reason
-        except ValueError:
-            reason = ""
-        raise Refused(f"{self.where}{path}", answer.code, reason[:100], answer.wait)
+        raise refusal(f"{self.where}{path}", answer)
 
     def decoded(self, path: str, raw: bytes) -> Any:
         """A JSON object. Raises Unreadable."""
@@ -143,18 +142,11 @@ class Patient:
         """All objects of a resource that is followed, page by page, in the best version that is served. Raises Refused (404
         where none is) and Unreachable."""
         path = path_of(resource, self.version_of(resource), scope.namespace)
-        query = {"limit": str(PAGE)} | ({"fieldSelector": scope.fields} if scope.fields else {})
-        token = ""
-        while True:
-            answer = self.ask("GET", path, query | ({"continue": token} if token else {}))
-            try:
-                page = _page.decode(self.accepted(path, answer))
-            except ValueError:
-                raise Unreadable("answers with something else than a list", where=f"{self.where}{path}") from None
-            yield from map(bytes, page.items or ())
-            token = page.metadata.continue_
-            if not token:
-                return
+        selected = {"fieldSelector": scope.fields} if scope.fields else {}
+        try:
+            yield from listed(lambda query: self.accepted(path, self.ask("GET", path, query)), selected)
+        except ValueError:
+            raise Unreadable("answers with something else than a list", where=f"{self.where}{path}") from None
 
     # -- what several checks want to know ------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""The API server itself: whether it answers, to whom, which release it is, and how far its clock is from ours."""
+"""The API server: whether it answers, to whom, which release it is, how far its clock is from ours, what it keeps of the fields
+that the hand-over lives on, and whether the operator's kinds are served as we read them."""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ from msgspec import inspect
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode import objects
-from dds_adapters.kubernetes.decode.decoding import MANAGED_BY
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, note, ok, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
+from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
-from dds_core.publisher.model import MANAGED_BY as PUBLISHER
 from dds_core.scaler.policy import Policy, lower
 from dds_core.scaler.pools import model_of_pool
 from dds_core.timeline.clock import duration, rfc3339
@@ -103,15 +103,17 @@ def clock(patient: Patient) -> Iterator[Finding]:
         yield unknown(check, "the server did not show its clock", "compare both machines' clocks by hand")
         return
     skew = between(stamp, before, after)
-    side = "behind" if skew > 0 else "ahead of"
-    what = f"our clock is at least {duration(abs(skew))} {side} the server's ({rfc3339(stamp)})"
+    agree = "our clock and the server's agree, as far as its whole seconds tell"
+    yield skewed(check, skew, f"the server's ({rfc3339(stamp)})", agree)
+
+
+def skewed(check: str, skew: int, whose: str, agree: str) -> Finding:
+    """By how much (microseconds) another clock is ahead of ours; `agree` is said when that is next to nothing."""
+    what = f"our clock is at least {duration(abs(skew))} {'behind' if skew > 0 else 'ahead of'} {whose}"
     mend = "keep both machines' clocks right with NTP or chrony"
     if abs(skew) > SKEW_ERROR:
-        yield error(check, what, mend)
-    elif abs(skew) > SKEW_WARNING:
-        yield warning(check, what, mend)
-    else:
-        yield ok(check, "our clock and the server's agree, as far as its whole seconds tell")
+        return error(check, what, mend)
+    return warning(check, what, mend) if abs(skew) > SKEW_WARNING else ok(check, agree)
 
 
 def between(stamp: int, before: int, after: int) -> int:
@@ -139,10 +141,7 @@ def _stamp(patient: Patient) -> int | None:
     )
 
 
-# -- api ---------------------------------------------------------------------------------------------------------------
-
-# What the API server keeps of the fields that the hand-over lives on, and what the scheduler makes of them.
-
+# -- what it keeps of slices, and what the scheduler makes of them -------------------------------------------------------
 
 READY = "FabricDeviceReady"
 FIELDS = ("bindingConditions", "bindingFailureConditions")
@@ -193,24 +192,10 @@ def pool_slices(patient: Patient) -> list[Slice]:
 
 def example() -> dict[str, Any]:
     """A slice that no driver would ever publish, with one device as a publisher makes them."""
-    term = {"matchExpressions": [{"key": "dds.cohdi.io/doctor", "operator": "In", "values": ["never"]}]}
-    device = {
-        "name": "example",
-        "bindingConditions": [READY],
-        "bindingFailureConditions": [RESCHEDULE, FAILED_CONDITION],
-    }
-    return {
-        "apiVersion": f"{DRA}/v1",
-        "kind": "ResourceSlice",
-        # The mark without which the publisher's admission policy lets nothing of its account pass.
-        "metadata": {"name": "dds-doctor", "labels": {MANAGED_BY: PUBLISHER}},
-        "spec": {
-            "driver": "doctor.dds.cohdi.io",
-            "pool": {"name": "dds-doctor", "generation": 1, "resourceSliceCount": 1},
-            "nodeSelector": {"nodeSelectorTerms": [term]},
-            "devices": [device],
-        },
-    }
+    lost = [RESCHEDULE, FAILED_CONDITION]
+    device = {"name": "example", "bindingConditions": [READY], "bindingFailureConditions": lost}
+    never = {"dds.cohdi.io/doctor": "never"}
+    return slice_on_trial(f"{DRA}/v1", "dds-doctor", "doctor.dds.cohdi.io", never, device)
 
 
 def scheduler_gates(patient: Patient) -> Iterator[Finding]:
@@ -261,12 +246,7 @@ def _without_fence(policy: Policy) -> str:
     return "a victim is fenced by watching alone, so that the scheduler may take it in the last moment"
 
 
-# -- operator ----------------------------------------------------------------------------------------------------------
-
-# The operator's two kinds: whether they are served, and with the fields that the scaler reads and writes.
-#
-# The decoder's own types say which fields those are, so that the two cannot drift apart.
-
+# -- the operator's kinds ----------------------------------------------------------------------------------------------
 
 TYPES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "composabilityrequests": ("ComposabilityRequest", objects.RawComposabilityRequest),
@@ -278,7 +258,8 @@ _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 
 def custom_kinds(patient: Patient) -> Iterator[Finding]:
-    """Each of the two, with its fields by OpenAPI, else by its definition, else as far as discovery tells."""
+    """Each of the two, with its fields by OpenAPI, else by its definition, else as far as discovery tells. The decoder's own
+    types say which fields those are, so that the two cannot drift apart."""
     for resource, (kind, form) in TYPES.items():
         version = VERSIONS[resource][0]
         if resource not in patient.served(version):

@@ -49,22 +49,17 @@ _whole = msgspec.json.Decoder(_Whole)
 
 
 def host(raw: bytes) -> Host:
-    """A Node; see `machine_of`. Raises Fault."""
+    """A Node. Its machine is the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
+    machines have them; "" without one. Raises Fault."""
+    found, machine = _named(raw)
+    return structs.replace(found, machine=machine.lower())
+
+
+def _named(raw: bytes) -> tuple[Host, str]:
+    """A Node without its machine, and the last segment of its provider ID."""
     found = read(_host, raw, "Node", decoding.CORE)
-    meta = found.metadata
-    provider = found.spec.provider_id if found.spec is not None else ""
-    return Host(meta.uid, meta.name, machine_of(provider), meta.labels or {})
-
-
-def machine_of(provider: str) -> str:
-    """The machine of a node: the last segment of its spec.providerID (`fsas-cdi://<uuid>`), in small letters as a fabric's
-    machines have them; "" without one."""
-    return last_segment(provider).lower()
-
-
-def last_segment(provider: str) -> str:
-    """Of a provider ID what names the machine, or what stands for it."""
-    return provider.rstrip("/").rpartition("/")[2]
+    meta, provider = found.metadata, found.spec.provider_id if found.spec is not None else ""
+    return Host(meta.uid, meta.name, "", meta.labels or {}), provider.rstrip("/").rpartition("/")[2]
 
 
 def pool_slice(raw: bytes) -> PoolSlice:
@@ -73,7 +68,7 @@ def pool_slice(raw: bytes) -> PoolSlice:
     spec = found.spec
     node = spec.node_name or decoding.single_node(spec.node_selector)
     selector = decoding.requirements("spec.nodeSelector", spec.node_selector) if spec.node_selector is not None else ()
-    devices = dict(_bodies(spec.devices or ()))
+    devices = {name: body for name, _, body in decoding.bodies(spec.devices)}
     return PoolSlice(
         uid=found.metadata.uid,
         name=found.metadata.name,
@@ -99,16 +94,6 @@ def flat_devices(devices: list[dict[str, Any]] | None) -> Iterator[dict[str, Any
         yield {"name": one.get("name"), **basic} if isinstance(basic, dict) else one
 
 
-def _bodies(devices: tuple[raw_.RawDevice, ...]) -> Iterator[tuple[str, raw_.DeviceBody]]:
-    seen: set[str] = set()
-    for position, one in enumerate(devices):
-        if not one.name or one.name in seen:
-            what = "another device of the slice has it" if one.name else "is missing"
-            raise Fault(f"spec.devices[{position}].name", what)
-        seen.add(one.name)
-        yield one.name, one.basic or one
-
-
 def _all_taints(devices: Any) -> tuple[Taint, ...]:
     """Every taint that any of them has, once."""
     return tuple(dict.fromkeys(taint for one in devices for taint in decoding.taints(one.taints)))
@@ -125,13 +110,7 @@ def _uuids(driver: str, devices: dict[str, raw_.DeviceBody]) -> dict[str, str]:
     return found
 
 
-# -- machines -----------------------------------------------------------------------------------------------------------
-
-# Which machine a node is, where not the node but its BareMetalHost says so (metal3.io, OpenShift on bare metal). There the
-# provider ID of a node ends in the uid of its BareMetalHost, and an annotation of that names the machine in the fabric. What was
-# seen of both is kept here, so that whichever comes last makes the whole. It outlives the translator that uses it. Of a
-# BareMetalHost nothing but uid and that annotation is read: it also says how to reach the server's management controller.
-
+# -- BareMetalHosts ------------------------------------------------------------------------------------------------------
 
 BARE_METAL_HOSTS = "baremetalhosts"
 KIND = "BareMetalHost"
@@ -150,20 +129,16 @@ class _BareMetalHost(msgspec.Struct):
     metadata: _Metadata
 
 
-class _NodeSpec(raw_.Part, frozen=True):
-    provider_id: str = msgspec.field(name="providerID", default="")
-
-
-class _Node(msgspec.Struct):
-    spec: _NodeSpec | None = None
-
-
 _bare_metal_host = msgspec.json.Decoder(_BareMetalHost)
-_node = msgspec.json.Decoder(_Node)
 
 
 class BareMetalHosts:
-    """What was seen of nodes and BareMetalHosts."""
+    """What was seen of nodes and BareMetalHosts, where these say which machine a node is (metal3.io, OpenShift on bare metal):
+    there the provider ID of a node ends in the uid of its BareMetalHost, and an annotation of that names the machine in the
+    fabric. Whichever comes last makes the whole. It outlives the translator that uses it.
+
+    Of a BareMetalHost nothing but uid and that annotation is read: it also says how to reach the server's management
+    controller."""
 
     def __init__(self) -> None:
         self._machines: dict[str, str] = {}  # by the BareMetalHost's uid; "" for one that is gone, or says none
@@ -180,11 +155,9 @@ class BareMetalHosts:
 
     def host(self, raw: bytes) -> Host:
         """A Node, with the machine that its BareMetalHost says, "" while none does. Raises Fault."""
-        found = host(raw)
-        spec = well_formed(_node, raw).spec
-        of = last_segment(spec.provider_id if spec is not None else "")
+        found, of = _named(raw)
         self._hosts[found.uid] = of
-        return msgspec.structs.replace(found, machine=self._machines.get(of, ""))
+        return structs.replace(found, machine=self._machines.get(of, ""))
 
     def knows(self, node: str) -> bool:
         """Whether the BareMetalHost of a node (by uid) was ever seen."""
@@ -198,10 +171,7 @@ class BareMetalHosts:
         return ((node, machine) for node, of in self._hosts.items() if of == uid)
 
 
-# -- translate ---------------------------------------------------------------------------------------------------------
-
-# What a cluster's objects become for the publisher.
-
+# -- facts ---------------------------------------------------------------------------------------------------------------
 
 PUBLISHED: dict[str, Resource] = {
     "configmaps": Resource("ConfigMap", PoolConfig, configured=read_pool_config),

@@ -5,15 +5,12 @@ Runs on the engine's thread; asks nobody and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
 from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
-from dds_adapters.kubernetes.write.labels import LabelNode
-from dds_adapters.kubernetes.write.plan import Overtaken
+from dds_adapters.kubernetes.write.plan import Plans, label, planned
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
@@ -23,18 +20,11 @@ from dds_core.publisher.state import PoolPicture
 
 
 def plan(decision: Decision, event_id: str, at: int, picture: PoolPicture) -> tuple[Task, ...]:
-    """The tasks of a decision, none for one that writes nothing or was decided in mode `observe`.
-
-    `event_id` is the decision's in the log, `at` its instant in microseconds; the picture has folded it, and may have folded
-    more.
-    """
-    draw = _PLANS.get(type(decision))
-    if draw is None or getattr(decision, "mode", "observe") == "observe":
-        return ()
-    return (replace(draw(decision, picture), decision=event_id, action=type(decision).__name__, at=at),)
+    """The tasks of a decision of the publisher, as `write.plan.planned`."""
+    return planned(_PLANS, decision, event_id, at, picture)
 
 
-def _publish(decision: PoolPublished, picture: PoolPicture) -> Task:
+def _publish(decision: PoolPublished, at: int, picture: PoolPicture) -> Task:
     work = PublishPool(
         driver=decision.driver,
         pool=decision.pool,
@@ -51,7 +41,7 @@ def _publish(decision: PoolPublished, picture: PoolPicture) -> Task:
     return Task(work, (thing,), target=decision.subject, replaces=thing)
 
 
-def _withdraw(decision: PoolWithdrawn, picture: PoolPicture) -> Task:
+def _withdraw(decision: PoolWithdrawn, at: int, picture: PoolPicture) -> Task:
     drop = tuple(sorted(decision.drop.items()))
     work = WithdrawPool(decision.driver, decision.pool, drop, adopt=picture.policy.adopt == "reference")
     thing = _pool_object(decision)
@@ -62,34 +52,27 @@ def _pool_object(decision: PoolPublished | PoolWithdrawn) -> str:
     return f"{SLICES}/{decision.driver}/{decision.pool}"
 
 
-def _label(decision: NodeLabelled, picture: PoolPicture) -> Task:
-    host = picture.host(decision.node)
-    labels = tuple(sorted(decision.labels.items()))
-    work = LabelNode(host.name, host.uid, labels) if host is not None else Overtaken("the node is gone")
-    thing = f"nodes/{decision.node}"
-    return Task(work, (thing,), target=decision.node, replaces=f"{thing}: {','.join(sorted(decision.labels))}")
+def _label(decision: NodeLabelled, at: int, picture: PoolPicture) -> Task:
+    return label(decision, picture.host(decision.node))
 
 
-_PLANS: dict[type[Decision], Callable[[Any, PoolPicture], Task]] = {
+_PLANS: Plans[PoolPicture] = {
     PoolPublished: _publish,
     PoolWithdrawn: _withdraw,
     NodeLabelled: _label,
 }
 
 
-# -- announce ----------------------------------------------------------------------------------------------------------
-
-# What people are told of pools, as Kubernetes Events on the ConfigMap that describes their devices: that one is there,
-# that it is kept from the scheduler and why, what somebody should look at.
-#
-# Told when it changes, not when it is written again; nothing in mode `observe`. Nothing here decides anything.
-
+# -- what people are told ----------------------------------------------------------------------------------------------
 
 CONFIG_MAP = "ConfigMap"
 
 
 class PoolNews:
-    """Tells what is news. It remembers which pools it has told of as withheld; of others the slices as they are now say it."""
+    """Kubernetes Events on the ConfigMap that describes the devices: that a pool is there, that it is kept from the scheduler and
+    why, what somebody should look at. Told when it changes, not when it is written again; nothing in mode `observe`.
+
+    It remembers which pools it has told of as withheld; of others the slices as they are now say it."""
 
     def __init__(self, config_namespace: str = config.NAMESPACE) -> None:
         self._namespace = config_namespace

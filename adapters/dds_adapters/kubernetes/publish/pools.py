@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode.decoding import MANAGED_BY as LABEL
 from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.publish.decode import pool_slice
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, live_of, settle
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Versions
+from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, live_of
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import Requirement
 from dds_core.publisher.describe import devices_of, digest_of, node_selector, selector
 from dds_core.publisher.fold import DROPPED
@@ -34,7 +33,7 @@ OWNED_BY_OTHER = "SliceOwnedByOther"
 
 
 @dataclass(frozen=True, slots=True)
-class PublishPool:
+class PublishPool(Write):
     """PoolPublished: these slices and no others, each device described by `model`. `drop` are slices that go first, by name the
     uid."""
 
@@ -48,9 +47,6 @@ class PublishPool:
     taint: str = ""
     drop: tuple[tuple[str, str], ...] = ()
     adopt: bool = False
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         """Look at everything first: a name that is somebody else's keeps the whole pool from being written."""
@@ -91,16 +87,13 @@ class PublishPool:
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawPool:
+class WithdrawPool(Write):
     """PoolWithdrawn: these slices of the pool go, by name the uid."""
 
     driver: str
     pool: str
     drop: tuple[tuple[str, str], ...]
     adopt: bool = False
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         going = list(_going(server, self.driver, self.pool, self.drop, self.adopt))

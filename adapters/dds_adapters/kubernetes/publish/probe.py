@@ -6,6 +6,7 @@ object.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -76,18 +77,25 @@ _QUERY = {"dryRun": "All", "fieldManager": MANAGER}
 
 
 def on_trial(version: str, driver: str) -> dict[str, Any]:
-    """The slice that is tried: ours by its mark, and of a pool, as an admission policy for the publisher wants it."""
+    """The slice that is tried."""
+    return slice_on_trial(version, PROBE, driver, {PROBE: "true"}, device_of(_MODEL, "probe", PROBE))
+
+
+def slice_on_trial(
+    version: str, name: str, driver: str, labels: Mapping[str, str], device: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A slice of one device for nodes with these labels: ours by its mark, and of a pool, as an admission policy for the
+    publisher wants it."""
+    terms = [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
     return {
         "apiVersion": version,
         "kind": "ResourceSlice",
-        "metadata": {"name": PROBE, "labels": {LABEL: MANAGED_BY}},
+        "metadata": {"name": name, "labels": {LABEL: MANAGED_BY}},
         "spec": {
             "driver": driver,
-            "pool": {"name": PROBE, "generation": 1, "resourceSliceCount": 1},
-            "nodeSelector": {
-                "nodeSelectorTerms": [{"matchExpressions": [{"key": PROBE, "operator": "In", "values": ["true"]}]}]
-            },
-            "devices": [device_of(_MODEL, "probe", PROBE)],
+            "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": terms}]},
+            "devices": [device],
         },
     }
 

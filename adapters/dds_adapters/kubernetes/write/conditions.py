@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.decode.reading import Fault
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, settle
-from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result, Versions
+from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
 from dds_core.model import RESCHEDULE, Allocation, Claim, DeviceKey, Pod
 from dds_core.scaler.events import Entry
 
@@ -30,16 +28,13 @@ class Telling:
 
 
 @dataclass(frozen=True, slots=True)
-class TellClaims:
+class TellClaims(Write):
     """HandOver and FailureSignalled: conditions on one claim, or on all of a group. `when` is RFC 3339.
 
     None is told when one of them has moved on: the scheduler would clear those that were told, for nothing."""
 
     claims: tuple[Telling, ...]
     when: str
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         found = [(one, *claim_as_decided(server, one.ref, one.allocation)) for one in self.claims]
@@ -70,20 +65,13 @@ class TellClaims:
 
 def claim_as_decided(server: Server, ref: Ref, allocation: Allocation | None) -> tuple[Live, Claim]:
     """The live claim; a write to one that is allocated otherwise by now is obsolete."""
-    live, claim = read_claim(server, ref)
+    live = server.get(ref)
+    claim = decoded(decoding.claim, live)
     if live.deleting:
         raise Ended(Obsolete(f"{ref} is being deleted"))
     if claim.allocation is None or claim.allocation != allocation:
         raise Ended(Obsolete(f"{ref} is not allocated as it was"))
     return live, claim
-
-
-def read_claim(server: Server, ref: Ref) -> tuple[Live, Claim]:
-    live = server.get(ref)
-    try:
-        return live, decoding.claim(live.raw)
-    except Fault as fault:
-        raise Ended(Obsolete(f"{ref} cannot be read ({fault})")) from None
 
 
 def _stands(telling: Telling, claim: Claim) -> bool:
@@ -92,14 +80,7 @@ def _stands(telling: Telling, claim: Claim) -> bool:
     return all((e.driver, e.pool, e.device, e.share, e.condition, e.reason) in there for e in telling.entries)
 
 
-# -- steering ----------------------------------------------------------------------------------------------------------
-
-# Hand-over mode `clear`: the node is nominated for the pod, then the allocations that we signalled are cleared, so that
-# the scheduler allocates afresh and tries that node first.
-#
-# It is done between a failed binding and the scheduler's next attempt, and at no other time: before, somebody still
-# counts on the allocations; after, they are not those that we signalled. A claim that is cleared already was cleared by
-# the scheduler.
+# -- hand-over mode `clear` --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +93,23 @@ class Signalled:
 
 
 @dataclass(frozen=True, slots=True)
-class SteerPod:
-    """Steered: nominate `node` for the pod and clear the claims."""
+class SteerPod(Write):
+    """Steered: nominate `node` for the pod and clear the allocations that we signalled, so that the scheduler allocates afresh
+    and tries that node first.
+
+    Done between a failed binding and the scheduler's next attempt, and at no other time: before, somebody still counts on the
+    allocations; after, they are not those that we signalled. A claim that is cleared already was cleared by the scheduler."""
 
     pod: Ref
     node: str
     claims: tuple[Signalled, ...]
 
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
-
     def _once(self, server: Server) -> Result:
         standing = [live for one in self.claims if (live := _standing(server, one)) is not None]
         if not standing:
             return Done(written=False)
-        live, pod = _read_pod(server, self.pod)
+        live = server.get(self.pod)
+        pod = decoded(decoding.pod, live)
         against = self._against(pod)
         if against:
             return Obsolete(f"{self.pod} {against}")
@@ -149,7 +132,8 @@ class SteerPod:
 
 def _standing(server: Server, one: Signalled) -> Live | None:
     """The live claim that is to be cleared, None when it is cleared already."""
-    live, claim = read_claim(server, one.ref)
+    live = server.get(one.ref)
+    claim = decoded(decoding.claim, live)
     if claim.allocation is None:
         return None
     against = _against_clearing(one, claim)
@@ -168,11 +152,3 @@ def _against_clearing(one: Signalled, claim: Claim) -> str:
     if not {(*key, RESCHEDULE) for key in one.devices} <= claim.true_conditions:
         return "does not carry our signal any more"
     return ""
-
-
-def _read_pod(server: Server, ref: Ref) -> tuple[Live, Pod]:
-    live = server.get(ref)
-    try:
-        return live, decoding.pod(live.raw)
-    except Fault as fault:
-        raise Ended(Obsolete(f"{ref} cannot be read ({fault})")) from None

@@ -1,7 +1,7 @@
-"""Devices on their way out: the operator's mark on one ComposableResource, and the DeviceTaintRule that keeps the scheduler
-from its device meanwhile.
+"""Writes to devices and nodes: when a device was last used, the operator's mark on one that is to go, the DeviceTaintRule that
+keeps the scheduler from it meanwhile, and our labels of a node.
 
-The annotation is the operator's own, whatever prefix the ConfigMap sets. A rule is made before the mark and never without our
+The annotations are the operator's own, whatever prefix the ConfigMap sets. A rule is made before the mark and never without our
 label: one left behind would keep the scheduler from another device that gets the name.
 """
 
@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.reading import Fault
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, settle
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Versions
-from dds_core.model import OWNER, OWNER_LABEL, DeviceKey, FabricResource
-
-# -- stamps ------------------------------------------------------------------------------------------------------------
-
-# When a device was last used, on its ComposableResource: by it the operator, and the reference scaler beside us,
-# choose.
-
+from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
+from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
 
 LAST_USED = "cohdi.io/last-used-time"
-"""The operator's own annotation, whatever prefix the ConfigMap sets."""
+"""When a device was last used: by it the operator, and the reference scaler beside us, choose."""
+RESOURCES = "composableresources"
+RULES = "devicetaintrules"
+MARK = "cohdi.io/delete-device"
+MARKED = "true"
+ONLINE = "Online"
+RULE_SECONDS = 2.0
+"""Until a rule of ours that is being deleted is looked at again."""
+_SLUG = re.compile(r"[^a-z0-9]+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,15 +39,12 @@ def rfc3339(at: int, *, precise: bool = False) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StampUse:
+class StampUse(Write):
     """UsedStamped; `when` is RFC 3339. A later use that stands there already is kept."""
 
     name: str
     uid: str
     when: str
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         live = server.get(Ref("composableresources", self.name, uid=self.uid))
@@ -65,18 +63,6 @@ def _is_before(stamped: str, when: str) -> bool:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)) < datetime.fromisoformat(when)
 
 
-# -- victims -----------------------------------------------------------------------------------------------------------
-
-RESOURCES = "composableresources"
-RULES = "devicetaintrules"
-MARK = "cohdi.io/delete-device"
-MARKED = "true"
-ONLINE = "Online"
-RULE_SECONDS = 2.0
-"""Until a rule of ours that is being deleted is looked at again."""
-_SLUG = re.compile(r"[^a-z0-9]+")
-
-
 def rule_name(resource: str, key: DeviceKey) -> str:
     """The name of our rule for a device, from the name of its ComposableResource: another name of the device, another rule."""
     digest = hashlib.sha256("\0".join((resource, *key)).encode()).hexdigest()[:10]
@@ -85,7 +71,7 @@ def rule_name(resource: str, key: DeviceKey) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkVictim:
+class MarkVictim(Write):
     """VictimMarked. `key` is the device as claims would name it; `taint` asks for a rule, with taint key `taint_key`."""
 
     name: str
@@ -95,12 +81,9 @@ class MarkVictim:
     taint: bool
     taint_key: str
 
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
-
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
-        resource = _resource(live)
+        resource = decoded(decoding.fabric_resource, live)
         if resource.deleting or resource.state != ONLINE:
             return Obsolete(f"{live.ref} is {resource.state or 'new'}, or being deleted")
         if resource.uuid != self.device_id:
@@ -140,14 +123,11 @@ class MarkVictim:
 
 
 @dataclass(frozen=True, slots=True)
-class UnmarkVictim:
+class UnmarkVictim(Write):
     """VictimUnmarked: the operator picks it no more than any other."""
 
     name: str
     uid: str
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
@@ -158,14 +138,11 @@ class UnmarkVictim:
 
 
 @dataclass(frozen=True, slots=True)
-class LiftTaint:
+class LiftTaint(Write):
     """TaintLifted: delete the rule of that uid."""
 
     name: str
     uid: str
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         if not server.serves(RULES):
@@ -179,11 +156,21 @@ class LiftTaint:
         return Done()
 
 
-def _resource(live: Live) -> FabricResource:
-    try:
-        return decoding.fabric_resource(live.raw)
-    except Fault as fault:
-        raise Ended(Obsolete(f"{live.ref} cannot be read ({fault})")) from None
+@dataclass(frozen=True, slots=True)
+class LabelNode(Write):
+    """NodeLabelled: each label with its value, None for one that has to go. Written only where they differ."""
+
+    name: str
+    uid: str
+    labels: tuple[tuple[str, str | None], ...]
+
+    def _once(self, server: Server) -> Result:
+        live = server.get(Ref("nodes", self.name, uid=self.uid))
+        changes = {key: value for key, value in self.labels if live.labels.get(key) != value}
+        if not changes:
+            return Done(written=False)
+        server.merge(live, {"metadata": {"labels": changes}})
+        return Done()
 
 
 def _key_of(live: Live) -> DeviceKey | None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode.translate import RESOURCES
 from dds_adapters.kubernetes.write.devices import rfc3339
-from dds_adapters.kubernetes.write.live_object import MANAGER, Changed, Ref, Server, settle
+from dds_adapters.kubernetes.write.live_object import MANAGER, Changed, Ended, Ref, Server
 from dds_adapters.kubernetes.write.tasks import Done, Result, Task, Versions
 from dds_core.events import Decision, Event
 from dds_core.lifecycle import ATTACHED, IDLE
@@ -82,13 +82,13 @@ class TellPeople:
         return self.regarding.namespace or OF_CLUSTER
 
     def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(lambda server: self._once(server, versions), api, lambda _: API_VERSION)
-
-    def _once(self, server: Server, versions: Versions) -> Result:
+        server = Server(api, lambda _: API_VERSION)
         try:
             server.create(Ref(EVENTS, self.name, self.namespace), self._body(versions))
         except Changed:  # it is there
             return Done(written=False)
+        except Ended as end:
+            return end.result
         return Done()
 
     def _body(self, versions: Versions) -> dict[str, Any]:
@@ -109,14 +109,7 @@ class TellPeople:
         }
 
 
-# -- announce ----------------------------------------------------------------------------------------------------------
-
-# What people are told, as Kubernetes Events on their claims and pods and on what stands for their devices, in their
-# words.
-#
-# A claim's whole life has a budget of writes: each step is told once, on the object that its user looks at. Nothing is
-# told in mode `observe`, and nothing here decides anything.
-
+# -- what people are told ----------------------------------------------------------------------------------------------
 
 _PLURAL = {one.name: plural for plural, one in RESOURCES.items()}
 _KIND = {one.kind: one.name for one in RESOURCES.values()}
@@ -147,7 +140,8 @@ class Words:
 
 
 def announce(event: Event, at: int, picture: Picture) -> tuple[Task, ...]:
-    """The Kubernetes Events for a fact, decision or transition of the log, decided or seen at `at` (microseconds)."""
+    """The Kubernetes Events for a fact, decision or transition of the log, decided or seen at `at` (microseconds): each step of a
+    claim's life once, on the object that its user looks at. Nothing is told in mode `observe`."""
     say = _WORDS.get(type(event))
     if say is None or not picture.live or (isinstance(event, Decision) and getattr(event, "mode", "") == "observe"):
         return ()

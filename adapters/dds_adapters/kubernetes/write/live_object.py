@@ -6,13 +6,15 @@ here knows what is written, and no foreign word leaves it unscrubbed.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import PAGE, Answer, Asking, Page, Unreachable, path_of
+from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable, listed, path_of
+from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.write.tasks import Declined, Later, Obsolete, Result, Versions
 from dds_core.errors import DdsError
 from dds_core.text import scrub
@@ -27,9 +29,11 @@ APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 
+_T = TypeVar("_T")
+
 
 class Ended(DdsError):
-    """A write ends here; `result` is what becomes of it. Never leaves `settle`."""
+    """A write ends here; `result` is what becomes of it. Never leaves `Write`."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -37,7 +41,7 @@ class Ended(DdsError):
 
 
 class Changed(DdsError):
-    """The object is not as it was read any more: compare again. Never leaves `settle`."""
+    """The object is not as it was read any more: compare again. Never leaves `Write`."""
 
     def __init__(self, where: str) -> None:
         super().__init__("was changed by others each time it was to be written", where=where)
@@ -73,7 +77,6 @@ class _Status(msgspec.Struct):
 
 _object = msgspec.json.Decoder(_Object)
 _status = msgspec.json.Decoder(_Status)
-_page = msgspec.json.Decoder(Page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +155,19 @@ class Server:
         """All objects that the selectors (as in a query) leave, as JSON."""
         ref = Ref(resource, "*")
         path = path_of(resource, self.version_of(resource))
-        found: list[bytes] = []
-        token = ""
-        while True:
-            query = {**selected, "limit": str(PAGE)} | ({"continue": token} if token else {})
+
+        def page(query: Mapping[str, str]) -> bytes:
             answer = self._ask(ref, "GET", path, query=query)
             if answer.code == 410:
                 raise Changed(str(ref))
             if answer.code >= 300:
                 _refuse(ref, answer)
-            try:
-                page = _page.decode(answer.body)
-            except ValueError:
-                raise Ended(Later(f"{ref}: the answer is not a list")) from None
-            found += [bytes(item) for item in page.items or ()]
-            token = page.metadata.continue_
-            if not token:
-                return found
+            return answer.body
+
+        try:
+            return list(listed(page, selected))
+        except ValueError:
+            raise Ended(Later(f"{ref}: the answer is not a list")) from None
 
     def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
         """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""
@@ -252,18 +251,34 @@ class Server:
             raise Ended(Later(f"{ref}: {error.what}")) from None
 
 
-def settle(once: Callable[[Server], Result], api: Asking, versions: Versions) -> Result:
-    """What becomes of a write that compares and sends in `once`: from the beginning when the object changed in between."""
-    server = Server(api, versions)
-    why = ""
-    for _ in range(ATTEMPTS):
-        try:
-            return once(server)
-        except Changed as error:
-            why = str(error)
-        except Ended as end:
-            return end.result
-    return Later(why)
+class Write(ABC):
+    """A work that looks at live objects, compares, and sends what is still needed."""
+
+    __slots__ = ()
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        """What becomes of it: from the beginning, a few times, when an object changed in between."""
+        server = Server(api, versions)
+        why = ""
+        for _ in range(ATTEMPTS):
+            try:
+                return self._once(server)
+            except Changed as error:
+                why = str(error)
+            except Ended as end:
+                return end.result
+        return Later(why)
+
+    @abstractmethod
+    def _once(self, server: Server) -> Result: ...
+
+
+def decoded(decode: Callable[[bytes], _T], live: Live) -> _T:
+    """The object as the core has it; a write to one that cannot be read is obsolete."""
+    try:
+        return decode(live.raw)
+    except Fault as fault:
+        raise Ended(Obsolete(f"{live.ref} cannot be read ({fault})")) from None
 
 
 def live_of(ref: Ref, raw: bytes) -> Live:

@@ -6,19 +6,27 @@ at once, so that each decision has its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rfc3339, rule_name
-from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.devices import (
+    LabelNode,
+    LiftTaint,
+    MarkVictim,
+    StampUse,
+    UnmarkVictim,
+    rfc3339,
+    rule_name,
+)
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
 from dds_core.events import Decision
-from dds_core.model import OWNER, OWNER_LABEL, Claim
+from dds_core.model import OWNER, OWNER_LABEL, Claim, Node
+from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
 from dds_core.scaler.rules.orders import request_name
@@ -35,13 +43,23 @@ class Overtaken:
         return Obsolete(self.why)
 
 
+P = TypeVar("P")
+Plans = Mapping[type[Decision], Callable[[Any, int, P], Task]]
+"""By kind of decision its task; the numbers are instants in microseconds."""
+
+
 def plan(decision: Decision, event_id: str, at: int, picture: Picture) -> tuple[Task, ...]:
+    """The tasks of a decision of the scaler, as `planned`."""
+    return planned(_PLANS, decision, event_id, at, picture)
+
+
+def planned(plans: Plans[P], decision: Decision, event_id: str, at: int, picture: P) -> tuple[Task, ...]:
     """The tasks of a decision, none for one that writes nothing or was decided in mode `observe`.
 
-    `event_id` is the decision's in the log, `at` its instant in microseconds; the picture has folded
-    it, and may have folded more.
+    `event_id` is the decision's in the log, `at` its instant in microseconds; the picture has folded it, and may have folded
+    more.
     """
-    draw = _PLANS.get(type(decision))
+    draw = plans.get(type(decision))
     if draw is None or getattr(decision, "mode", "observe") == "observe":
         return ()
     task = draw(decision, at, picture)
@@ -182,7 +200,11 @@ def _claim_object(uid: str) -> str:
 
 
 def _label(decision: e.NodeLabelled, at: int, picture: Picture) -> Task:
-    node = picture.node(decision.node)
+    return label(decision, picture.node(decision.node))
+
+
+def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
+    """The task of either component's decision about the labels of a node, as it sees it."""
     labels = tuple(sorted(decision.labels.items()))
     work = LabelNode(node.name, node.uid, labels) if node is not None else Overtaken("the node is gone")
     thing = f"nodes/{decision.node}"
@@ -220,7 +242,7 @@ def _stamp(decision: e.UsedStamped, at: int, picture: Picture) -> Task:
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
 
-_PLANS: dict[type[Decision], Callable[[Any, int, Picture], Task]] = {
+_PLANS: Plans[Picture] = {
     e.AttachOrdered: _attach,
     e.DetachOrdered: _detach,
     e.HandOver: _hand_over,

@@ -8,12 +8,11 @@ from typing import Protocol
 
 import msgspec
 
-from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.watch.arrivals import DELETED, MODIFIED
-from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, settle
-from dds_adapters.kubernetes.write.tasks import Done, Result, Versions, Work
+from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, Write
+from dds_adapters.kubernetes.write.tasks import Done, Result, Work
 from dds_core.model import FINISHED, Pod
 
 PODS = "pods"
@@ -26,15 +25,12 @@ class Outlet(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AskPod:
+class AskPod(Write):
     """What became of a pod: MODIFIED with what it is now, or DELETED when it is gone, has finished, or its name is another's. Of
     the end of one that has finished nobody would hear any more."""
 
     pod: Ref
     outlet: Outlet
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         live = server.find(self.pod)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.reading import Fault
-from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, settle
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Versions
+from dds_adapters.kubernetes.write.live_object import Ended, Ref, Server, Write, decoded
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource
 from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
 
@@ -24,7 +23,7 @@ TERMINATING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class RaiseRequest:
+class RaiseRequest(Write):
     """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None)."""
 
     name: str
@@ -37,16 +36,13 @@ class RaiseRequest:
     epoch_key: str
     epoch: int
 
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
-
     def _once(self, server: Server) -> Result:
         ref = Ref(REQUESTS, self.name, uid=self.uid)
         live = server.find(ref) if self.previous is None else server.get(ref)
         if live is None:
             server.create(ref, self._body(server))
             return Done()
-        request = _request(live)
+        request = decoded(decoding.attach_request, live)
         if live.deleting:
             if self.previous is None:
                 return Later(f"{ref} is still being deleted", TERMINATING_SECONDS)
@@ -89,7 +85,7 @@ class RaiseRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LowerRequest:
+class LowerRequest(Write):
     """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go. `unattached`:
     they have no device yet."""
 
@@ -100,13 +96,10 @@ class LowerRequest:
     victims: frozenset[str]
     unattached: bool = False
 
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
-
     def _once(self, server: Server) -> Result:
         ref = Ref(REQUESTS, self.name, uid=self.uid)
         live = server.get(ref)
-        request = _request(live)
+        request = decoded(decoding.attach_request, live)
         if live.deleting:
             return Obsolete(f"{ref} is being deleted")
         if request.size == self.size:
@@ -149,16 +142,13 @@ class LowerRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class StampEpoch:
+class StampEpoch(Write):
     """A new leader's mark on a request of ours: what the leader before it has read is not as it was any more."""
 
     name: str
     uid: str
     key: str
     epoch: int
-
-    def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return settle(self._once, api, versions)
 
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(REQUESTS, self.name, uid=self.uid))
@@ -167,13 +157,6 @@ class StampEpoch:
             return Done(written=False)
         server.merge(live, {"metadata": {"annotations": {self.key: str(self.epoch)}}})
         return Done()
-
-
-def _request(live: Live) -> AttachRequest:
-    try:
-        return decoding.attach_request(live.raw)
-    except Fault as fault:
-        raise Ended(Obsolete(f"{live.ref} cannot be read ({fault})")) from None
 
 
 def _resource(raw: bytes) -> FabricResource:

@@ -107,13 +107,7 @@ class NotLeading(Exception):
     """This process may not begin a write now: it does not lead, or the log is away. Nothing was sent."""
 
 
-# -- carrying ----------------------------------------------------------------------------------------------------------
-
-# How one task is carried out, whoever does it: each of its requests only while this process may write, within the time
-# that it has for that, and no more of them than a server in trouble can bear.
-#
-# No threads, no clock. A fault of a work is the end of its task and of nothing else.
-
+# -- carrying a task out -----------------------------------------------------------------------------------------------
 
 MARGIN = 0.1
 """Seconds: with less left than this, nothing is sent."""
@@ -126,7 +120,8 @@ Permit = Callable[[], float]
 
 
 class Guard:
-    """A way to the API server (`Asking`) for one task."""
+    """A way to the API server (`Asking`) for one task: each request only while this process may write, within the time that it
+    has for that, and no more of them than a server in trouble can bear."""
 
     def __init__(self, api: Asking, permit: Permit, another: Callable[[], bool]) -> None:
         """`another` is asked before each request but the first; no when the server is to be left alone."""

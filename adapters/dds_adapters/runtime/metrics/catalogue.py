@@ -171,13 +171,6 @@ CATALOGUE: Final[tuple[Named, ...]] = tuple(one for one in list(globals().values
 """In the order of this file."""
 
 
-# -- pools catalogue ---------------------------------------------------------------------------------------------------
-
-# Every metric of a publisher by name; see `catalogue`, whose metrics of a log it has under names of its own, so that
-# scaler and publisher can be scraped together. What belongs to the whole program (requests, who leads) is there as it
-# is.
-
-
 _CALLS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 # -- the fabric -------------------------------------------------------------------------------------------------------
@@ -236,7 +229,8 @@ _OF_A_LOG: Final = (
 
 
 def named(one: Named) -> Named:
-    """A metric of a log as the publisher has it; what belongs to the whole program stays as it is."""
+    """A metric of a log as the publisher has it, under a name of its own, so that scaler and publisher can be scraped together;
+    what belongs to the whole program (requests, who leads) stays as it is."""
     return one._replace(name=one.name.replace("dds_", "dds_publisher_", 1)) if one in _OF_A_LOG else one
 
 
@@ -247,11 +241,7 @@ POOL_CATALOGUE: Final[tuple[Named, ...]] = (
 """In the order of this file, then those of a log."""
 
 
-# -- instruments -------------------------------------------------------------------------------------------------------
-
-# Instruments of the Prometheus client, made from the catalogue in a registry that is given; never in the client's
-# global one.
-
+# -- instruments ---------------------------------------------------------------------------------------------------------
 
 _I = TypeVar("_I", bound=MetricWrapperBase)
 

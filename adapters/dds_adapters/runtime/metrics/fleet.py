@@ -1,5 +1,5 @@
-"""How many claims and devices are in which state, and how long devices idled: kept event by event, so that a scrape never looks
-into the picture.
+"""How long each stage of a claim's wait took, how many claims and devices are in which state, and how long devices idled: kept
+event by event, so that a scrape never looks into the picture.
 
 The thread that decides writes, the one that scrapes reads; a lock keeps them apart.
 """
@@ -24,14 +24,6 @@ from dds_core.model import FAILED_CONDITION, Condition
 from dds_core.scaler.events import ClaimMoved, HandOver
 from dds_core.scaler.state import Picture
 
-# -- stages ------------------------------------------------------------------------------------------------------------
-
-# How long each stage of a claim's wait took: allocated, asked for, ready, told, bound.
-#
-# A stage is measured when this process saw both its ends. What is kept of a claim is dropped when its wait is over. A
-# claim that found its devices on a node from the start never waits here.
-
-
 SECOND = 1_000_000
 NO_STEERING = "none"
 _OURS = "FabricDevice"
@@ -51,7 +43,8 @@ class _Course:
 
 
 class Stages:
-    """Follows the claims that wait."""
+    """Follows the claims that wait: allocated, asked for, ready, told, bound. A stage is measured when this process saw both its
+    ends. What is kept of a claim is dropped when its wait is over; one that found its devices on a node never waits here."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._took = histograms(c.STAGE, registry)
@@ -118,7 +111,7 @@ def _tells(condition: Condition) -> bool:
     return condition.status == "True" and condition.type.startswith(_OURS) and condition.type != FAILED_CONDITION
 
 
-# -- fleet -------------------------------------------------------------------------------------------------------------
+# -- claims and devices by state -----------------------------------------------------------------------------------------
 
 _IDLING = frozenset({IDLE, MARKED})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
@@ -27,38 +27,14 @@ from dds_core.scaler import events as e
 from dds_core.scaler.policy import MODES
 from dds_core.scaler.state import Picture
 
-# -- sources -----------------------------------------------------------------------------------------------------------
-
-# Gauges that others keep: read when somebody scrapes, on the thread that does. One that fails is left out and counted;
-# it never breaks the scrape.
-
-
 LOG = logging.getLogger("dds.metrics")
 
-Number = Callable[[], float]
-Numbers = Callable[[], Mapping[tuple[str, ...], float]]
-
-
-@dataclass(frozen=True)
-class Sources:
-    """Where they come from; all are called from the scraping thread. What is None is not shown.
-
-    `ages`: seconds since a resource was heard of (`Arrivals.ages`). `arrivals`: objects that wait (`len`). `outbox`: tasks by
-    state, waiting and running. `attempts`: how attempts to write ended, by action and outcome (`Outbox.counts`). `behind`:
-    groups not appended yet. `lag`: seconds since the oldest of them. `away`: whether the log is.
-    """
-
-    ages: Callable[[], Mapping[str, float]] | None = None
-    arrivals: Callable[[], int] | None = None
-    outbox: Callable[[], Mapping[str, int]] | None = None
-    attempts: Callable[[], Mapping[tuple[str, str], int]] | None = None
-    behind: Callable[[], int] | None = None
-    lag: Callable[[], float] | None = None
-    away: Callable[[], bool] | None = None
+Sources = Mapping[Named, Callable[[], Mapping[tuple[str, ...], float]]]
+"""Gauges that others keep, by metric the values by labels: read when somebody scrapes, on the thread that does."""
 
 
 class Asked(Collector):
-    """Asks the sources at each scrape."""
+    """Asks the sources at each scrape. One that fails is left out and counted; it never breaks the scrape."""
 
     def __init__(
         self, sources: Sources, registry: CollectorRegistry, named: Callable[[Named], Named] = lambda one: one
@@ -66,7 +42,7 @@ class Asked(Collector):
         """`named` gives each metric the name that it has for a component."""
         self._errors = counters(named(c.SCRAPE_ERRORS), registry)
         self._told: set[str] = set()
-        self._reads = {named(one): read for one, read in _reads(sources)}
+        self._reads = {named(one): read for one, read in sources.items()}
         registry.register(self)
 
     def describe(self) -> Iterator[Metric]:
@@ -99,46 +75,13 @@ def _family(named: Named) -> GaugeMetricFamily | CounterMetricFamily:
     return GaugeMetricFamily(named.name, named.help, labels=named.labels)
 
 
-def _reads(sources: Sources) -> Iterator[tuple[Named, Numbers]]:
-    if (ages := sources.ages) is not None:
-        yield c.WATCH_AGE, _by_name(ages)
-    if (arrivals := sources.arrivals) is not None:
-        yield c.QUEUE, _alone(arrivals)
-    if (outbox := sources.outbox) is not None:
-        yield c.OUTBOX, _by_name(outbox)
-    if (attempts := sources.attempts) is not None:
-        yield c.ATTEMPTS, _by_names(attempts)
-    if (behind := sources.behind) is not None:
-        yield c.BEHIND, _alone(behind)
-    if (lag := sources.lag) is not None:
-        yield c.LAG, _alone(lag)
-    if (away := sources.away) is not None:
-        yield c.AVAILABLE, _alone(lambda: not away())
-
-
-def _alone(read: Number) -> Numbers:
-    return lambda: {(): float(read())}
-
-
-def _by_name(read: Callable[[], Mapping[str, float]]) -> Numbers:
-    return lambda: {(name,): value for name, value in dict(read()).items()}
-
-
-def _by_names(read: Callable[[], Mapping[tuple[str, str], int]]) -> Numbers:
-    return lambda: {names: float(value) for names, value in dict(read()).items()}
-
-
-# -- common ------------------------------------------------------------------------------------------------------------
-
-# What is counted of any log, whoever decides in it: facts, decisions, writes, what became of them, and how the writing
-# fares.
-
+# -- what is counted of any log ------------------------------------------------------------------------------------------
 
 SECOND = 1_000_000
 
 
 class Row(Protocol):
-    """One group that is in the log (`live.pen.Committed`): the step, and its rows, the fact's first."""
+    """One group that is in the log (`runtime.loop.Committed`): the step, and its rows, the fact's first."""
 
     @property
     def step(self) -> Step: ...
@@ -154,7 +97,8 @@ class Viewed(Lived, Protocol):
 
 
 class Common:
-    """For one log. `named` gives each metric the name that it has for this component."""
+    """Facts, decisions, writes, what became of them, and how the writing fares, of one log, whoever decides in it. `named`
+    gives each metric the name that it has for this component."""
 
     def __init__(
         self,
@@ -255,14 +199,14 @@ class Program:
         self._leader.labels(lease).set_function(lambda: float(leading()))
 
 
-# -- metrics -----------------------------------------------------------------------------------------------------------
+# -- the scaler ----------------------------------------------------------------------------------------------------------
 
 
 class Metrics:
     """All metrics of the scaler, in the registry that is given."""
 
     def __init__(
-        self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources | None = None
+        self, registry: CollectorRegistry, *, version: str, fingerprint: str, sources: Sources = MappingProxyType({})
     ) -> None:
         self._common = Common(registry, version=version, fingerprint=fingerprint, modes=MODES)
         self._picture: Picture | None = None
@@ -276,7 +220,7 @@ class Metrics:
         self._departures = counters(c.DEPARTURES, registry)
         self._hand_overs = counters(c.HAND_OVERS, registry)
         self._gauges = tuple((gauge(named, registry), read) for named, read in _FROM_PICTURE)
-        Asked(sources or Sources(), registry)
+        Asked(sources, registry)
         self._take: dict[type[Event], Callable[[Any, int, Picture], None]] = {
             e.ClaimObserved: lambda fact, at, picture: self._stages.observed(fact, at),
             e.ClaimGone: self._claim_gone,

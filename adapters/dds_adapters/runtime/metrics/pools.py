@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -35,12 +36,12 @@ class PoolMetrics(Collector):
         *,
         version: str,
         fingerprint: str,
-        sources: Sources | None = None,
+        sources: Sources = MappingProxyType({}),
         ages: Callable[[], Mapping[str, float]] = dict,
         rounds: Callable[[], tuple[int, float]] = lambda: (0, 0.0),
     ) -> None:
         self._common = Common(registry, version=version, fingerprint=fingerprint, modes=PUBLISH_MODES, named=named)
-        Asked(sources or Sources(), registry, named)
+        Asked(sources, registry, named)
         self._ages = ages
         self._rounds = rounds
         self._seen: dict[Named, Values] = {}

@@ -13,8 +13,7 @@ import pytest
 from dds_adapters.fabric import FabricDenied, FabricSettings, Outside
 from dds_adapters.fabric.connections import trusting
 from dds_adapters.kubernetes.doctor import Finding
-from dds_adapters.kubernetes.doctor.certificate import Untrusted, certificate_of
-from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, fabric
+from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, Untrusted, certificate_of, fabric
 from dds_commands.doctor import FabricManager, is_named
 from dds_core.errors import DdsError
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock

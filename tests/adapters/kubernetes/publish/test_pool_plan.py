@@ -11,8 +11,8 @@ from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import SLICES, PublishPool, WithdrawPool
 from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import TellPeople
-from dds_adapters.kubernetes.write.labels import LabelNode
 from dds_adapters.kubernetes.write.plan import Overtaken
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Task
 from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Started, difference

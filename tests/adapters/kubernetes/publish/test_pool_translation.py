@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes import NamedView, read_recording
-from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, machine_of
+from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, host
 from dds_adapters.kubernetes.watch.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
 from dds_core.events import Event, HostObserved, PoolSliceObserved, Rejected, decode, encode
 from dds_core.model import Requirement, Taint
@@ -88,7 +88,9 @@ def test_a_node_is_the_machine_that_its_provider_id_ends_in() -> None:
     ],
 )
 def test_which_machine(provider: str, machine: str) -> None:
-    assert machine_of(provider) == machine
+    node = sample("nodes")
+    node["spec"]["providerID"] = provider
+    assert host(raw_of(node)).machine == machine
 
 
 def test_of_a_node_only_labels_and_machine_are_news() -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim, rfc3339, rule_name
-from dds_adapters.kubernetes.write.labels import LabelNode
+from dds_adapters.kubernetes.write.devices import (
+    LabelNode,
+    LiftTaint,
+    MarkVictim,
+    StampUse,
+    UnmarkVictim,
+    rfc3339,
+    rule_name,
+)
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete
 from tests.support.stage import GPU, RESOURCE, Stage, uid_of
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from dds_adapters.kubernetes import cluster
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.write import live_object
+from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
-from dds_adapters.kubernetes.write.labels import LabelNode
-from dds_adapters.kubernetes.write.live_object import Ref, Server, settle
+from dds_adapters.kubernetes.write.live_object import Ref, Server
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from tests.support.stage import RESOURCE, Stage
 
@@ -92,7 +92,7 @@ def test_what_nobody_would_hear_of_is_declined_when_it_cannot_be_made() -> None:
 
 
 def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_object, "PAGE", 2)
+    monkeypatch.setattr(cluster, "PAGE", 2)
     stage = Stage()
     for number in range(7):
         stage.resource(f"r{number}", "mine" if number % 2 else "other")
@@ -105,5 +105,5 @@ def test_a_list_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server.listed(Ref(RESOURCE, "r3")) is not None and server.listed(Ref(RESOURCE, "r9")) is None
         return Done()
 
-    assert settle(reads, stage.writer, stage.versions) == Done()
+    assert reads(Server(stage.writer, stage.versions)) == Done()
     assert sorted(found) == ["r1", "r3", "r5"]

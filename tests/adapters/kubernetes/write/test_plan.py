@@ -7,9 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from dds_adapters.kubernetes.write.conditions import SteerPod, TellClaims
-from dds_adapters.kubernetes.write.devices import LiftTaint, MarkVictim, StampUse, UnmarkVictim
+from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import TellPeople, announce
-from dds_adapters.kubernetes.write.labels import LabelNode
 from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Obsolete, Task
