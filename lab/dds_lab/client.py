@@ -5,6 +5,7 @@ Objects that come from here are shared and must never be changed in place.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -28,6 +29,16 @@ OnChange = Callable[[Object | None, Object | None], None]
 
 BeforeCall = Callable[[Call], None]
 """Asked before each call of a client; it raises ApiError to let the call fail."""
+
+
+@contextmanager
+def tolerating(*codes: int) -> Iterator[None]:
+    """What the API refuses with one of these codes need not be done."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code not in codes:
+            raise
 
 
 class Client:
@@ -194,6 +205,12 @@ class Mirror:
     def on_change(self, call: OnChange) -> None:
         """Be told of every change from now on; what is known already is not told."""
         self._calls.append(call)
+
+    def follow(self, call: OnChange) -> None:
+        """Be told of every object that is known, as a new one, and of every change from now on."""
+        self._calls.append(call)
+        for obj in list(self._objects.values()):
+            call(None, obj)
 
     def close(self) -> None:
         """Follow no longer; what is on its way is dropped."""

@@ -81,9 +81,7 @@ class Garbage:
 
     def _follow(self, key: str, resource: Resource) -> None:
         mirror = self._mirrors[key] = self._client.mirror(full_name(resource))
-        mirror.on_change(lambda old, new: self._changed(resource, old, new))
-        for obj in mirror.values():
-            self._changed(resource, None, obj)
+        mirror.follow(lambda old, new: self._changed(resource, old, new))
 
     def _forget_kind(self, key: str) -> None:
         mirror = self._mirrors.pop(key)

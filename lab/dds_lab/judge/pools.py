@@ -112,10 +112,7 @@ class PoolsView:
             "resourceclaims": self._claim,
         }
         for resource, call in follow.items():
-            mirror = client.mirror(resource)
-            for known in list(mirror.values()):
-                call(None, known)
-            mirror.on_change(call)
+            client.mirror(resource).follow(call)
         lab.fabric.on_pool(lambda fabric, model: self._moved())
         lab.fabric.on_machine(lambda node: self._moved())
         lab.server.admission.append(self._written)

@@ -10,15 +10,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 from uuid import UUID
 
 from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, TaintRule
 from dds_core.matching.claims import EXACT_COUNT
 from dds_core.matching.pools import Pool
 from dds_lab.actors.scheduler.nodes import Node
-
-Object = dict[str, Any]
+from dds_lab.client import Object
 
 NOTHING = "cannot allocate all claims"
 BARREN_KEPT = 65536

@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dds_core.matching.errors import AllocationError
-from dds_lab.actors.scheduler.binding import Assigned, Binding, temporary_uid
+from dds_lab.actors.scheduler.binding import Assigned, Binding, Process, Steps, temporary_uid
+from dds_lab.actors.scheduler.claims import is_special
 from dds_lab.actors.scheduler.cluster import Cluster
 from dds_lab.actors.scheduler.devices import Availability, PodDevices, before_nodes
-from dds_lab.actors.scheduler.diagnosis import Diagnosis
-from dds_lab.actors.scheduler.extended import is_special
+from dds_lab.actors.scheduler.feasibility import Diagnosis
 from dds_lab.actors.scheduler.finding import Search
 from dds_lab.actors.scheduler.nodes import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.actors.scheduler.preemption import Outcome, Refused, make_room, preempt
-from dds_lab.actors.scheduler.process import Process, Steps
 from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
 from dds_lab.actors.scheduler.settings import SchedulerSettings
 from dds_lab.actors.scheduler.writing import PodWrites
