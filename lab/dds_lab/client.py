@@ -12,11 +12,11 @@ from typing import Any
 from dds_lab.api import status
 from dds_lab.api.kinds import Object as Object
 from dds_lab.api.kinds import Resource as Resource
-from dds_lab.api.registry import Strategy
 from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError as ApiError
 from dds_lab.api.store import DELETED
+from dds_lab.api.strategies import Strategy
 from dds_lab.api.watches import ERROR, Notice, Watch
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer

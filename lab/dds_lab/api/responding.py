@@ -15,10 +15,11 @@ from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.paths import PATCH_TYPES, Place, Query
 from dds_lab.api.pods import POSTED
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome, Reading, Request, Response, User
 from dds_lab.api.selectors import exact_name
 from dds_lab.api.status import ApiError, NotAPage
+from dds_lab.api.strategies import Strategy
 from dds_lab.api.tables import Columns
 from dds_lab.api.watches import Stream, Watch
 

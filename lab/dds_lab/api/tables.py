@@ -11,7 +11,7 @@ from typing import Any
 
 from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import RBAC, Column, Object
-from dds_lab.api.registry import Strategy
+from dds_lab.api.strategies import Strategy
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dds_lab.api import selectors, status
 from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import Object, Resource
-from dds_lab.api.registry import Strategy
 from dds_lab.api.store import ADDED, DELETED, MODIFIED, Change, Record, Store, TooOld
+from dds_lab.api.strategies import Strategy
 
 BOOKMARK = "BOOKMARK"
 ERROR = "ERROR"

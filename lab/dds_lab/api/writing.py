@@ -26,11 +26,12 @@ from dds_lab.api.checking import (
 )
 from dds_lab.api.clock import Clock
 from dds_lab.api.kinds import RBAC, RESOURCE, Object, Resource
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome
 from dds_lab.api.rules import causes
 from dds_lab.api.status import Cause
 from dds_lab.api.store import Record, Store
+from dds_lab.api.strategies import Strategy
 
 # -- escalation --------------------------------------------------------------------------------------------------------
 
