@@ -57,7 +57,7 @@ class Client:
         self._resources: dict[str, Resource] = {}
         self._writing = Writing(manager=self.manager, validation="Strict")
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- reading
 
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
         """An object; ApiError 404 when there is none."""
@@ -91,7 +91,7 @@ class Client:
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
         return Mirror(self.server, self.time, call, latency, random)
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing
 
     def create(self, resource: str, obj: Object, namespace: str = "") -> Object:
         """A new object; gives it as it was stored."""
@@ -189,7 +189,7 @@ class Mirror:
         self._watch: Watch | None = None
         self._objects = self._list()
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- what is known
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """The object as it is known, None when none is."""
@@ -229,7 +229,7 @@ class Mirror:
             self._leave()
             self._return = self._time.after(seconds, self._come_back)
 
-    # -- following -----------------------------------------------------------------------------------------------
+    # -- following
 
     def _list(self) -> dict[tuple[str, str], Object]:
         """Everything there is now, and a watch from here on."""

@@ -62,7 +62,7 @@ class Garbage:
         for mirror in self._mirrors.values():
             mirror.close()
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- what is known
 
     def _follow_all(self) -> None:
         """Follow every kind that the server has; forget those that it has no more."""
@@ -127,7 +127,7 @@ class Garbage:
             for owner in dict.fromkeys(owners):
                 self._dependants.setdefault(owner, {})[uid] = None
 
-    # -- one look --------------------------------------------------------------------------------------------------
+    # -- one look
 
     def _look(self, uid: str, finish: Finish) -> None:
         try:
@@ -218,7 +218,7 @@ class Garbage:
         deleting = owner["metadata"].get("deletionTimestamp") and FOREGROUND in _policies(owner)
         return WAITING if deleting else LIVING
 
-    # -- writes ----------------------------------------------------------------------------------------------------
+    # -- writes
 
     def _keep_owners(self, place: Place, obj: Object, kept: list[Object]) -> None:
         if len(kept) < len(_references(obj)):

@@ -121,7 +121,7 @@ class Discovery:
         """All that is served, the core group first."""
         return [(name, version) for name in self._group_names() for version in self._versions(name)]
 
-    # -- pieces --------------------------------------------------------------------------------------------------
+    # -- pieces
 
     def _group_names(self) -> list[str]:
         names = dict.fromkeys(resource.group for resource in self._registry.resources())

@@ -65,7 +65,7 @@ class Responder:
             headers |= {name.title(): value for name, value in error.headers.items()}
             return Response(error.code, as_body(error.status), headers)
 
-    # -- resources -----------------------------------------------------------------------------------------------
+    # -- resources
 
     def _resource(self, request: Request, user: User, place: Place) -> Response | Stream:
         query = Query(request.query)
@@ -147,7 +147,7 @@ class Responder:
             found = self._plain[strategy] = forms.Plain(strategy)
         return found
 
-    # -- everything else -----------------------------------------------------------------------------------------
+    # -- everything else
 
     def _page(self, request: Request, user: User) -> Response:
         path = request.path
@@ -191,7 +191,7 @@ class Responder:
         return None if found is None else _json(found, media=negotiate(accept))
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
+# -- pieces
 
 
 def _verb(method: str, place: Place, query: Query) -> str:

@@ -13,7 +13,7 @@ from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import RBAC, Column, Object
 from dds_lab.api.strategies import Strategy
 
-# -- tables ------------------------------------------------------------------------------------------------------------
+# -- tables
 
 Cell = Callable[[Object, int], Any]
 """What a cell shows of an object at an instant (µs)."""
@@ -121,7 +121,7 @@ def _step(value: Any, step: str) -> list[Any]:
         return []
 
 
-# -- times -------------------------------------------------------------------------------------------------------
+# -- times
 
 
 def since(instant: str, now: int) -> str:
@@ -158,7 +158,7 @@ def duration(seconds: int) -> str:
     return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
 
 
-# -- built-in kinds ----------------------------------------------------------------------------------------------
+# -- built-in kinds
 
 
 def _name(obj: Object, now: int) -> str:

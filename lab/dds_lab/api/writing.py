@@ -33,112 +33,6 @@ from dds_lab.api.status import Cause
 from dds_lab.api.store import Record, Store
 from dds_lab.api.strategies import Strategy
 
-# -- escalation --------------------------------------------------------------------------------------------------------
-
-# Nobody may grant what they do not hold: the rules of a role, or of the role that a binding refers to, must be covered
-# by the writer's own, unless the writer may `escalate` (roles) or `bind` (bindings). As on a real server that goes for
-# every rule at every write, also of what was granted before.
-
-
-EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
-"""What a role that gathers the rules of others may come to grant."""
-BINDINGS = ("clusterrolebindings", "rolebindings")
-
-
-def check_escalation(access: Access, call: Call, new: Object) -> None:
-    """ApiError 403 where the write would grant more than its writer has."""
-    if call.resource.plural in BINDINGS:
-        granted = _bound(access, call, new)
-    else:
-        granted = [rule(each) for each in new.get("rules") or ()]
-        if new.get("aggregationRule"):
-            granted += EVERYTHING
-    if not granted or _excused(access, call, new):
-        return
-    own = access.rules_in(call.user, call.namespace)
-    missing = [each for each in granted if not all(_covered(own, part) for part in _parts(each))]
-    if missing:
-        name = str(new["metadata"]["name"])
-        words = "\n".join(_shown(each) for each in missing)
-        message = (
-            f'{call.resource.name} "{name}" is forbidden: user "{call.user.name}" (groups={_quoted(call.user.groups)}) is '
-            f"attempting to grant RBAC permissions not currently held:\n{words}"
-        )
-        raise status.forbidden(message, status.details_of(call.resource, name))
-
-
-def _bound(access: Access, call: Call, new: Object) -> list[Rule]:
-    return list(access.role_rules(new.get("roleRef") or {}, call.namespace))
-
-
-def _excused(access: Access, call: Call, new: Object) -> bool:
-    if call.resource.plural in BINDINGS:
-        reference = new.get("roleRef") or {}
-        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
-        name = str(reference.get("name", ""))
-        asked = Attributes(verb="bind", group=RBAC, resource=plural, name=name, namespace=call.namespace)
-    else:
-        name = str(new["metadata"]["name"])
-        plural = call.resource.plural
-        asked = Attributes(verb="escalate", group=RBAC, resource=plural, name=name, namespace=call.namespace)
-    return access.allowed(call.user, asked)
-
-
-def _parts(granted: Rule) -> Iterator[Attributes]:
-    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
-    for verb in granted.verbs:
-        for path in granted.paths:
-            yield Attributes(verb=verb, path=path)
-        for group in granted.groups:
-            for target in granted.resources:
-                resource, _, subresource = target.partition("/")
-                for name in granted.names or ("",):
-                    yield Attributes(verb=verb, group=group, resource=resource, subresource=subresource, name=name)
-
-
-def _covered(own: list[Rule], part: Attributes) -> bool:
-    return any(each.allows(part) for each in own)
-
-
-def _shown(granted: Rule) -> str:
-    if granted.paths:
-        return f"{{NonResourceURLs:{_quoted(granted.paths)}, Verbs:{_quoted(granted.verbs)}}}"
-    names = f", ResourceNames:{_quoted(granted.names)}" if granted.names else ""
-    shown = f"APIGroups:{_quoted(granted.groups)}, Resources:{_quoted(granted.resources)}{names}"
-    return f"{{{shown}, Verbs:{_quoted(granted.verbs)}}}"
-
-
-def _quoted(values: tuple[str, ...]) -> str:
-    return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
-# -- admin -------------------------------------------------------------------------------------------------------------
-
-# Admin access to devices: only in namespaces that an administrator labelled for it.
-
-
-LABEL = "resource.kubernetes.io/admin-access"
-
-
-def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
-    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
-    template = obj.get("kind") == "ResourceClaimTemplate"
-    at = "spec.spec.devices.requests" if template else "spec.devices.requests"
-    spec = obj.get("spec") or {}
-    requests = ((spec.get("spec") or {} if template else spec).get("devices") or {}).get("requests") or ()
-    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
-    if labels.get(LABEL) == "true":
-        return []
-    why = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
-    return [
-        causes.forbidden(f"{at}[{index}].adminAccess", why)
-        for index, request in enumerate(requests)
-        if (request.get("exactly") or {}).get("adminAccess")
-    ]
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
 Admission = Callable[[Call, Object | None, Object | None], list[Cause] | None]
 """A validating hook: the call, the old object and the new one; what it objects to, or nothing. It may raise ApiError."""
 
@@ -168,7 +62,7 @@ class Writer:
         self._track_updates = track_updates
         self.admission: list[Admission] = []
 
-    # -- create --------------------------------------------------------------------------------------------------
+    # -- create
 
     def create(self, call: Call) -> Outcome:
         """A new object; 201."""
@@ -251,7 +145,7 @@ class Writer:
         text = f"{bits & ~(0x3 << 62) | 0x2 << 62:032x}"  # variant of RFC 4122
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    # -- update and patch ----------------------------------------------------------------------------------------
+    # -- update and patch
 
     def update(self, call: Call) -> Outcome:
         """The whole object replaced; of some kinds a new one where there is none yet."""
@@ -341,14 +235,9 @@ class Writer:
             version = call.resource.api_version
             before = strategy.from_storage(old) if old is not None else None
             managed: Any = ownership.updated(
-                strategy.schema,
-                before,
-                strategy.from_storage(sent),
-                call.writing.manager,
-                call.subresource,
-                version,
+                strategy.schema, before, strategy.from_storage(sent), call.writing.manager, call.subresource, version,
                 self._clock.text(),
-            )
+            )  # fmt: skip
         else:
             managed = had
         if managed is new["metadata"].get("managedFields"):
@@ -387,3 +276,99 @@ def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     if how == "merge":
         return patches.merge_patch(live, body)
     return patches.strategic_patch(strategy.schema, live, body)
+
+
+# -- nobody may grant what they do not hold
+#
+# The rules of a role, or of the role that a binding refers to, must be covered by the writer's own, unless the writer may
+# `escalate` (roles) or `bind` (bindings). As on a real server that goes for every rule at every write, also of what was granted
+# before.
+
+EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
+"""What a role that gathers the rules of others may come to grant."""
+BINDINGS = ("clusterrolebindings", "rolebindings")
+
+
+def check_escalation(access: Access, call: Call, new: Object) -> None:
+    """ApiError 403 where the write would grant more than its writer has."""
+    if call.resource.plural in BINDINGS:
+        granted = list(access.role_rules(new.get("roleRef") or {}, call.namespace))
+    else:
+        granted = [rule(each) for each in new.get("rules") or ()]
+        if new.get("aggregationRule"):
+            granted += EVERYTHING
+    if not granted or _excused(access, call, new):
+        return
+    own = access.rules_in(call.user, call.namespace)
+    missing = [each for each in granted if not all(_covered(own, part) for part in _parts(each))]
+    if missing:
+        name = str(new["metadata"]["name"])
+        words = "\n".join(_shown(each) for each in missing)
+        message = (
+            f'{call.resource.name} "{name}" is forbidden: user "{call.user.name}" (groups={_quoted(call.user.groups)}) is '
+            f"attempting to grant RBAC permissions not currently held:\n{words}"
+        )
+        raise status.forbidden(message, status.details_of(call.resource, name))
+
+
+def _excused(access: Access, call: Call, new: Object) -> bool:
+    if call.resource.plural in BINDINGS:
+        reference = new.get("roleRef") or {}
+        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
+        name = str(reference.get("name", ""))
+        asked = Attributes(verb="bind", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    else:
+        name = str(new["metadata"]["name"])
+        plural = call.resource.plural
+        asked = Attributes(verb="escalate", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    return access.allowed(call.user, asked)
+
+
+def _parts(granted: Rule) -> Iterator[Attributes]:
+    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
+    for verb in granted.verbs:
+        for path in granted.paths:
+            yield Attributes(verb=verb, path=path)
+        for group in granted.groups:
+            for target in granted.resources:
+                resource, _, subresource = target.partition("/")
+                for name in granted.names or ("",):
+                    yield Attributes(verb=verb, group=group, resource=resource, subresource=subresource, name=name)
+
+
+def _covered(own: list[Rule], part: Attributes) -> bool:
+    return any(each.allows(part) for each in own)
+
+
+def _shown(granted: Rule) -> str:
+    if granted.paths:
+        return f"{{NonResourceURLs:{_quoted(granted.paths)}, Verbs:{_quoted(granted.verbs)}}}"
+    names = f", ResourceNames:{_quoted(granted.names)}" if granted.names else ""
+    shown = f"APIGroups:{_quoted(granted.groups)}, Resources:{_quoted(granted.resources)}{names}"
+    return f"{{{shown}, Verbs:{_quoted(granted.verbs)}}}"
+
+
+def _quoted(values: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+# -- admin access to devices: only in namespaces that an administrator labelled for it
+
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+
+
+def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
+    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
+    template = obj.get("kind") == "ResourceClaimTemplate"
+    at = "spec.spec.devices.requests" if template else "spec.devices.requests"
+    spec = obj.get("spec") or {}
+    requests = ((spec.get("spec") or {} if template else spec).get("devices") or {}).get("requests") or ()
+    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+    if labels.get(ADMIN_ACCESS) == "true":
+        return []
+    why = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
+    return [
+        causes.forbidden(f"{at}[{index}].adminAccess", why)
+        for index, request in enumerate(requests)
+        if (request.get("exactly") or {}).get("adminAccess")
+    ]

@@ -121,7 +121,7 @@ class PoolsView:
     def now(self) -> int:
         return self.lab.time.now()
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- what there is
 
     def pools(self) -> set[PoolKey]:
         """Every pool that has a slice."""
@@ -160,7 +160,7 @@ class PoolsView:
         held = self.holders(key)
         return [name for name, one in self.listed(key).items() if name not in held and not one.get("taints")]
 
-    # -- what there should be --------------------------------------------------------------------------------------
+    # -- what there should be
 
     def model_of(self, key: PoolKey) -> tuple[Entered, str] | None:
         """The model and the fabric of a pool, None when no model has such a pool."""
@@ -206,7 +206,7 @@ class PoolsView:
         self._read = len(entries)
         return iter(self._under_way.values())
 
-    # -- following -------------------------------------------------------------------------------------------------
+    # -- following
 
     def _moved(self) -> None:
         for fabric, model in self.lab.fabric.pools():

@@ -146,7 +146,7 @@ class Binding:
         """The scheduler stops: nothing is cleaned up."""
         self._process.stop()
 
-    # -- the cycle -----------------------------------------------------------------------------------------------
+    # -- the cycle
 
     def _run(self) -> Steps:
         scheduler, assigned = self._scheduler, self._assigned
@@ -179,7 +179,7 @@ class Binding:
         text = f"Successfully assigned {self.pod.key} to {self._assigned.node}"
         self._scheduler.writes.event(self.pod, "Scheduled", text, "Binding")
 
-    # -- PreBind -------------------------------------------------------------------------------------------------
+    # -- PreBind
 
     def _write_claims(self) -> Steps:
         assigned = self._assigned
@@ -287,7 +287,7 @@ class Binding:
                 return str(name)
         return None
 
-    # -- the way back --------------------------------------------------------------------------------------------
+    # -- the way back
 
     def _give_up(self, message: str) -> Steps:
         scheduler = self._scheduler

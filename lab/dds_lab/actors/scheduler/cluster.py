@@ -203,7 +203,7 @@ class Cluster:
             self.nodes.remove_pod(pod.uid)
             self._queue.happened(PodGone(pod))
 
-    # -- following -----------------------------------------------------------------------------------------------
+    # -- following
 
     def _serves(self, resource: str) -> bool:
         try:
@@ -262,7 +262,7 @@ class Cluster:
         elif old is None or (old.get("status") or {}) != (new.get("status") or {}):
             self._queue.happened(ClaimChanged(key))
 
-    # -- pods ----------------------------------------------------------------------------------------------------
+    # -- pods
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if new is None:

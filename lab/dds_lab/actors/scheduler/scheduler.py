@@ -59,7 +59,7 @@ class Scheduler:
         for binding in self._bindings.values():
             binding.stop()
 
-    # -- what bindings need --------------------------------------------------------------------------------------
+    # -- what bindings need
 
     def clock(self) -> int:
         """The clock of the scheduler's host, in microseconds."""
@@ -86,7 +86,7 @@ class Scheduler:
         if waiting is not None:
             yield from self._failed(waiting, message)
 
-    # -- the loop ------------------------------------------------------------------------------------------------
+    # -- the loop
 
     def _wake(self) -> None:
         if self._loop is None:
@@ -162,7 +162,7 @@ class Scheduler:
             return Diagnosis(len(self._cluster.nodes), before=against)
         return self._search.find(pod, devices)
 
-    # -- a node was found ----------------------------------------------------------------------------------------
+    # -- a node was found
 
     def _assign(self, pod: Pod, node: Node, devices: PodDevices) -> None:
         """Reserve: allocations are in flight, the pod is assumed on the node; the rest runs beside the loop."""
@@ -184,7 +184,7 @@ class Scheduler:
     def _bound(self, uid: str) -> None:
         self._bindings.pop(uid, None)
 
-    # -- no node was found ---------------------------------------------------------------------------------------
+    # -- no node was found
 
     def _refuse(self, waiting: Waiting, pod: Pod, devices: PodDevices, diagnosis: Diagnosis) -> Steps:
         """PostFilter: free a claim, look for pods to preempt; then the condition."""
