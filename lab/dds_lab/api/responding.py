@@ -5,16 +5,16 @@ Requests and answers are plain values; sockets are somebody else's. Whatever a c
 
 from typing import Any, Protocol
 
-from dds_lab.api import bodies, forms, openapi, paths, status
+from dds_lab.api import bodies, forms, paths, status
 from dds_lab.api.access import Access, Attributes
 from dds_lab.api.bodies import JSON, YAML
 from dds_lab.api.clock import Clock
-from dds_lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discovery
+from dds_lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discovery, openapi_v2, openapi_v3
 from dds_lab.api.forms import Form, Media, as_body, negotiate
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.paths import PATCH_TYPES, Place, Query
-from dds_lab.api.pods import POSTED
+from dds_lab.api.posted import POSTED
 from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome, Reading, Request, Response, User
 from dds_lab.api.selectors import exact_name
@@ -155,7 +155,7 @@ class Responder:
             user, Attributes(verb=request.method.lower().replace("head", "get"), path=path or "/")
         )
         if path.startswith("/openapi/v2"):
-            return openapi.second(self._discovery, request.headers.get("accept", ""))
+            return openapi_v2(self._discovery, request.headers.get("accept", ""))
         parts = [part for part in path.split("/") if part]
         if f"/{parts[0] if parts else ''}" in HEALTH:
             _only_get(request)
@@ -187,7 +187,7 @@ class Responder:
         elif parts[0] == "apis" and len(parts) == 3:
             found = discovery.resources(parts[1], parts[2])
         elif parts[:2] == ["openapi", "v3"]:
-            found = openapi.third(discovery, self._server.registry, parts[2:])
+            found = openapi_v3(discovery, self._server.registry, parts[2:])
         return None if found is None else _json(found, media=negotiate(accept))
 
 

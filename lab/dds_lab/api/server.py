@@ -16,7 +16,7 @@ from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import RBAC, Object
-from dds_lab.api.pods import POSTED, PodVerbs
+from dds_lab.api.posted import POSTED, PodVerbs, Reviews
 from dds_lab.api.reading import Reader
 from dds_lab.api.registry import Registry
 from dds_lab.api.requests import (
@@ -31,7 +31,6 @@ from dds_lab.api.requests import (
     Writing,
 )
 from dds_lab.api.responding import Responder
-from dds_lab.api.reviews import Reviews
 from dds_lab.api.store import DELETED, Change, Store
 from dds_lab.api.watches import Stream, Watch
 from dds_lab.api.writing import Admission, Writer

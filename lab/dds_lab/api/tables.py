@@ -13,8 +13,6 @@ from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import RBAC, Column, Object
 from dds_lab.api.strategies import Strategy
 
-# -- tables
-
 Cell = Callable[[Object, int], Any]
 """What a cell shows of an object at an instant (µs)."""
 
@@ -169,10 +167,6 @@ def _age(obj: Object, now: int) -> str:
     return since(obj["metadata"].get("creationTimestamp", ""), now)
 
 
-def _created(obj: Object, now: int) -> str:
-    return str(obj["metadata"].get("creationTimestamp", UNKNOWN))
-
-
 def _path(path: str, missing: str = "") -> Cell:
     def cell(obj: Object, now: int) -> Any:
         found = next(at(obj, path), None)
@@ -296,7 +290,7 @@ def _role(obj: Object, now: int) -> str:
 
 _NAME = _column("Name", _name)
 _AGE = _column("Age", _age)
-_CREATED = _column("Created At", _created, "dateTime")
+_CREATED = _column("Created At", _path(".metadata.creationTimestamp", UNKNOWN), "dateTime")
 
 PRINTED: dict[str, tuple[tuple[Object, Cell], ...]] = {
     "configmaps": (_NAME, _column("Data", _count(".data")), _AGE),

@@ -19,6 +19,7 @@ from dds_lab.manager import Manager
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import trouble as written
 from dds_lab.scenario.parts import PartName
+from dds_lab.settings import taken
 from dds_lab.time import MICROSECONDS, Time, Timer, Timers
 
 _FaultT = TypeVar("_FaultT")
@@ -66,31 +67,13 @@ def manager_faults(time: Time, manager: Manager, faults: Sequence[written.Manage
     return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
 
 
-def _call_fault(one: written.ManagerFault) -> CallFault:
-    return CallFault(
-        kind=one.kind,
-        calls=frozenset(one.calls),
-        nodes=frozenset(one.nodes),
-        models=frozenset(one.models),
-        times=one.times,
-        chance=one.share,
-        seconds=one.wait,
-        code=one.code,
-        odd=one.odd,
-        field=one.field,
-    )
-
-
 def _fault(one: written.FabricFault) -> Fault:
-    return Fault(
-        kind=one.kind,
-        operation=one.operation,
-        nodes=frozenset(one.nodes),
-        models=frozenset(one.models),
-        times=one.times,
-        chance=one.share,
-        words=one.words,
-    )
+    return taken(Fault, one, nodes=frozenset(one.nodes), models=frozenset(one.models), chance=one.share)
+
+
+def _call_fault(one: written.ManagerFault) -> CallFault:
+    nodes, models, calls = frozenset(one.nodes), frozenset(one.models), frozenset(one.calls)
+    return taken(CallFault, one, nodes=nodes, models=models, calls=calls, chance=one.share, seconds=one.wait)
 
 
 class Stalled:
