@@ -5,17 +5,18 @@ Objects that come from here are shared and must never be changed in place.
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 from dds_lab.api import status
 from dds_lab.api.kinds import Object as Object
 from dds_lab.api.kinds import Resource as Resource
-from dds_lab.api.registry import Strategy
 from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError as ApiError
 from dds_lab.api.store import DELETED
+from dds_lab.api.strategies import Strategy
 from dds_lab.api.watches import ERROR, Notice, Watch
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
@@ -28,6 +29,16 @@ OnChange = Callable[[Object | None, Object | None], None]
 
 BeforeCall = Callable[[Call], None]
 """Asked before each call of a client; it raises ApiError to let the call fail."""
+
+
+@contextmanager
+def tolerating(*codes: int) -> Iterator[None]:
+    """What the API refuses with one of these codes need not be done."""
+    try:
+        yield
+    except ApiError as error:
+        if error.code not in codes:
+            raise
 
 
 class Client:
@@ -46,7 +57,7 @@ class Client:
         self._resources: dict[str, Resource] = {}
         self._writing = Writing(manager=self.manager, validation="Strict")
 
-    # -- reading -------------------------------------------------------------------------------------------------
+    # -- reading
 
     def get(self, resource: str, name: str, namespace: str = "") -> Object:
         """An object; ApiError 404 when there is none."""
@@ -80,7 +91,7 @@ class Client:
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
         return Mirror(self.server, self.time, call, latency, random)
 
-    # -- writing -------------------------------------------------------------------------------------------------
+    # -- writing
 
     def create(self, resource: str, obj: Object, namespace: str = "") -> Object:
         """A new object; gives it as it was stored."""
@@ -178,7 +189,7 @@ class Mirror:
         self._watch: Watch | None = None
         self._objects = self._list()
 
-    # -- what is known -------------------------------------------------------------------------------------------
+    # -- what is known
 
     def get(self, name: str, namespace: str = "") -> Object | None:
         """The object as it is known, None when none is."""
@@ -194,6 +205,12 @@ class Mirror:
     def on_change(self, call: OnChange) -> None:
         """Be told of every change from now on; what is known already is not told."""
         self._calls.append(call)
+
+    def follow(self, call: OnChange) -> None:
+        """Be told of every object that is known, as a new one, and of every change from now on."""
+        self._calls.append(call)
+        for obj in list(self._objects.values()):
+            call(None, obj)
 
     def close(self) -> None:
         """Follow no longer; what is on its way is dropped."""
@@ -212,7 +229,7 @@ class Mirror:
             self._leave()
             self._return = self._time.after(seconds, self._come_back)
 
-    # -- following -----------------------------------------------------------------------------------------------
+    # -- following
 
     def _list(self) -> dict[tuple[str, str], Object]:
         """Everything there is now, and a watch from here on."""

@@ -32,56 +32,33 @@ _SCALAR_RESOURCE: dict[str, Any] = {
     },
 }
 
-_REQUEST: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "apiVersion": _STRING,
-        "kind": _STRING,
-        "metadata": {"type": "object"},
-        "spec": {"type": "object", "required": ["resource"], "properties": {"resource": _SCALAR_RESOURCE}},
-        "status": {
-            "type": "object",
-            "properties": {
-                "state": _STRING,
-                "error": _STRING,
-                "resources": {
-                    "type": "object",
-                    "additionalProperties": {
-                        "type": "object",
-                        "required": ["state"],
-                        "properties": dict.fromkeys(
-                            ("cdi_device_id", "device_id", "error", "node_name", "state"), _STRING
-                        ),
-                    },
-                },
-                "scalarResource": _SCALAR_RESOURCE,
-            },
-        },
-    },
-}
 
-_RESOURCE: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "apiVersion": _STRING,
-        "kind": _STRING,
-        "metadata": {"type": "object"},
-        "spec": {
-            "type": "object",
-            "required": ["model", "target_node", "type"],
-            "properties": {
-                "type": _TYPE,
-                "model": _MODEL,
-                "target_node": _STRING,
-                "force_detach": {"type": "boolean"},
-            },
-        },
-        "status": {
-            "type": "object",
-            "properties": dict.fromkeys(("cdi_device_id", "device_id", "error", "state"), _STRING),
-        },
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", **({"required": list(required)} if required else {}), "properties": properties}
+
+
+def _kind(spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    head = {"apiVersion": _STRING, "kind": _STRING, "metadata": {"type": "object"}}
+    return _object({**head, "spec": spec, "status": _object(status)})
+
+
+_OF_REQUEST = _object(dict.fromkeys(("cdi_device_id", "device_id", "error", "node_name", "state"), _STRING), "state")
+_REQUEST = _kind(
+    _object({"resource": _SCALAR_RESOURCE}, "resource"),
+    {
+        "state": _STRING,
+        "error": _STRING,
+        "resources": {"type": "object", "additionalProperties": _OF_REQUEST},
+        "scalarResource": _SCALAR_RESOURCE,
     },
-}
+)
+_RESOURCE = _kind(
+    _object(
+        {"type": _TYPE, "model": _MODEL, "target_node": _STRING, "force_detach": {"type": "boolean"}},
+        "model", "target_node", "type",
+    ),
+    dict.fromkeys(("cdi_device_id", "device_id", "error", "state"), _STRING),
+)  # fmt: skip
 
 
 def _column(name: str, path: str, kind: str = "string", priority: int = 0) -> dict[str, Any]:

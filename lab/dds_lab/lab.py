@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from dds_lab import settings, setup
 from dds_lab.actors.claims import Claims
@@ -33,6 +33,7 @@ from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
 from dds_lab.manager import Login, Manager
 from dds_lab.record.recorder import Recorder, Sink
 from dds_lab.scenario import Scenario
+from dds_lab.scenario import parts as written
 from dds_lab.scenario.parts import PART_NAMES, PartName
 from dds_lab.steps import Steps
 from dds_lab.time import MICROSECONDS, Time, VirtualTime
@@ -130,7 +131,7 @@ class Lab:
             devices = NodeDevices(self.client(driver.driver), self.time, driver)
             self._drivers[driver.driver] = devices
             self._begin("drivers", devices)
-        for part in _ORDER:
+        for part in _MAKERS:
             if getattr(self.scenario.parts, part) is not None:
                 self._start_part(part)
         for other in self._others:
@@ -210,9 +211,9 @@ class Lab:
         self._running.setdefault(part, []).append(actor)
         actor.start()
 
-    def _start_part(self, part: str) -> None:
+    def _start_part(self, part: PartName) -> None:
         if part not in self._running:
-            for actor in _MAKERS[part](self):
+            for actor in _MAKERS[part](self, getattr(self.scenario.parts, part)):
                 self._begin(part, actor)
             self._tell_silence(self._silent, (part,))
 
@@ -220,43 +221,31 @@ class Lab:
         for actor in reversed(self._running.pop(part, [])):
             actor.stop()
 
-    def _scheduler(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.scheduler
-        assert knobs is not None
+    def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
         client = self.client("system:kube-scheduler")
         yield Scheduler(client, self.time, settings.scheduler(self.scenario, knobs, self._stalled))
 
-    def _claims(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.claims
-        assert knobs is not None
+    def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
         client = self.client("system:serviceaccount:kube-system:resource-claim-controller")
         yield Claims(client, self.time, settings.claims(knobs))
 
-    def _controllers(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.controllers
-        assert knobs is not None
+    def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
         client = self.client("system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, settings.nodes(knobs))
         yield Garbage(client, self.time, GarbageSettings())
         yield TaintEviction(client, self.time, settings.taints(self.scenario))
 
-    def _kubelet(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.kubelet
-        assert knobs is not None
+    def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
         client = self.client("system:nodes")
         yield Kubelet(client, self.time, settings.kubelet(knobs), self.fabric, self._drivers)
 
-    def _vendor(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.vendor
-        assert knobs is not None
+    def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
         for one in settings.vendors(self.scenario, knobs):
             driver = VendorDriver(self.client(f"{one.driver}-plugin"), self.time, one, self.fabric)
             self._drivers[one.driver] = driver
             yield driver
 
-    def _publisher(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.publisher
-        assert knobs is not None
+    def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
         client = self.client("composable-dra-driver")
         yield Publisher(client, self.time, settings.publisher(self.scenario, knobs), self.fabric)
 
@@ -270,22 +259,18 @@ class Lab:
         if self.manager is not None:
             yield manager_faults(self.time, self.manager, self.scenario.faults.manager)
 
-    def _manager(self) -> Iterator[Actor]:
+    def _manager(self, knobs: written.Manager) -> Iterator[Actor]:
         assert self.manager is not None
         yield self.manager
 
-    def _operator(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.operator
-        assert knobs is not None
+    def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
         client = self.client("composable-resource-operator")
         operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, _Plugins(self))
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator
 
-    def _scaler(self) -> Iterator[Actor]:
-        knobs = self.scenario.parts.scaler
-        assert knobs is not None
+    def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
         yield Scaler(self.client("reference-scaler"), self.time, settings.scaler(knobs))
 
 
@@ -336,26 +321,16 @@ def _unanswered(call: Call, old: Object | None, new: Object | None) -> list[Caus
     return None
 
 
-_MAKERS: dict[str, Callable[[Lab], Iterator[Actor]]] = {
-    "scheduler": Lab._scheduler,
+_MAKERS: dict[PartName, Callable[[Lab, Any], Iterator[Actor]]] = {
+    "manager": Lab._manager,
+    "vendor": Lab._vendor,
+    "publisher": Lab._publisher,
     "claims": Lab._claims,
     "controllers": Lab._controllers,
     "kubelet": Lab._kubelet,
-    "vendor": Lab._vendor,
-    "publisher": Lab._publisher,
+    "scheduler": Lab._scheduler,
     "operator": Lab._operator,
-    "manager": Lab._manager,
     "scaler": Lab._scaler,
 }
-_ORDER: tuple[PartName, ...] = (
-    "manager",
-    "vendor",
-    "publisher",
-    "claims",
-    "controllers",
-    "kubelet",
-    "scheduler",
-    "operator",
-    "scaler",
-)
-assert set(_ORDER) == set(PART_NAMES)
+"""In the order in which they start."""
+assert set(_MAKERS) == set(PART_NAMES)

@@ -1,6 +1,13 @@
-"""From what a scenario says to the settings of the actors: one function for each part, and nothing else."""
+"""From what a scenario says to the settings of the actors: one function for each part, and nothing else.
+
+A knob that has the name of a setting is that setting; what has another name, or is told elsewhere in the scenario, is named here.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import TypeVar
 
 from dds_lab.actors.claims import ClaimsSettings
 from dds_lab.actors.fabric import FabricSettings, Pool
@@ -19,9 +26,20 @@ from dds_lab.latency import Latency
 from dds_lab.manager import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.scenario import Scenario, work
 from dds_lab.scenario import parts as written
+from dds_lab.scenario.forms import Delay, Written
 
 SCHEME = "lab://"
 """What a node's providerID has before its machine's UUID."""
+
+_SettingsT = TypeVar("_SettingsT")
+
+
+def taken(settings: Callable[..., _SettingsT], knobs: Written, **others: object) -> _SettingsT:
+    """The settings: those in `others`, and the knobs of the same names, a delay as its latency."""
+    for name in signature(settings).parameters.keys() & type(knobs).model_fields.keys() - others.keys():
+        knob = getattr(knobs, name)
+        others[name] = knob.latency() if isinstance(knob, Delay) else knob
+    return settings(**others)
 
 
 def api_gates(scenario: Scenario) -> Gates:
@@ -58,18 +76,9 @@ def device_info(scenario: Scenario) -> DeviceInfo:
 
 def fabric(scenario: Scenario) -> FabricSettings:
     """The hardware."""
-    knobs = scenario.parts.fabric
-    return FabricSettings(
-        pools=tuple(
-            Pool(str(one.id), model, count) for one in scenario.cluster.fabrics for model, count in one.devices.items()
-        ),
-        attach=knobs.attach.latency(),
-        detach=knobs.detach.latency(),
-        refusal=knobs.refusal.latency(),
-        in_flight=knobs.in_flight,
-        in_flight_per_machine=knobs.in_flight_per_machine,
-        timeout=knobs.timeout,
-    )
+    fabrics = scenario.cluster.fabrics
+    pools = tuple(Pool(str(one.id), model, count) for one in fabrics for model, count in one.devices.items())
+    return taken(FabricSettings, scenario.parts.fabric, pools=pools)
 
 
 def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> ManagerSettings:
@@ -78,16 +87,12 @@ def manager(scenario: Scenario, knobs: written.Manager, login: Login) -> Manager
     groups: dict[str, tuple[str, ...]] = {}
     for group in cluster.nodes:
         groups[group.name] = (*groups.get(group.name, ()), *group.names())
-    return ManagerSettings(
-        api=knobs.api,
-        tenant=knobs.tenant,
-        cluster=knobs.cluster,
+    return taken(
+        ManagerSettings,
+        knobs,
         login=login,
-        token_life=knobs.token_life,
-        answer=knobs.answer.latency(),
         types={one.model: one.type for one in cluster.models},
         products={one.model: one.product for one in cluster.models},
-        quotas=knobs.quotas,
         limits=tuple(
             Limit(model, limit.max, limit.min, frozenset(group.names()))
             for group in cluster.nodes
@@ -111,12 +116,12 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
 
 def claims(knobs: written.Claims) -> ClaimsSettings:
     """The claim controller."""
-    return ClaimsSettings(look=knobs.look.latency())
+    return taken(ClaimsSettings, knobs)
 
 
 def nodes(knobs: written.Controllers) -> NodesSettings:
     """Node lifecycle."""
-    return NodesSettings(grace=knobs.silent, orphaned=knobs.orphaned.latency())
+    return taken(NodesSettings, knobs, grace=knobs.silent)
 
 
 def taints(scenario: Scenario) -> TaintsSettings:
@@ -126,42 +131,28 @@ def taints(scenario: Scenario) -> TaintsSettings:
 
 def kubelet(knobs: written.Kubelet) -> KubeletSettings:
     """The kubelets."""
-    return KubeletSettings(start=knobs.start.latency(), stop=knobs.stop.latency())
+    return taken(KubeletSettings, knobs)
 
 
 def operator(scenario: Scenario, knobs: written.Operator) -> OperatorSettings:
     """The operator; it writes DeviceTaintRules in the only version that it knows."""
     rules = scenario.cluster.taint_rules or ""
-    return OperatorSettings(
-        workers=knobs.workers,
-        look=knobs.look.latency(),
-        poll=knobs.poll,
-        watch_slices=knobs.watch_slices,
-        plugin_rest=knobs.plugin_rest,
-        taint_version="v1alpha3" if rules.endswith("v1alpha3") else "",
-        sync=knobs.sync,
-        orphan=knobs.orphan,
-        stale_writes=knobs.stale_writes,
-        deletes_with_node=knobs.deletes_with_node,
-    )
+    return taken(OperatorSettings, knobs, taint_version="v1alpha3" if rules.endswith("v1alpha3") else "")
 
 
 def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
     """The vendors' drivers, one for each driver name among the models."""
     models = scenario.cluster.models
     return [
-        VendorSettings(
+        taken(
+            VendorSettings,
+            knobs,
             models=tuple(
                 DeviceModel(one.model, one.product, one.memory, one.brand, one.architecture, one.compute)
                 for one in models
                 if one.driver == driver
             ),
             driver=driver,
-            start=knobs.start.latency(),
-            first_start=knobs.first_start.latency(),
-            binding=knobs.binding,
-            hot_plug=knobs.hot_plug,
-            names=knobs.names,
             always_next=True,
         )
         for driver in dict.fromkeys(one.driver for one in models)
@@ -178,65 +169,25 @@ def node_drivers(scenario: Scenario) -> list[NodeDevicesSettings]:
 def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings:
     """The pools' publisher."""
     devices = {one.model: one.device for one in scenario.cluster.models}
-    return PublisherSettings(
-        interval=knobs.interval,
-        reaction=knobs.reaction.latency(),
-        stable_names=knobs.stable_names,
-        limits=tuple(
-            Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
-            for group in scenario.cluster.nodes
-            for model, limit in group.limits.items()
-        ),
+    limits = tuple(
+        Limits(devices[model], limit.max, limit.min, frozenset(group.names()))
+        for group in scenario.cluster.nodes
+        for model, limit in group.limits.items()
     )
+    return taken(PublisherSettings, knobs, limits=limits)
 
 
 def scaler(knobs: written.Scaler) -> ScalerSettings:
     """The stand-in scaler."""
-    return ScalerSettings(
-        interval=knobs.interval,
-        removal=knobs.removal,
-        allocation=knobs.allocation,
-        ready=knobs.ready,
-        refresh=knobs.refresh,
-    )
+    return taken(ScalerSettings, knobs)
 
 
 def run(wanted: work.Run) -> Run:
     """A pod with its claim."""
-    return Run(
-        name=wanted.name,
-        namespace=wanted.namespace,
-        devices=wanted.devices,
-        shares=wanted.shares,
-        lasts=wanted.lasts,
-        delete_after=wanted.delete_after,
-        template=wanted.template,
-        cpu=wanted.cpu or "",
-        memory=wanted.memory or "",
-        scheduler=wanted.scheduler,
-        priority=wanted.priority,
-        node_selector=wanted.node_selector,
-        grace=wanted.grace,
-    )
+    return taken(Run, wanted, cpu=wanted.cpu or "", memory=wanted.memory or "")
 
 
 def mix(wanted: work.Mix) -> MixSettings:
     """Random pods."""
-    return MixSettings(
-        pods=wanted.pods,
-        over=wanted.over,
-        asks=tuple(Ask(one.devices, one.weight, one.shares) for one in wanted.asks),
-        start=wanted.start,
-        lasts=wanted.lasts.latency(),
-        name=wanted.name,
-        namespaces=wanted.namespaces,
-        templates=wanted.templates,
-        withdrawn=wanted.withdrawn,
-        patience=wanted.patience.latency(),
-        ends=wanted.ends,
-        linger=wanted.linger,
-        keep=wanted.keep,
-        cpu=wanted.cpu or "",
-        memory=wanted.memory or "",
-        node_selector=wanted.node_selector,
-    )
+    asks = tuple(Ask(one.devices, one.weight, one.shares) for one in wanted.asks)
+    return taken(MixSettings, wanted, asks=asks, cpu=wanted.cpu or "", memory=wanted.memory or "")

@@ -12,6 +12,7 @@ from typing import Any
 from dds_core.errors import InputError
 from dds_lab.actors import instants
 from dds_lab.actors.models import NAMESPACE, config_map
+from dds_lab.actors.objects import ready_condition
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.client import ApiError, Client
 from dds_lab.crds import DEFINITIONS
@@ -116,14 +117,7 @@ def _node(name: str, group: Nodes, scenario: Scenario, now: str) -> Object:
             if (limit := group.limits.get(model.model)) is not None:
                 labels[f"{prefix}/{model.device}-size-max"] = str(limit.max)
                 labels[f"{prefix}/{model.device}-size-min"] = str(limit.min)
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
+    ready = ready_condition("True", "KubeletReady", "kubelet is posting ready status", now)
     amounts = {"cpu": group.cpu, "memory": group.memory, "pods": str(group.pods)}
     spec: dict[str, Any] = {"providerID": f"{SCHEME}{uuid.uuid5(uuid.NAMESPACE_DNS, name)}"}
     if group.taints:

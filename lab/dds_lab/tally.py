@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from dds_lab.actors.ledger import Ledger
+from dds_lab.actors.objects import allocation_of, node_of, results
 from dds_lab.client import Client, Object
 
 RESCHEDULE = "FabricDeviceReschedule"
@@ -53,29 +54,25 @@ class Tally:
                 self._signalled.pop(old["metadata"]["uid"], None)
                 self._handed.pop(old["metadata"]["uid"], None)
             return
-        uid, allocation = new["metadata"]["uid"], _allocation(new)
+        uid, allocation = new["metadata"]["uid"], allocation_of(new)
         self.claims += old is None
         if allocation is None:
             if uid in self._signalled:
                 self._handed[uid] = self._signalled.pop(uid)
-        elif _allocation(old) != allocation:
-            self._allocated(uid, allocation)
+        elif allocation_of(old) != allocation:
+            self._allocated(uid, new)
         if allocation is not None and _signalled(new):
-            self._signalled[uid] = _node(allocation)
+            self._signalled[uid] = node_of(new)
 
-    def _allocated(self, uid: str, allocation: Object) -> None:
-        in_pool = any(one.get("bindingConditions") for one in allocation["devices"].get("results") or ())
+    def _allocated(self, uid: str, claim: Object) -> None:
+        in_pool = any(one.get("bindingConditions") for one in results(claim))
         self.allocations["pool" if in_pool else "node"] += 1
         ready = self._handed.pop(uid, None)
         if ready is not None:
-            self.stayed += _node(allocation) == ready
-            self.moved += _node(allocation) != ready
+            stayed = node_of(claim) == ready
+            self.stayed += stayed
+            self.moved += not stayed
             self.waited += in_pool
-
-
-def _allocation(claim: Object | None) -> Object | None:
-    found: Object | None = ((claim or {}).get("status") or {}).get("allocation")
-    return found
 
 
 def _signalled(claim: Object) -> bool:
@@ -85,13 +82,6 @@ def _signalled(claim: Object) -> bool:
         for entry in entries
         for one in entry.get("conditions") or ()
     )
-
-
-def _node(allocation: Object) -> str:
-    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            return str(one["values"][0])
-    return ""
 
 
 def moves(ledger: Ledger) -> dict[str, int]:

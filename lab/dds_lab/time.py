@@ -96,6 +96,39 @@ class VirtualTime:
         return self._due[0][0] if self._due else None
 
 
+class Timers:
+    """Calls that are to come, one for each key: a new one takes the place of the one before."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self._due: dict[str, Timer] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._due
+
+    def after(self, key: str, seconds: float, call: Callable[[], None]) -> None:
+        """Call once when `seconds` have passed."""
+        self.cancel(key)
+
+        def due() -> None:
+            self._due.pop(key, None)
+            call()
+
+        self._due[key] = self._time.after(seconds, due)
+
+    def cancel(self, key: str) -> None:
+        """What was to come for this key does not; without effect where nothing was."""
+        timer = self._due.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def clear(self) -> None:
+        """Nothing comes any more."""
+        for timer in self._due.values():
+            timer.cancel()
+        self._due.clear()
+
+
 class RealTime:
     """Wall-clock time on a running asyncio loop. With `speed` 10 an hour of the lab takes six minutes."""
 

@@ -15,7 +15,8 @@ from dds_lab.api.kinds import Object
 from dds_lab.api.requests import Call
 from dds_lab.api.status import Cause
 from dds_lab.client import Client
-from dds_lab.conform import questions, transport
+from dds_lab.conform import transport
+from dds_lab.conform.questions import questions
 from dds_lab.latency import NONE
 from tests.support.served import client_of, new_server, served
 

@@ -13,13 +13,11 @@ LAB = Path(dds_lab.__file__).parent
 ROOT = "dds_lab"
 
 # What an actor may know besides its fellows.
-FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency", f"{ROOT}.faults.told"}
+FOR_ACTORS = {f"{ROOT}.client", f"{ROOT}.time", f"{ROOT}.latency"}
 # What the API server may know besides its own parts: nothing of the lab.
 FOR_THE_SERVER: set[str] = set()
 # What the manager of the hardware may know: the hardware, and what serves it.
-FOR_THE_MANAGER = {
-    f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time", "faults.told")
-}
+FOR_THE_MANAGER = {f"{ROOT}.{name}" for name in ("actors.fabric", "api.requests", "face", "latency", "time")}
 OVER_SOCKETS = "manager.face"
 PURE = {"os", "socket", "threading", "asyncio", "subprocess", "time", "pathlib", "requests", "urllib.request"}
 

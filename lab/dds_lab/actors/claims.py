@@ -5,16 +5,23 @@ allocation goes in the same update, then the finalizer. It never looks at bindin
 pkg/controller/resourceclaim/controller.go.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from dds_lab.actors.objects import (
+    CLAIM_FINALIZER,
+    allocation_of,
+    claim_names,
+    claim_statuses,
+    extended_claim,
+    reservations,
+    without_finalizer,
+)
 from dds_lab.actors.workqueue import Finish, WorkQueue
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 MANAGER = "ResourceClaimController"
 WORKERS = 50
@@ -38,12 +45,8 @@ class Claims:
     def start(self) -> None:
         self._pods = self._client.mirror("pods")
         self._claims = self._client.mirror("resourceclaims")
-        self._pods.on_change(self._pod_changed)
-        self._claims.on_change(self._claim_changed)
-        for pod in self._pods.values():
-            self._pod_changed(None, pod)
-        for claim in self._claims.values():
-            self._claim_changed(None, claim)
+        self._pods.follow(self._pod_changed)
+        self._claims.follow(self._claim_changed)
 
     def stop(self) -> None:
         self._queue.stop()
@@ -97,7 +100,7 @@ class Claims:
     def _provide(self, pod: Object) -> None:
         """Generate the claims that the pod's templates ask for; reserve allocated ones if it was put on a node by
         hand."""
-        named = {one["name"]: one.get("resourceClaimName") for one in _statuses(pod)}
+        named = {one["name"]: one.get("resourceClaimName") for one in claim_statuses(pod)}
         new = False
         for entry in pod["spec"].get("resourceClaims") or ():
             if entry.get("resourceClaimTemplateName") and entry["name"] not in named:
@@ -143,7 +146,7 @@ class Claims:
 
     def _reserve(self, pod: Object, name: str) -> None:
         claim = self._claims.get(name, pod["metadata"]["namespace"])
-        if claim is None or not (claim.get("status") or {}).get("allocation"):
+        if claim is None or not allocation_of(claim):
             return
         known = reservations(claim)
         if any(one["uid"] == pod["metadata"]["uid"] for one in known):
@@ -155,16 +158,16 @@ class Claims:
     def _release(self, claim: Object) -> None:
         known = reservations(claim)
         valid = [one for one in known if self._holds(claim, one)]
-        protected = FINALIZER in (claim["metadata"].get("finalizers") or ())
+        protected = CLAIM_FINALIZER in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
         if len(valid) < len(known):
             claim = self._reserved_for(claim, valid, deallocate=protected and not valid)
-            if protected and not (claim.get("status") or {}).get("allocation"):
-                claim = self._without_finalizer(claim)
+            if protected and not allocation_of(claim):
+                claim = self._client.update("resourceclaims", without_finalizer(claim, CLAIM_FINALIZER))
         elif protected and deleting and not valid:
-            if (claim.get("status") or {}).get("allocation"):
+            if allocation_of(claim):
                 claim = self._reserved_for(claim, [], deallocate=True)
-            claim = self._without_finalizer(claim)
+            claim = self._client.update("resourceclaims", without_finalizer(claim, CLAIM_FINALIZER))
         if not valid:
             self._delete_unwanted(claim)
 
@@ -188,11 +191,6 @@ class Claims:
             status.pop("devices", None)
         return self._client.update("resourceclaims", {**claim, "status": status}, subresource="status")
 
-    def _without_finalizer(self, claim: Object) -> Object:
-        metadata = claim["metadata"]
-        finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
-        return self._client.update("resourceclaims", {**claim, "metadata": {**metadata, "finalizers": finalizers}})
-
     def _delete_unwanted(self, claim: Object) -> None:
         """A claim that was generated for a pod which is not going to run any more. If the pod is gone, garbage
         collection does it."""
@@ -201,11 +199,8 @@ class Claims:
             return
         pod = self._pods.get(owner["name"], metadata["namespace"])
         if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or is_done(pod)):
-            try:
+            with tolerating(404):
                 self._client.delete("resourceclaims", metadata["name"], metadata["namespace"], uid=metadata["uid"])
-            except ApiError as error:
-                if error.code != 404:
-                    raise
 
 
 def is_done(pod: Object) -> bool:
@@ -215,37 +210,8 @@ def is_done(pod: Object) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
 
 
-def reservations(claim: Object) -> list[Object]:
-    found: list[Object] = (claim.get("status") or {}).get("reservedFor") or []
-    return found
-
-
-def claim_names(pod: Object) -> Iterator[str]:
-    """The claims of a pod, in its order: named ones, generated ones, then that of its extended resources."""
-    generated = {one["name"]: one.get("resourceClaimName") for one in _statuses(pod)}
-    for entry in pod["spec"].get("resourceClaims") or ():
-        name = entry.get("resourceClaimName") or generated.get(entry["name"])
-        if name:
-            yield name
-    special = extended_claim(pod)
-    if special:
-        yield special
-
-
-def extended_claim(pod: Object) -> str:
-    """The claim that the scheduler made for the pod's extended resources, "" for none."""
-    found = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
-    name: str = found.get("resourceClaimName", "")
-    return name
-
-
-def _statuses(pod: Object) -> list[Object]:
-    found: list[Object] = (pod.get("status") or {}).get("resourceClaimStatuses") or []
-    return found
-
-
 def _all_named(pod: Object) -> bool:
-    named = {one["name"] for one in _statuses(pod)}
+    named = {one["name"] for one in claim_statuses(pod)}
     return all(
         one["name"] in named for one in pod["spec"].get("resourceClaims") or () if one.get("resourceClaimTemplateName")
     )

@@ -12,18 +12,17 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal
+from typing import Generic, Literal, Protocol, TypeVar
 
 from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
-from dds_lab.faults.told import Told
 from dds_lab.latency import Fixed, Latency, Uniform
 from dds_lab.time import Time
 
-# -- hardware ----------------------------------------------------------------------------------------------------------
+__all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
 
-# What a fabric is made of: machines, devices, what its pools have to begin with, and how long moving one takes.
-#
-# Words only; what moves them is `fabric`. Nothing here knows an API, neither Kubernetes' nor a manager's.
+REFUSED = "CDI manager: machine update failed, E02XXXX"
+LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
+BROKEN = "the device is in a critical state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +78,65 @@ class FabricSettings:
     timeout: float = 180.0
 
 
-# -- fabric faults -----------------------------------------------------------------------------------------------------
+# -- faults: told in advance, by a scenario or a test, and taken when an order begins; they never touch hardware themselves
 
-# What can go wrong when a fabric moves a device: which orders it befalls, and how often.
-#
-# A fault is told in advance (by a scenario or a test) and taken when an order begins. It never touches hardware itself.
+
+class Counted(Protocol):
+    """`times` is how often it strikes, 0 for until it is lifted; `chance` how likely it strikes what it may befall: what has to
+    do with any of its `nodes` and `models`, all when it names none."""
+
+    @property
+    def nodes(self) -> frozenset[str]: ...
+    @property
+    def models(self) -> frozenset[str]: ...
+    @property
+    def times(self) -> int: ...
+    @property
+    def chance(self) -> float: ...
+
+
+def concerns(fault: Counted, node: str, model: str) -> bool:
+    return (not fault.nodes or node in fault.nodes) and (not fault.models or model in fault.models)
+
+
+F = TypeVar("F", bound=Counted)
+
+
+class Told(Generic[F]):
+    """The faults that wait, the earliest told first."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._left: list[tuple[F, int]] = []
+
+    def add(self, fault: F) -> None:
+        self._left.append((fault, fault.times))
+
+    def lift(self, fault: F) -> None:
+        """End a fault early; one that is not there is none."""
+        self._left = [(one, left) for one, left in self._left if one != fault]
+
+    def waiting(self) -> tuple[F, ...]:
+        return tuple(fault for fault, _ in self._left)
+
+    def struck(self, befalls: Callable[[F], bool], most: int | None = None) -> tuple[F, ...]:
+        """Those that strike now, `most` at the most; one that has struck `times` times is gone."""
+        struck: list[F] = []
+        kept: list[tuple[F, int]] = []
+        for fault, left in self._left:
+            hit = (most is None or len(struck) < most) and befalls(fault) and self._drawn(fault)
+            if hit:
+                struck.append(fault)
+            if not hit or left != 1:
+                kept.append((fault, left - 1 if hit and left else left))
+        self._left = kept
+        return tuple(struck)
+
+    def _drawn(self, fault: F) -> bool:
+        return fault.chance >= 1.0 or self._random.random() < fault.chance
 
 
 Kind = Literal["refuse", "hang", "lose_answer", "wrong_device", "second_device"]
-REFUSED = "CDI manager: machine update failed, E02XXXX"
 
 
 @dataclass(frozen=True)
@@ -114,23 +163,11 @@ class Faults(Told[Fault]):
 
     def take(self, operation: str, node: str, model: str) -> Fault | None:
         """The fault that befalls this order, the earliest told first."""
-        return next(iter(self.struck(lambda fault: _befalls(fault, operation, node, model), most=1)), None)
+        struck = self.struck(lambda fault: fault.operation == operation and concerns(fault, node, model), most=1)
+        return next(iter(struck), None)
 
 
-def _befalls(fault: Fault, operation: str, node: str, model: str) -> bool:
-    return (
-        fault.operation == operation
-        and (not fault.nodes or node in fault.nodes)
-        and (not fault.models or model in fault.models)
-    )
-
-
-# -- fabric ------------------------------------------------------------------------------------------------------------
-
-__all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
-
-LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
-BROKEN = "the device is in a critical state"
+# -- the fabric
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class Garbage:
         for mirror in self._mirrors.values():
             mirror.close()
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- what is known
 
     def _follow_all(self) -> None:
         """Follow every kind that the server has; forget those that it has no more."""
@@ -81,9 +81,7 @@ class Garbage:
 
     def _follow(self, key: str, resource: Resource) -> None:
         mirror = self._mirrors[key] = self._client.mirror(full_name(resource))
-        mirror.on_change(lambda old, new: self._changed(resource, old, new))
-        for obj in mirror.values():
-            self._changed(resource, None, obj)
+        mirror.follow(lambda old, new: self._changed(resource, old, new))
 
     def _forget_kind(self, key: str) -> None:
         mirror = self._mirrors.pop(key)
@@ -129,7 +127,7 @@ class Garbage:
             for owner in dict.fromkeys(owners):
                 self._dependants.setdefault(owner, {})[uid] = None
 
-    # -- one look --------------------------------------------------------------------------------------------------
+    # -- one look
 
     def _look(self, uid: str, finish: Finish) -> None:
         try:
@@ -220,7 +218,7 @@ class Garbage:
         deleting = owner["metadata"].get("deletionTimestamp") and FOREGROUND in _policies(owner)
         return WAITING if deleting else LIVING
 
-    # -- writes ----------------------------------------------------------------------------------------------------
+    # -- writes
 
     def _keep_owners(self, place: Place, obj: Object, kept: list[Object]) -> None:
         if len(kept) < len(_references(obj)):

@@ -14,9 +14,8 @@ from random import Random
 from typing import Protocol
 
 from dds_lab.actors import instants
-from dds_lab.actors.claims import claim_names, reservations
-from dds_lab.actors.events import Teller
 from dds_lab.actors.fabric import Fabric
+from dds_lab.actors.objects import Teller, claim_names, reservations, results
 from dds_lab.actors.vendor import NotPrepared
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.latency import Fixed, Latency, Uniform
@@ -77,9 +76,7 @@ class Kubelet:
 
     def start(self) -> None:
         self._pods = self._client.mirror("pods")
-        self._pods.on_change(self._changed)
-        for pod in self._pods.values():
-            self._changed(None, pod)
+        self._pods.follow(self._changed)
         there = {"/".join(_key(pod)) for pod in self._pods.values()}
         for user in self._fabric.busy():  # what runs of pods that went while there was no kubelet
             if user not in there:
@@ -213,7 +210,7 @@ class Kubelet:
             claim = self._client.find("resourceclaims", name, namespace)
             if claim is None or all(one["uid"] != pod["metadata"]["uid"] for one in reservations(claim)):
                 raise NotPrepared(f"claim {name} is not reserved for the pod", where=f"{namespace}/{name}")
-            for result in claim["status"]["allocation"]["devices"].get("results") or ():
+            for result in results(claim):
                 driver = self._drivers.get(result["driver"])
                 if driver is None:
                     raise NotPrepared(f"DRA driver {result['driver']} is not registered", where=f"{namespace}/{name}")

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors import instants
+from dds_lab.actors.objects import ready_condition
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.latency import Latency, Uniform
-from dds_lab.time import Time, Timer
+from dds_lab.time import Time, Timers
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -36,32 +37,26 @@ class NodeLifecycle:
         self._time = time
         self._settings = settings
         self._random: Random = time.random("nodes")
-        self._timers: dict[str, Timer] = {}  # what is to come, by what it is about
+        self._timers = Timers(time)  # by what they are about
 
     def start(self) -> None:
         self._nodes = self._client.mirror("nodes")
         self._bound = self._client.mirror("pods")
-        self._nodes.on_change(self._changed)
-        self._bound.on_change(self._pod_changed)
-        for node in self._nodes.values():
-            self._changed(None, node)
-        for pod in self._bound.values():
-            self._pod_changed(None, pod)
+        self._nodes.follow(self._changed)
+        self._bound.follow(self._pod_changed)
 
     def stop(self) -> None:
         self._nodes.close()
         self._bound.close()
-        for timer in self._timers.values():
-            timer.cancel()
         self._timers.clear()
 
     def silent(self, node: str) -> None:
         """The node's heartbeats cease."""
-        self._later(f"silent/{node}", self._settings.grace, lambda: self._ready(node, "Unknown"))
+        self._timers.after(f"silent/{node}", self._settings.grace, lambda: self._ready(node, "Unknown"))
 
     def heard(self, node: str) -> None:
         """The node's heartbeats are back."""
-        self._cancel(f"silent/{node}")
+        self._timers.cancel(f"silent/{node}")
         self._ready(node, "True")
 
     # -- what is news
@@ -73,9 +68,9 @@ class NodeLifecycle:
             return
         name = new["metadata"]["name"]
         if old is None or _condition(old) != _condition(new) or _taints(old) != _taints(new):
-            self._cancel(f"gone/{name}")
+            self._timers.cancel(f"gone/{name}")
             wait = self._settings.reaction.draw(self._random)
-            self._later(f"taints/{name}", wait, lambda: self._taint(name))
+            self._timers.after(f"taints/{name}", wait, lambda: self._taint(name))
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         """A pod that was bound to a node that is gone, or that has to be left, is seen to as those that were there before."""
@@ -91,8 +86,8 @@ class NodeLifecycle:
 
     def _node_gone(self, name: str) -> None:
         for what in ("taints", "silent"):
-            self._cancel(f"{what}/{name}")
-        self._later(f"gone/{name}", self._settings.orphaned.draw(self._random), lambda: self._collect(name))
+            self._timers.cancel(f"{what}/{name}")
+        self._timers.after(f"gone/{name}", self._settings.orphaned.draw(self._random), lambda: self._collect(name))
 
     # -- taints
 
@@ -118,7 +113,7 @@ class NodeLifecycle:
         try:
             self._client.patch("nodes", name, {"spec": {"taints": taints or None}})
         except ApiError:
-            self._later(f"taints/{name}", RETRY, lambda: self._taint(name))
+            self._timers.after(f"taints/{name}", RETRY, lambda: self._taint(name))
 
     def _evict(self, name: str) -> None:
         """Pods that do not tolerate a NoExecute taint of the node, or not for ever, are deleted when their time is
@@ -129,7 +124,7 @@ class NodeLifecycle:
             left = _seconds_left(pod, taints, self._time.now())
             if left is not None:
                 key = f"evict/{name}/{pod['metadata']['uid']}"
-                self._later(key, left, self._deletion(pod, name))
+                self._timers.after(key, left, self._deletion(pod, name))
 
     def _deletion(self, pod: Object, node: str) -> Callable[[], None]:
         """Delete the pod, if the node is still tainted then."""
@@ -154,7 +149,7 @@ class NodeLifecycle:
         try:
             return self._client.list("pods", fields=f"spec.nodeName={node}")
         except ApiError:
-            self._later(f"pods/{node}", RETRY, again)
+            self._timers.after(f"pods/{node}", RETRY, again)
             return []
 
     def _delete(self, pod: Object, grace: int | None) -> None:
@@ -163,7 +158,7 @@ class NodeLifecycle:
             self._client.delete("pods", metadata["name"], metadata["namespace"], uid=metadata["uid"], grace=grace)
         except ApiError as error:
             if error.code not in (404, 409):
-                self._later(f"delete/{metadata['uid']}", RETRY, lambda: self._delete(pod, grace))
+                self._timers.after(f"delete/{metadata['uid']}", RETRY, lambda: self._delete(pod, grace))
 
     def _ready(self, name: str, status: str) -> None:
         node = self._nodes.get(name)
@@ -172,36 +167,12 @@ class NodeLifecycle:
         known = (node.get("status") or {}).get("conditions") or []
         words = {"True": ("KubeletReady", "kubelet is posting ready status")}
         reason, message = words.get(status, ("NodeStatusUnknown", "Kubelet stopped posting node status."))
-        now = instants.written(self._time.now())
-        condition = {
-            "type": "Ready",
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": now,
-            "lastTransitionTime": now,
-        }
+        condition = ready_condition(status, reason, message, instants.written(self._time.now()))
         conditions = [*(one for one in known if one["type"] != "Ready"), condition]
         try:
             self._client.patch("nodes", name, {"status": {"conditions": conditions}}, subresource="status")
         except ApiError:
-            self._later(f"silent/{name}", RETRY, lambda: self._ready(name, status))
-
-    # -- parts
-
-    def _later(self, key: str, seconds: float, call: Callable[[], None]) -> None:
-        self._cancel(key)
-
-        def due() -> None:
-            self._timers.pop(key, None)
-            call()
-
-        self._timers[key] = self._time.after(seconds, due)
-
-    def _cancel(self, key: str) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+            self._timers.after(f"silent/{name}", RETRY, lambda: self._ready(name, status))
 
 
 def _condition(node: Object) -> str:

@@ -12,6 +12,7 @@ from random import Random
 
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model, read_config_map
+from dds_lab.actors.objects import results
 from dds_lab.actors.slices import SlicePool, SliceWriter
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.latency import Latency, Uniform
@@ -72,17 +73,13 @@ class Publisher:
     def start(self) -> None:
         self._wait(0.0)
         self._nodes = self._client.mirror("nodes")
-        self._nodes.on_change(self._node_changed)
         self._ends.append(self._nodes.close)
         self._ends.append(self._fabric.on_pool(self._pool_changed))
         if self._settings.stable_names:
             claims = self._client.mirror("resourceclaims")
-            claims.on_change(self._claim_changed)
+            claims.follow(self._claim_changed)
             self._ends.append(claims.close)
-            for claim in claims.values():
-                self._claim_changed(None, claim)
-        for node in self._nodes.values():
-            self._node_changed(None, node)
+        self._nodes.follow(self._node_changed)
         for pool in self._fabric.pools():
             self._pool_changed(*pool)
 
@@ -236,6 +233,4 @@ def _of_no_node(obj: Object) -> bool:
 
 def _results(claim: Object | None) -> list[tuple[str, str]]:
     """(pool, device) of what a claim holds and has to wait for."""
-    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return [(one["pool"], one["device"]) for one in results if one.get("bindingConditions")]
+    return [(one["pool"], one["device"]) for one in results(claim) if one.get("bindingConditions")]

@@ -8,8 +8,9 @@ k8s.io/dynamic-resource-allocation/resourceslice, resourceslicecontroller.go.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dds_lab.client import ApiError, Client, Object
-from dds_lab.time import Time, Timer
+from dds_lab.actors.objects import version_of
+from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.time import Time, Timers
 
 RETRY = 1.0
 
@@ -34,26 +35,21 @@ class SliceWriter:
     ) -> None:
         """`always_next`: every change takes the next generation, as simpler publishers do."""
         self._client = client
-        self._time = time
         self._driver = driver
         self._mine = mine
         self._always_next = always_next
         self._live: dict[str, dict[str, Object]] = {}  # pool → slice name → slice
         self._wanted: dict[str, SlicePool] = {}
         self._asked: dict[str, tuple[int, list[Object]]] = {}  # slice name → its version after our write, what we wrote
-        self._retries: dict[str, Timer] = {}
+        self._retries = Timers(time)
 
     def start(self) -> None:
         """Learn what an earlier process of the same driver left behind, and see to it when somebody else changes it."""
         self._mirror = self._client.mirror("resourceslices", fields=f"spec.driver={self._driver}")
-        self._mirror.on_change(self._changed)
-        for obj in self._mirror.values():
-            self._changed(None, obj)
+        self._mirror.follow(self._changed)
 
     def stop(self) -> None:
         self._mirror.close()
-        for timer in self._retries.values():
-            timer.cancel()
         self._retries.clear()
 
     def pools(self) -> tuple[str, ...]:
@@ -82,19 +78,17 @@ class SliceWriter:
             if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:
                 del live[name]
                 self._settle(pool)
-        elif known is None or _version(new) > _version(known):
+        elif known is None or version_of(new) > version_of(known):
             live[name] = new
             if pool in self._wanted:
                 self._settle(pool)
 
     def _settle(self, name: str) -> None:
-        timer = self._retries.pop(name, None)
-        if timer is not None:
-            timer.cancel()
+        self._retries.cancel(name)
         try:
             self._write(name)
         except ApiError:
-            self._retries[name] = self._time.after(RETRY, lambda: self._again(name))
+            self._retries.after(name, RETRY, lambda: self._again(name))
 
     def _again(self, name: str) -> None:
         """Look again at what is there before the next try."""
@@ -131,13 +125,13 @@ class SliceWriter:
                 live[one] = self._client.create("resourceslices", _new(one, wanted.owners, spec))
             elif one in changed or live[one]["spec"]["pool"] != spec["pool"]:
                 live[one] = self._client.update("resourceslices", {**live[one], "spec": spec})
-            self._asked[one] = (_version(live[one]), devices[one])
+            self._asked[one] = (version_of(live[one]), devices[one])
 
     def _same(self, live: Object, wanted: SlicePool, devices: list[Object]) -> bool:
         """Whether a slice is as wanted. A server that dropped or rewrote something of what we wrote is not asked
         again."""
         version, asked = self._asked.get(live["metadata"]["name"], (0, []))
-        found = asked if version == _version(live) else live["spec"].get("devices", [])
+        found = asked if version == version_of(live) else live["spec"].get("devices", [])
         spec = live["spec"]
         return (
             bool(found == devices)
@@ -150,11 +144,8 @@ class SliceWriter:
         return highest if one_update and not self._always_next else highest + 1
 
     def _delete(self, live: dict[str, Object], name: str) -> None:
-        try:
+        with tolerating(404):
             self._client.delete("resourceslices", name, uid=live[name]["metadata"]["uid"])
-        except ApiError as error:
-            if error.code != 404:
-                raise
         live.pop(name, None)
         self._asked.pop(name, None)
 
@@ -178,7 +169,3 @@ def _new(name: str, owners: list[Object], spec: Object) -> Object:
     if owners:
         metadata["ownerReferences"] = owners
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
-
-
-def _version(obj: Object) -> int:
-    return int(obj["metadata"]["resourceVersion"])

@@ -9,16 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dds_lab.actors import instants
-from dds_lab.actors.claims import reservations
-from dds_lab.actors.events import Teller
+from dds_lab.actors.objects import Key, Teller, condition, key_of, reservations, results
 from dds_lab.client import ApiError, Client, Mirror, Object
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timer
 
 NO_EXECUTE = "NoExecute"
-
-Key = tuple[str, str, str]
-"""Driver, pool, device."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +50,11 @@ class TaintEviction:
                 self._rules = self._client.mirror("devicetaintrules")
             except ApiError:
                 self._rules = None  # not served: there are none
-        for mirror, call in ((self._claims, self._claim_changed), (self._slices, self._slice_changed)):
-            mirror.on_change(call)
-            for obj in mirror.values():
-                call(None, obj)
+        self._claims.follow(self._claim_changed)
+        self._slices.follow(self._slice_changed)
         if self._rules is not None:
             self._mirrors.append(self._rules)
-            self._rules.on_change(self._rule_changed)
-            for obj in self._rules.values():
-                self._rule_changed(None, obj)
+            self._rules.follow(self._rule_changed)
 
     def stop(self) -> None:
         for mirror in self._mirrors:
@@ -175,14 +167,9 @@ class _Eviction:
             pod = self._client.find("pods", name, self._namespace)
             if pod is None or pod["metadata"]["uid"] != uid or pod["metadata"].get("deletionTimestamp"):
                 return
-            condition = {
-                "type": "DisruptionTarget",
-                "status": "True",
-                "reason": "DeletionByDeviceTaintManager",
-                "message": "Device Taint manager: deleting due to NoExecute taint",
-                "lastTransitionTime": instants.written(self._time.now()),
-            }
-            patch = {"status": {"conditions": [condition]}}
+            message = "Device Taint manager: deleting due to NoExecute taint"
+            target = condition("DisruptionTarget", "True", "DeletionByDeviceTaintManager", message, self._time.now())
+            patch = {"status": {"conditions": [target]}}
             self._client.patch("pods", name, patch, self._namespace, how="strategic", subresource="status")
             self._client.delete("pods", name, self._namespace, uid=uid)
         except ApiError as error:
@@ -190,17 +177,6 @@ class _Eviction:
                 self._time.after(1.0, self)
             return
         self._events.say(pod, "DeviceTaintManagerEviction", "Marking for deletion")
-
-
-def results(claim: Object | None) -> list[Object]:
-    """The devices that a claim has."""
-    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
-    return found
-
-
-def key_of(result: Object) -> Key:
-    return result["driver"], result["pool"], result["device"]
 
 
 def _selects(rule: Object, key: Key) -> bool:

@@ -13,10 +13,11 @@ from typing import Literal
 
 from dds_core.errors import InputError
 from dds_lab.actors.fabric import Attached, Fabric
+from dds_lab.actors.objects import node_owner
 from dds_lab.actors.slices import SlicePool, SliceWriter
 from dds_lab.client import Client, Object
 from dds_lab.latency import Fixed, Latency, Uniform
-from dds_lab.time import Time, Timer
+from dds_lab.time import Time, Timer, Timers
 
 POOL_ONLY: Object = {"key": "fabric.example.com/pool-only", "effect": "NoSchedule"}
 
@@ -74,7 +75,7 @@ class VendorDriver:
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
         self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._owners: dict[str, Object] = {}
-        self._starting: dict[str, Timer] = {}
+        self._starting = Timers(time)  # by node
         self._started: dict[str, int] = {}
         self._slices = SliceWriter(client, time, settings.driver, _of_a_node, always_next=settings.always_next)
         self._ends: list[Callable[[], None]] = []
@@ -82,9 +83,7 @@ class VendorDriver:
     def start(self) -> None:
         self._slices.start()
         self._nodes = self._client.mirror("nodes")
-        self._nodes.on_change(self._node_changed)
-        for node in self._nodes.values():
-            self._node_changed(None, node)
+        self._nodes.follow(self._node_changed)
         if self._settings.hot_plug:
             self._ends.append(self._fabric.on_machine(self._plugged))
 
@@ -93,8 +92,6 @@ class VendorDriver:
         self._nodes.close()
         for end in self._ends:
             end()
-        for timer in self._starting.values():
-            timer.cancel()
         self._starting.clear()
 
     def restart(self, node: str) -> None:
@@ -128,13 +125,7 @@ class VendorDriver:
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and old is None and new["metadata"]["name"] not in self._owners:
             name = new["metadata"]["name"]
-            self._owners[name] = {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "name": name,
-                "uid": new["metadata"]["uid"],
-                "controller": True,
-            }
+            self._owners[name] = node_owner(name, new["metadata"]["uid"])
             self._start(name, self._settings.first_start)
         elif new is None and old is not None:
             self._forget(old["metadata"]["name"])
@@ -143,9 +134,7 @@ class VendorDriver:
         """The node is gone, and its plugin with it."""
         for known in (self._owners, self._devices, self._started):
             known.pop(node, None)
-        timer = self._starting.pop(node, None)
-        if timer is not None:
-            timer.cancel()
+        self._starting.cancel(node)
         self._slices.withdraw(node)
 
     def _plugged(self, node: str) -> None:
@@ -153,13 +142,9 @@ class VendorDriver:
             self._start(node, self._settings.start)
 
     def _start(self, node: str, latency: Latency) -> None:
-        timer = self._starting.pop(node, None)
-        if timer is not None:
-            timer.cancel()
-        self._starting[node] = self._time.after(latency.draw(self._random), lambda: self._enumerate(node))
+        self._starting.after(node, latency.draw(self._random), lambda: self._enumerate(node))
 
     def _enumerate(self, node: str) -> None:
-        self._starting.pop(node, None)
         self._started[node] = self._time.now()
         found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
         names = [f"gpu-{self._number(node, place, one)}" for place, one in enumerate(found)]
@@ -232,9 +217,7 @@ class NodeDevices:
     def start(self) -> None:
         self._slices.start()
         self._nodes = self._client.mirror("nodes")
-        self._nodes.on_change(self._node_changed)
-        for node in self._nodes.values():
-            self._node_changed(None, node)
+        self._nodes.follow(self._node_changed)
 
     def stop(self) -> None:
         self._slices.stop()
@@ -262,6 +245,5 @@ class NodeDevices:
                 self._timers[name] = self._time.after(wait, lambda: self._publish(name, new["metadata"]["uid"]))
 
     def _publish(self, node: str, uid: str) -> None:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
-        name = f"{node}-{self._settings.suffix}"
-        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (list(self._settings.devices),), [owner]))
+        name, devices = f"{node}-{self._settings.suffix}", list(self._settings.devices)
+        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (devices,), [node_owner(node, uid)]))

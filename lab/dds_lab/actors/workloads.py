@@ -1,7 +1,7 @@
 """What people and pipelines do to a cluster: run pods with claims, delete them, cordon, drain, lose nodes, set
 conditions.
 
-`Workloads` carries out one sentence at a time; when it is said is decided elsewhere (a scenario, `mix`). What cannot be
+`Workloads` carries out one sentence at a time; when it is said is decided elsewhere (a scenario, `Mix`). What cannot be
 done because the object is not there any more is done.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
 
-from dds_lab.actors import instants
 from dds_lab.actors.kubelet import RUN_FOR
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.actors.objects import condition, node_of, results
+from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timer
 
@@ -112,14 +112,8 @@ class Workloads:
         ApiError 404."""
         found = self._client.get("resourceclaims", claim, namespace)
         known = (found.get("status") or {}).get("devices") or []
-        told = {
-            "type": type,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": instants.written(self._time.now()),
-        }
-        for result in ((found.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ():
+        told = condition(type, status, reason, message, self._time.now())
+        for result in results(found):
             if result["device"] == device if device else result.get("bindingConditions"):
                 known = _with_condition(known, result, told)
         status_now = {**(found.get("status") or {}), "devices": known}
@@ -134,11 +128,8 @@ class Workloads:
         """Cordon the node and evict what runs on it."""
         self.cordon(node)
         for pod in self._client.list("pods", fields=f"spec.nodeName={node}"):
-            try:
+            with tolerating(*GONE):
                 self._client.evict(pod["metadata"]["name"], pod["metadata"]["namespace"])
-            except ApiError as error:
-                if error.code not in GONE:
-                    raise
 
     def lose(self, node: str) -> None:
         """The node's object goes, and its pods at once, as if whoever lost it had seen to that."""
@@ -146,22 +137,12 @@ class Workloads:
         self.delete("nodes", node)
         for pod in pods:
             metadata = pod["metadata"]
-            try:
+            with tolerating(*GONE):
                 self._client.delete("pods", metadata["name"], metadata["namespace"], uid=metadata["uid"], grace=0)
-            except ApiError as error:
-                if error.code not in GONE:
-                    raise
 
     def node_of_claim(self, claim: str, namespace: str = "default") -> str:
         """The node that a claim is allocated to, "" for none."""
-        found = self._client.find("resourceclaims", claim, namespace) or {}
-        allocation = (found.get("status") or {}).get("allocation") or {}
-        for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-            for one in term.get("matchFields") or ():
-                if one["key"] == "metadata.name" and one.get("values"):
-                    node: str = one["values"][0]
-                    return node
-        return ""
+        return node_of(self._client.find("resourceclaims", claim, namespace))
 
     def node_of_pod(self, pod: str, namespace: str = "default") -> str:
         """The node that a pod is bound to, "" for none."""
@@ -260,9 +241,7 @@ def _identity(entry: Object) -> Object:
     return {key: entry[key] for key in ("driver", "pool", "device", "shareID") if entry.get(key)}
 
 
-# -- mix ---------------------------------------------------------------------------------------------------------------
-
-# A random mix of pods with claims: when they come, what they ask for, how long they run. All of it from one seed.
+# -- a random mix of pods: when they come, what they ask for, how long they run; all of it from one seed
 
 
 @dataclass(frozen=True)

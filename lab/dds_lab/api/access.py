@@ -106,7 +106,7 @@ class Access:
         for key in ROLE_TABLES:
             store.subscribe(key, self._forget)
 
-    # -- who ---------------------------------------------------------------------------------------------------
+    # -- who
 
     def register(self, token: str, user: User) -> None:
         """Let a bearer token stand for a user, who is also in system:authenticated."""
@@ -187,7 +187,7 @@ class Access:
             if not self.allowed(user, asked):
                 raise refusal(user, asked)
 
-    # -- whether -------------------------------------------------------------------------------------------------
+    # -- whether
 
     def allowed(self, user: User, asked: Attributes) -> bool:
         """Whether the user may."""
@@ -238,7 +238,7 @@ class Access:
         found = [each for grant in self._grants_of(user) if grant.namespace in ("", namespace) for each in grant.rules]
         return [everything, *found] if user.master else found
 
-    # -- the stored objects --------------------------------------------------------------------------------------
+    # -- the stored objects
 
     def _forget(self, change: Change) -> None:
         self._grants = None

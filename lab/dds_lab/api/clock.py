@@ -1,20 +1,21 @@
 """The instant of a write, as number and as the text that objects carry."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+
+from dds_core.timeline.clock import micros, moment_of
 
 MICROSECONDS = 1_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def text(instant: int) -> str:
     """RFC 3339 to the second, of microseconds since 1970-01-01 UTC."""
-    return (_EPOCH + timedelta(seconds=instant // MICROSECONDS)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment_of(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def instant(text: str) -> int:
     """Microseconds since 1970-01-01 UTC, of an RFC 3339 text."""
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    return micros(datetime.fromisoformat(text))
 
 
 class Clock:

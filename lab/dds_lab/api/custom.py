@@ -7,11 +7,18 @@ from typing import Any
 from dds_lab.api import decoding, status
 from dds_lab.api.kinds import CUSTOM_VERBS, Column, Object, Resource
 from dds_lab.api.packed import definition
-from dds_lab.api.requests import GranularCheck
 from dds_lab.api.rules import causes, meta, structural, values
 from dds_lab.api.schema import MISSING
 from dds_lab.api.status import Cause
-from dds_lab.api.writes import SERVERS, carried_metadata, differs, handled, raised_generation, versioned, with_status
+from dds_lab.api.strategies import (
+    SERVERS,
+    Strategy,
+    carried_metadata,
+    differs,
+    handled,
+    raised_generation,
+    with_status,
+)
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 
@@ -44,7 +51,7 @@ def resources_of(definition_object: Object) -> list[tuple[Resource, Object]]:
     return found
 
 
-class Custom:
+class Custom(Strategy):
     """A kind that a CustomResourceDefinition defines."""
 
     def __init__(self, resource: Resource, version: Object) -> None:
@@ -85,15 +92,6 @@ class Custom:
         except decoding.Mismatch as problem:
             raise status.bad_request(f"{handled(self.resource)} {problem}") from None
 
-    def to_storage(self, obj: Object) -> Object:
-        return versioned(obj, self.resource, self.resource.storage_version)
-
-    def from_storage(self, obj: Object) -> Object:
-        return versioned(obj, self.resource, self.resource.version)
-
-    def defaulted(self, obj: Object, old: Object | None) -> Object:
-        return obj  # decoding set them
-
     def for_create(self, obj: Object) -> Object:
         made = with_status(self.to_storage(obj), None) if self._has_status else self.to_storage(obj)
         metadata = {key: value for key, value in made["metadata"].items() if key not in SERVERS}
@@ -110,9 +108,6 @@ class Custom:
         if subresource != "status" and differs(made, old, not self._has_status):
             return raised_generation(made, old)
         return made
-
-    def admitted(self, obj: Object) -> Object:
-        return obj
 
     def check_create(self, obj: Object) -> list[Cause]:
         return [*meta.check(obj["metadata"], self.resource.namespaced), *self._check(obj, None)]
@@ -139,25 +134,14 @@ class Custom:
                 found += values.check(child, value, key, key)
         return found
 
-    def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
-        return []
-
     def selectable(self, obj: Object) -> dict[str, str]:
         return {path: _text_at(obj, path) for path in self.selectable_names}
 
 
 def _columns(version: Object) -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            column["name"],
-            column["jsonPath"],
-            column["type"],
-            column.get("format", ""),
-            column.get("description", ""),
-            column.get("priority", 0),
-        )
-        for column in version.get("additionalPrinterColumns") or ()
-    )
+    fields = {"name": "", "jsonPath": "", "type": "", "format": "", "description": "", "priority": 0}
+    columns = version.get("additionalPrinterColumns") or ()
+    return tuple(Column(*(column.get(key, default) for key, default in fields.items())) for column in columns)
 
 
 def _text_at(obj: Object, path: str) -> str:

@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dds_lab.api import quantities
+from dds_lab.api.names import QUANTITY, canonical
 from dds_lab.api.schema import Node
 
 At = tuple[Any, ...]
@@ -168,9 +168,9 @@ def _special(node: Node, value: Any, at: At, owner: str) -> Any:
 
 def _quantity(value: Any) -> str:
     text = value.strip() if type(value) is str else repr(value) if type(value) in (int, float) else ""
-    found = quantities.canonical(text)
+    found = canonical(text)
     if found is None:
-        raise Mismatch(f"quantities must match the regular expression '{quantities.PATTERN}'")
+        raise Mismatch(f"quantities must match the regular expression '{QUANTITY}'")
     return found
 
 

@@ -98,7 +98,7 @@ class Deleter:
             changed["generation"] = meta["generation"] + 1
         return {**obj, "metadata": changed}
 
-    # -- what holds others ----------------------------------------------------------------------------------------
+    # -- what holds others
 
     def _emptied(self, call: Call, record: Record) -> Outcome:
         """A namespace, or the definition of a custom kind, is marked and its content deleted; it goes when nothing is left."""
@@ -138,7 +138,7 @@ class Deleter:
             self._store.remove(key, name)
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
+# -- pieces
 
 
 def _for_one(call: Call, meta: Object, resource: Resource) -> Call:

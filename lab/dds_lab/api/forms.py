@@ -13,9 +13,9 @@ import yaml
 from dds_lab.api import status
 from dds_lab.api.bodies import JSON, PROTOBUF, YAML
 from dds_lab.api.kinds import Object
-from dds_lab.api.registry import Strategy
 from dds_lab.api.requests import Page
 from dds_lab.api.store import Record
+from dds_lab.api.strategies import Strategy
 from dds_lab.api.tables import Columns
 from dds_lab.api.watches import BOOKMARK, ERROR
 

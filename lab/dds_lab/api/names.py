@@ -5,31 +5,30 @@ validation packages. This module must never know where in an object a name stand
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+
+from dds_core.errors import InputError
+from dds_core.matching.quantities import NANO as NANO
+from dds_core.matching.quantities import parse
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE = f"({_NAME})?"
-_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_IS_LABEL = re.compile(_LABEL)
-_IS_SUBDOMAIN = re.compile(_SUBDOMAIN)
 _IS_NAME = re.compile(_NAME)
-_IS_VALUE = re.compile(_VALUE)
-_IS_C_IDENTIFIER = re.compile(_C_IDENTIFIER)
 _IS_SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
     r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?"
 )
 _IS_CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
-_IS_CONDITION_REASON = re.compile("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 LABEL_LENGTH = 63
 SUBDOMAIN_LENGTH = 253
 
 Problems = tuple[str, ...]
+Check = Callable[[str], Problems]
 
 
 def too_long(length: int) -> str:
@@ -42,34 +41,50 @@ def _regex(words: str, pattern: str, *examples: str) -> str:
     return f"{words} ({hint}regex used for validation is '{pattern}')"
 
 
-@lru_cache(maxsize=8192)
-def dns_label(value: str) -> Problems:
-    """RFC 1123 label: what names of devices, requests, namespaces are made of."""
-    found = [] if len(value.encode()) <= LABEL_LENGTH else [too_long(LABEL_LENGTH)]
-    if not _IS_LABEL.fullmatch(value):
-        found.append(
-            _regex(
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-                "and end with an alphanumeric character",
-                _LABEL, "my-name", "123-abc",
-            )
-        )  # fmt: skip
-    return tuple(found)
+def _syntax(words: str, pattern: str, *examples: str, longest: int = 0) -> Check:
+    """The check of a syntax that one expression describes."""
+    fits = re.compile(pattern)
+    problem = _regex(words, pattern, *examples)
+
+    @lru_cache(maxsize=8192)
+    def check(value: str) -> Problems:
+        found = [too_long(longest)] if longest and len(value.encode()) > longest else []
+        return tuple(found if fits.fullmatch(value) else [*found, problem])
+
+    return check
 
 
-@lru_cache(maxsize=8192)
-def dns_subdomain(value: str) -> Problems:
-    """RFC 1123 subdomain: names of most objects, of drivers and domains."""
-    found = [] if len(value.encode()) <= SUBDOMAIN_LENGTH else [too_long(SUBDOMAIN_LENGTH)]
-    if not _IS_SUBDOMAIN.fullmatch(value):
-        found.append(
-            _regex(
-                "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-                "must start and end with an alphanumeric character",
-                rf"{_LABEL}(\.{_LABEL})*", "example.com",
-            )
-        )  # fmt: skip
-    return tuple(found)
+dns_label = _syntax(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character",
+    _LABEL, "my-name", "123-abc", longest=LABEL_LENGTH,
+)  # fmt: skip
+"""RFC 1123 label: what names of devices, requests, namespaces are made of."""
+
+dns_subdomain = _syntax(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character",
+    _SUBDOMAIN, "example.com", longest=SUBDOMAIN_LENGTH,
+)  # fmt: skip
+"""RFC 1123 subdomain: names of most objects, of drivers and domains."""
+
+label_value = _syntax(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
+    "an alphanumeric character",
+    f"({_NAME})?", "MyValue", "my_value", "12345", longest=LABEL_LENGTH,
+)  # fmt: skip
+
+c_identifier = _syntax(
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
+    "[A-Za-z_][A-Za-z0-9_]*", "my_name", "MY_NAME", "MyName",
+)  # fmt: skip
+"""What attributes and capacities of devices are called."""
+
+condition_reason = _syntax(
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or "
+    "'_,:', and must end with an alphanumeric character or '_'",
+    "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", "my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=8192)
@@ -80,18 +95,10 @@ def path_segment(value: str) -> Problems:
     return tuple(f"may not contain '{part}'" for part in "/%" if part in value)
 
 
-@lru_cache(maxsize=8192)
-def label_value(value: str) -> Problems:
-    found = [] if len(value.encode()) <= LABEL_LENGTH else [too_long(LABEL_LENGTH)]
-    if not _IS_VALUE.fullmatch(value):
-        found.append(
-            _regex(
-                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and "
-                "must start and end with an alphanumeric character",
-                _VALUE, "MyValue", "my_value", "12345",
-            )
-        )  # fmt: skip
-    return tuple(found)
+_QUALIFIED = _regex(
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+    _NAME, "MyName", "my.name", "123-abc",
+)  # fmt: skip
 
 
 @lru_cache(maxsize=8192)
@@ -106,42 +113,15 @@ def qualified_name(value: str) -> Problems:
         found += [f"prefix part {problem}" for problem in (dns_subdomain(parts[0]) if parts[0] else ())]
     elif len(parts) > 2:
         return (
-            "a qualified name "
-            + _regex(
-                "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-                "character",
-                _NAME, "MyName", "my.name", "123-abc",
-            )
-            + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )  # fmt: skip
+            f"a qualified name {_QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
     if not name:
         found.append("name part must be non-empty")
     elif len(name.encode()) > LABEL_LENGTH:
         found.append(f"name part {too_long(LABEL_LENGTH)}")
     if not _IS_NAME.fullmatch(name):
-        found.append(
-            "name part "
-            + _regex(
-                "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-                "character",
-                _NAME, "MyName", "my.name", "123-abc",
-            )
-        )  # fmt: skip
+        found.append(f"name part {_QUALIFIED}")
     return tuple(found)
-
-
-@lru_cache(maxsize=8192)
-def c_identifier(value: str) -> Problems:
-    """What attributes and capacities of devices are called."""
-    if _IS_C_IDENTIFIER.fullmatch(value):
-        return ()
-    return (
-        _regex(
-            "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
-            "characters or '_'",
-            _C_IDENTIFIER, "my_name", "MY_NAME", "MyName",
-        ),
-    )  # fmt: skip
 
 
 @lru_cache(maxsize=8192)
@@ -170,20 +150,27 @@ def config_key(value: str) -> Problems:
     return tuple(found)
 
 
-@lru_cache(maxsize=8192)
-def condition_reason(value: str) -> Problems:
-    if _IS_CONDITION_REASON.fullmatch(value):
-        return ()
-    return (
-        _regex(
-            "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
-            "characters or '_,:', and must end with an alphanumeric character or '_'",
-            "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", "my_name", "MY_NAME", "MyName", "ReasonA,ReasonB",
-            "ReasonA:ReasonB",
-        ),
-    )  # fmt: skip
-
-
 def prefix_of(check_name: str) -> str:
     """A generateName as a name whose end is still to come: trailing dashes are masked as servers do."""
     return check_name[:-1] + "a" if check_name.endswith("-") and len(check_name) > 1 else check_name
+
+
+# -- quantities: the arithmetic is the core's, here is only what a server makes of it
+
+QUANTITY = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+
+
+def canonical(text: str) -> str | None:
+    """The form in which a server writes the quantity, or None when it is none."""
+    try:
+        return str(parse(text))
+    except InputError:
+        return None
+
+
+def nanos(text: str | None) -> int:
+    """The amount in 10⁻⁹; 0 for what is no quantity."""
+    try:
+        return parse(text or "").nanos
+    except InputError:
+        return 0

@@ -177,7 +177,7 @@ def _decode_token(text: str) -> Token:
     return token
 
 
-# -- options -----------------------------------------------------------------------------------------------------
+# -- options
 
 
 def _refuse(field: str, reason: str, message: str) -> ApiError:

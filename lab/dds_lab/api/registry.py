@@ -1,88 +1,14 @@
-"""What the server serves, and what it asks about each kind."""
+"""What the server serves, and by whose rules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from dds_lab.api import custom
 from dds_lab.api.gates import Gates
-from dds_lab.api.kinds import BUILT_IN, Column, Object, Resource
-from dds_lab.api.requests import GranularCheck
-from dds_lab.api.rules import claims, classes, core, definitions, events, nodes, pods, rbac, slices
-from dds_lab.api.schema import Node
-from dds_lab.api.status import Cause
-from dds_lab.api.strategies import BuiltIn
-
-
-class Strategy(Protocol):
-    """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied.
-
-    A write is: `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer is
-    `from_storage`. `for_…` and `check_…` see the stored shape.
-    """
-
-    @property
-    def resource(self) -> Resource: ...
-    @property
-    def schema(self) -> Node: ...
-    @property
-    def empty(self) -> Object:
-        """An object of this version that nobody filled in, as bookmarks carry it."""
-        ...
-
-    @property
-    def selectable_names(self) -> tuple[str, ...]: ...
-    @property
-    def columns(self) -> tuple[Column, ...]: ...
-
-    def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
-        """The body as this version knows it, and the paths of fields that it does not know (removed). Parts that are the
-        same object in `live` (the stored object in the shape of this version) are taken as they are. Wrong JSON types raise
-        ApiError 400."""
-        ...
-
-    def to_storage(self, obj: Object) -> Object:
-        """From the shape of this version to the one that is kept; for most kinds only apiVersion may differ."""
-        ...
-
-    def from_storage(self, obj: Object) -> Object:
-        """The way back."""
-        ...
-
-    def defaulted(self, obj: Object, old: Object | None) -> Object:
-        """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in
-        `old` have theirs already."""
-        ...
-
-    def for_create(self, obj: Object) -> Object:
-        """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
-        ...
-
-    def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """The decoded new object with everything that this write may not change taken from the stored `old`."""
-        ...
-
-    def admitted(self, obj: Object) -> Object:
-        """What `for_create` gave, with what a real server's admission adds to a new object; no manager owns that."""
-        ...
-
-    def check_create(self, obj: Object) -> list[Cause]:
-        """What is wrong with an object that `for_create` gave."""
-        ...
-
-    def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        """What is wrong with an object that `for_update` gave."""
-        ...
-
-    def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
-        """Permissions that this write needs beyond the one on its path; `verb` is "update" or "patch"."""
-        ...
-
-    def selectable(self, obj: Object) -> dict[str, str]:
-        """Values of field selectors beyond metadata.name and metadata.namespace."""
-        ...
-
+from dds_lab.api.kinds import BUILT_IN, Object, Resource
+from dds_lab.api.rules import claims, core, definitions, devices, events, pods, rbac, slices
+from dds_lab.api.strategies import BuiltIn, Strategy
 
 Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
 
@@ -91,13 +17,13 @@ RULES: Mapping[str, Making] = {
     "clusterroles.rbac.authorization.k8s.io": rbac.Roles,
     "configmaps": core.ConfigMaps,
     "customresourcedefinitions.apiextensions.k8s.io": definitions.Definitions,
-    "deviceclasses.resource.k8s.io": classes.DeviceClasses,
-    "devicetaintrules.resource.k8s.io": classes.DeviceTaintRules,
+    "deviceclasses.resource.k8s.io": devices.DeviceClasses,
+    "devicetaintrules.resource.k8s.io": devices.DeviceTaintRules,
     "events": events.Events,
     "events.events.k8s.io": events.NewEvents,
     "leases.coordination.k8s.io": core.Leases,
     "namespaces": core.Namespaces,
-    "nodes": nodes.Nodes,
+    "nodes": core.Nodes,
     "pods": pods.Pods,
     "resourceclaims.resource.k8s.io": claims.ResourceClaims,
     "resourceclaimtemplates.resource.k8s.io": claims.ResourceClaimTemplates,

@@ -5,20 +5,21 @@ Requests and answers are plain values; sockets are somebody else's. Whatever a c
 
 from typing import Any, Protocol
 
-from dds_lab.api import bodies, forms, openapi, paths, status
+from dds_lab.api import bodies, forms, paths, status
 from dds_lab.api.access import Access, Attributes
 from dds_lab.api.bodies import JSON, YAML
 from dds_lab.api.clock import Clock
-from dds_lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discovery
+from dds_lab.api.discovery import AGGREGATED, AGGREGATED_LIST, Discovery, openapi_v2, openapi_v3
 from dds_lab.api.forms import Form, Media, as_body, negotiate
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.paths import PATCH_TYPES, Place, Query
-from dds_lab.api.pods import POSTED
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.posted import POSTED
+from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome, Reading, Request, Response, User
 from dds_lab.api.selectors import exact_name
 from dds_lab.api.status import ApiError, NotAPage
+from dds_lab.api.strategies import Strategy
 from dds_lab.api.tables import Columns
 from dds_lab.api.watches import Stream, Watch
 
@@ -64,7 +65,7 @@ class Responder:
             headers |= {name.title(): value for name, value in error.headers.items()}
             return Response(error.code, as_body(error.status), headers)
 
-    # -- resources -----------------------------------------------------------------------------------------------
+    # -- resources
 
     def _resource(self, request: Request, user: User, place: Place) -> Response | Stream:
         query = Query(request.query)
@@ -146,7 +147,7 @@ class Responder:
             found = self._plain[strategy] = forms.Plain(strategy)
         return found
 
-    # -- everything else -----------------------------------------------------------------------------------------
+    # -- everything else
 
     def _page(self, request: Request, user: User) -> Response:
         path = request.path
@@ -154,7 +155,7 @@ class Responder:
             user, Attributes(verb=request.method.lower().replace("head", "get"), path=path or "/")
         )
         if path.startswith("/openapi/v2"):
-            return openapi.second(self._discovery, request.headers.get("accept", ""))
+            return openapi_v2(self._discovery, request.headers.get("accept", ""))
         parts = [part for part in path.split("/") if part]
         if f"/{parts[0] if parts else ''}" in HEALTH:
             _only_get(request)
@@ -186,11 +187,11 @@ class Responder:
         elif parts[0] == "apis" and len(parts) == 3:
             found = discovery.resources(parts[1], parts[2])
         elif parts[:2] == ["openapi", "v3"]:
-            found = openapi.third(discovery, self._server.registry, parts[2:])
+            found = openapi_v3(discovery, self._server.registry, parts[2:])
         return None if found is None else _json(found, media=negotiate(accept))
 
 
-# -- pieces ------------------------------------------------------------------------------------------------------
+# -- pieces
 
 
 def _verb(method: str, place: Place, query: Query) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
 
 from dds_lab.api import status
 from dds_lab.api.access import Access, attributes_of
@@ -17,7 +16,7 @@ from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import RBAC, Object
-from dds_lab.api.pods import POSTED, PodVerbs
+from dds_lab.api.posted import POSTED, PodVerbs, Reviews
 from dds_lab.api.reading import Reader
 from dds_lab.api.registry import Registry
 from dds_lab.api.requests import (
@@ -32,30 +31,23 @@ from dds_lab.api.requests import (
     Writing,
 )
 from dds_lab.api.responding import Responder
-from dds_lab.api.reviews import Reviews
 from dds_lab.api.store import DELETED, Change, Store
 from dds_lab.api.watches import Stream, Watch
 from dds_lab.api.writing import Admission, Writer
 
-# -- expiry ------------------------------------------------------------------------------------------------------------
-
-# Events do not stay: each goes an hour after it was last written, as a lease in etcd would make it.
-#
-# Old ones are only looked for when somebody asks for events or writes one; in between nobody can tell.
-
-
-KEY = "events"
+EVENTS = "events"
 LIFE_SECONDS = 3600
 
 
 class Expiry:
-    """Follows the events of one store."""
+    """Events do not stay: each goes an hour after it was last written, as a lease in etcd would make it. Old ones are only looked
+    for when somebody asks for events or writes one; in between nobody can tell."""
 
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
         self._written: deque[tuple[int, str, int]] = deque()
-        store.subscribe(KEY, self._note)
+        store.subscribe(EVENTS, self._note)
 
     def _note(self, change: Change) -> None:
         if change.type != DELETED:
@@ -66,20 +58,14 @@ class Expiry:
         now = self._now()
         while self._written and self._written[0][0] <= now:
             _, path, revision = self._written.popleft()
-            record = self._store.get(KEY, path)
+            record = self._store.get(EVENTS, path)
             if record is not None and record.revision == revision:
-                self._store.remove(KEY, path)
+                self._store.remove(EVENTS, path)
 
 
-# -- bootstrap ---------------------------------------------------------------------------------------------------------
-
-# What a new cluster holds before anybody asked for it: namespaces, and the roles that every user has.
+# -- what a new cluster holds before anybody asked for it: namespaces, and the roles that every user has
 #
 # Stored objects like all others: who deletes them goes without.
-
-
-if TYPE_CHECKING:
-    pass
 
 SERVER = User("system:apiserver", (MASTERS,))
 FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -136,9 +122,6 @@ def _create(server: ApiServer, group: str, plural: str, obj: Object) -> None:
     )
 
 
-# -- server ------------------------------------------------------------------------------------------------------------
-
-
 class ApiServer:
     """One simulated kube-apiserver with its store."""
 
@@ -187,8 +170,6 @@ class ApiServer:
     def perform(self, call: Call, authorised: bool = False) -> Outcome:
         """Do what a call asks (every verb but watch). ApiError where a real server answers with a failure."""
         self._admissible(call, authorised)
-        if call.resource.key == KEY:
-            self._expiry.clear()
         outcome = self._verbs[call.verb](call)
         if call.verb not in ("get", "list", "create"):
             if call.namespace:
@@ -204,8 +185,6 @@ class ApiServer:
     def watch(self, call: Call, endless: bool = True, authorised: bool = False) -> Watch:
         """Follow a resource. An `endless` watch has no bookmarks and no end of its own."""
         self._admissible(call, authorised)
-        if call.resource.key == KEY:
-            self._expiry.clear()
         watch = self._reader.watch(call, endless)
         self._watches = [each for each in self._watches if not each.closed]
         if not watch.closed:
@@ -229,7 +208,7 @@ class ApiServer:
         return self._writer.create(call)
 
     def _admissible(self, call: Call, authorised: bool) -> None:
-        """Served at all, and allowed."""
+        """Served at all, and allowed; events that are too old are gone before anything is done with events."""
         if not (authorised or call.user.master):
             self.access.check(call.user, attributes_of(call))
         resource = call.resource
@@ -238,6 +217,8 @@ class ApiServer:
             raise status.no_such_path()
         if call.verb not in resource.verbs:
             raise status.method_not_allowed()
+        if resource.key == EVENTS:
+            self._expiry.clear()
 
     def _definition_changed(self, change: Change) -> None:
         """Serve what a definition of custom resources says, for as long as it is there; who watches is told of its end."""

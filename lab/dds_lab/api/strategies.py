@@ -1,6 +1,7 @@
-"""What is the same for all built-in kinds: decoding, which part of an object a write may change, generations, metadata.
+"""What the server asks about a kind, and what is the same for all: decoding, which part of an object a write may change,
+generations, metadata, fields of feature gates.
 
-A kind adds its defaults and rules by deriving from `BuiltIn` (package `rules`). Objects are never changed in place.
+A built-in kind adds its defaults and rules by deriving from `BuiltIn` (package `rules`). Objects are never changed in place.
 """
 
 from __future__ import annotations
@@ -14,15 +15,219 @@ from dds_lab.api.kinds import RBAC, Column, Object, Resource
 from dds_lab.api.packed import kind_node
 from dds_lab.api.requests import GranularCheck
 from dds_lab.api.rules import meta
+from dds_lab.api.schema import Node
 from dds_lab.api.status import Cause
-from dds_lab.api.writes import SERVERS, carried_metadata, differs, handled, raised_generation, versioned, with_status
 
-# -- gated -------------------------------------------------------------------------------------------------------------
 
-# Fields that belong to feature gates, and their silent removal where a gate is off.
+class Strategy:
+    """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied.
+
+    A write is: `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer is
+    `from_storage`. `for_…` and `check_…` see the stored shape.
+    """
+
+    resource: Resource
+    schema: Node
+    empty: Object
+    """An object of this version that nobody filled in, as bookmarks carry it."""
+    selectable_names: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = (
+        Column("Name", ".metadata.name"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    )
+
+    def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
+        """The body as this version knows it, and the paths of fields that it does not know (removed). Parts that are the
+        same object in `live` (the stored object in the shape of this version) are taken as they are. ApiError 400 on a wrong
+        JSON type."""
+        raise NotImplementedError
+
+    def to_storage(self, obj: Object) -> Object:
+        """From the shape of this version to the one that is kept; for most kinds only apiVersion may differ."""
+        return versioned(obj, self.resource, self.resource.storage_version or self.resource.version)
+
+    def from_storage(self, obj: Object) -> Object:
+        """The way back."""
+        return versioned(obj, self.resource, self.resource.version)
+
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        """The decoded object (storage shape) with the defaults that its writer then owns; parts that are the same object in
+        `old` have theirs already."""
+        return obj
+
+    def for_create(self, obj: Object) -> Object:
+        """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
+        raise NotImplementedError
+
+    def for_update(self, new: Object, old: Object, subresource: str) -> Object:
+        """The decoded new object with everything that this write may not change taken from the stored `old`."""
+        raise NotImplementedError
+
+    def admitted(self, obj: Object) -> Object:
+        """What `for_create` gave, with what a real server's admission adds to a new object; no manager owns that."""
+        return obj
+
+    def check_create(self, obj: Object) -> list[Cause]:
+        """What is wrong with an object that `for_create` gave."""
+        raise NotImplementedError
+
+    def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        """What is wrong with an object that `for_update` gave."""
+        raise NotImplementedError
+
+    def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
+        """Permissions that this write needs beyond the one on its path; `verb` is "update" or "patch"."""
+        return []
+
+    def selectable(self, obj: Object) -> dict[str, str]:
+        """Values of field selectors beyond metadata.name and metadata.namespace."""
+        return {}
+
+
+class BuiltIn(Strategy):
+    """A kind with nothing of its own: the schema is checked, all else may be."""
+
+    counted = False
+    """Whether changes of anything but metadata and status raise metadata.generation."""
+    labels_by_status = False
+    """Whether metadata may be changed through the status subresource (pods, nodes)."""
+    name_check: meta.NameCheck = staticmethod(names.dns_subdomain)
+
+    def __init__(self, resource: Resource, gates: Gates, second: Callable[[], str] = str) -> None:
+        """`second` tells the present second as text, or nothing where there is no time."""
+        self.resource = resource
+        self.gates = gates
+        self.second = second
+        self.schema = kind_node(resource.group, resource.version, resource.kind)
+        self.empty: Object = decoding.decoded(self.schema, {})[0]
+        self._has_status = "status" in resource.subresources
+        self._dropped = dropped(resource.key, gates)
+        if resource.group == RBAC:
+            self.name_check = names.path_segment
+
+    def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
+        try:
+            return decoding.decoded(self.schema, body, live)
+        except decoding.Mismatch as problem:
+            raise status.bad_request(f"{handled(self.resource)} {problem}") from None
+
+    def for_create(self, obj: Object) -> Object:
+        made = self.to_storage(obj)
+        if self._has_status:
+            made = with_status(made, self.first_status(made))
+        given = made.get("metadata") or {}
+        metadata = {key: value for key, value in given.items() if key not in SERVERS}
+        if self.counted:
+            metadata["generation"] = 1
+        made = self.defaulted({**made, "metadata": metadata}, None)
+        return self.prepared(without(made, None, self._dropped) if self._dropped else made, None, "")
+
+    def for_update(self, new: Object, old: Object, subresource: str) -> Object:
+        made = self.to_storage(new)
+        if subresource == "status":
+            made = with_status({**old, "metadata": made["metadata"]}, made.get("status"))
+        else:
+            if self._has_status:
+                made = with_status(made, old.get("status"))
+            made = self.defaulted(made, old)
+        of_status = subresource == "status" and not self.labels_by_status
+        made = {**made, "metadata": carried_metadata(made["metadata"], old["metadata"], of_status)}
+        if self._dropped:
+            made = without(made, old, self._dropped)
+        made = self.prepared(made, old, subresource)
+        if self.counted and subresource != "status" and differs(made, old):
+            return raised_generation(made, old)
+        return made
+
+    # -- what a kind says of itself
+
+    def first_status(self, obj: Object) -> Any:
+        """The status of a new object."""
+        return self.empty.get("status")
+
+    def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
+        """What the kind makes of a write besides (old is None: a creation)."""
+        return new
+
+    def check(self, obj: Object) -> list[Cause]:
+        """What is wrong with a new object, metadata apart."""
+        return []
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        """What is wrong with a change, metadata apart; what is the same object in both need not be looked at."""
+        return [] if subresource else self.check(new)
+
+    def check_create(self, obj: Object) -> list[Cause]:
+        return [*meta.check(obj["metadata"], self.resource.namespaced, self.name_check), *self.check(obj)]
+
+    def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        fresh, before = new["metadata"], old["metadata"]
+        found = [] if fresh is before else [*meta.check_changed(fresh, before), *meta.check_change(fresh, before)]
+        # A real server looks at metadata twice on an update, once for all kinds and once for this one.
+        return [*found, *found, *self.check_change(new, old, subresource)]
+
+
+# -- which part of an object a write may change
+
+KEPT = ("uid", "creationTimestamp")
+"""Metadata that no update changes, whatever the writer says."""
+SERVERS = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+"""Metadata that no creator sets."""
+
+
+def handled(resource: Resource) -> str:
+    """How a server begins to say that a body cannot be decoded."""
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}:'
+
+
+def versioned(obj: Object, resource: Resource, version: str) -> Object:
+    """The object as one of another version of its kind that has the same shape."""
+    name = f"{resource.group}/{version}" if resource.group else version
+    if obj.get("apiVersion") == name and obj.get("kind") == resource.kind:
+        return obj
+    return {**obj, "apiVersion": name, "kind": resource.kind}
+
+
+def with_status(obj: Object, value: Any) -> Object:
+    """The object with another status, or without one (None)."""
+    made = dict(obj)
+    if value is None:
+        made.pop("status", None)
+    else:
+        made["status"] = value
+    return made
+
+
+def carried_metadata(new: Object, old: Object, of_status: bool) -> Object:
+    """The metadata after a write: of the writer's what may be changed, of the old what may not. A write of the status alone
+    changes none of it but what the server keeps itself (managedFields, resourceVersion)."""
+    if new is old:
+        return old
+    if of_status:
+        made = {key: value for key, value in old.items() if key not in ("managedFields", "resourceVersion")}
+        made.update({key: new[key] for key in ("managedFields", "resourceVersion") if key in new})
+        return made
+    made = {key: value for key, value in new.items() if key not in ("generation", "selfLink")}
+    for key in (*KEPT, *SERVERS):
+        if key in old:
+            made[key] = old[key]
+    return made
+
+
+def differs(new: Object, old: Object, with_its_status: bool = False) -> bool:
+    """Whether anything but metadata (and status) changed."""
+    keys = {*new, *old} - {"metadata", "apiVersion", "kind"} - (set() if with_its_status else {"status"})
+    return any(new.get(key) is not old.get(key) and new.get(key) != old.get(key) for key in keys)
+
+
+def raised_generation(new: Object, old: Object) -> Object:
+    """The object with the generation that follows the old one's."""
+    return {**new, "metadata": {**new["metadata"], "generation": old["metadata"].get("generation", 0) + 1}}
+
+
+# -- fields that belong to feature gates, and their silent removal where a gate is off
 #
 # As on a real server the fields stay when the object that is being replaced already uses the feature.
-
 
 Path = tuple[str, ...]
 """Keys from the object down; "*" is every item of a list or every value of a map, the last may be several ("a|b")."""
@@ -150,124 +355,3 @@ def _without_in_parts(value: Any, rest: Path, old: Any) -> Any:
     known = {id(part) for part in old} if isinstance(old, list) else set()
     parts = [part if id(part) in known else _without(part, rest, None) for part in value]
     return value if all(new is part for new, part in zip(parts, value, strict=True)) else parts
-
-
-# -- strategies --------------------------------------------------------------------------------------------------------
-
-
-class BuiltIn:
-    """A kind with nothing of its own: the schema is checked, all else may be."""
-
-    counted = False
-    """Whether changes of anything but metadata and status raise metadata.generation."""
-    labels_by_status = False
-    """Whether metadata may be changed through the status subresource (pods, nodes)."""
-    name_check: meta.NameCheck = staticmethod(names.dns_subdomain)
-    selectable_names: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = (
-        Column("Name", ".metadata.name"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-    )
-
-    def __init__(self, resource: Resource, gates: Gates, second: Callable[[], str] = str) -> None:
-        """`second` tells the present second as text, or nothing where there is no time."""
-        self.resource = resource
-        self.gates = gates
-        self.second = second
-        self.schema = kind_node(resource.group, resource.version, resource.kind)
-        self.empty: Object = decoding.decoded(self.schema, {})[0]
-        self._has_status = "status" in resource.subresources
-        self._dropped = dropped(resource.key, gates)
-        if resource.group == RBAC:
-            self.name_check = names.path_segment
-
-    # -- what comes in ---------------------------------------------------------------------------------------
-
-    def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
-        """The body as this version knows it, and paths of unknown fields; parts that are the same object in `live` (the
-        stored object in this version's shape) are not looked at again. ApiError 400 on a wrong JSON type."""
-        try:
-            return decoding.decoded(self.schema, body, live)
-        except decoding.Mismatch as problem:
-            raise status.bad_request(f"{handled(self.resource)} {problem}") from None
-
-    def to_storage(self, obj: Object) -> Object:
-        return versioned(obj, self.resource, self.resource.storage_version or self.resource.version)
-
-    def from_storage(self, obj: Object) -> Object:
-        return versioned(obj, self.resource, self.resource.version)
-
-    # -- what a write makes of it ----------------------------------------------------------------------------
-
-    def for_create(self, obj: Object) -> Object:
-        """With defaults, without a status (where it has a subresource), generation and fields of gates that are off."""
-        made = self.to_storage(obj)
-        if self._has_status:
-            made = with_status(made, self.first_status(made))
-        given = made.get("metadata") or {}
-        metadata = {key: value for key, value in given.items() if key not in SERVERS}
-        if self.counted:
-            metadata["generation"] = 1
-        made = self.defaulted({**made, "metadata": metadata}, None)
-        return self.prepared(without(made, None, self._dropped) if self._dropped else made, None, "")
-
-    def for_update(self, new: Object, old: Object, subresource: str) -> Object:
-        """With what this write may not change taken from `old`."""
-        made = self.to_storage(new)
-        if subresource == "status":
-            made = with_status({**old, "metadata": made["metadata"]}, made.get("status"))
-        else:
-            if self._has_status:
-                made = with_status(made, old.get("status"))
-            made = self.defaulted(made, old)
-        of_status = subresource == "status" and not self.labels_by_status
-        made = {**made, "metadata": carried_metadata(made["metadata"], old["metadata"], of_status)}
-        if self._dropped:
-            made = without(made, old, self._dropped)
-        made = self.prepared(made, old, subresource)
-        if self.counted and subresource != "status" and differs(made, old):
-            return raised_generation(made, old)
-        return made
-
-    # -- what a kind says of itself ---------------------------------------------------------------------------
-
-    def first_status(self, obj: Object) -> Any:
-        """The status of a new object."""
-        return self.empty.get("status")
-
-    def defaulted(self, obj: Object, old: Object | None) -> Object:
-        """The object with the defaults of its kind; parts that are the same object in `old` have theirs already."""
-        return obj
-
-    def prepared(self, new: Object, old: Object | None, subresource: str) -> Object:
-        """What the kind makes of a write besides (old is None: a creation)."""
-        return new
-
-    def admitted(self, obj: Object) -> Object:
-        """A new object with what a real server's admission adds to it; no manager owns that."""
-        return obj
-
-    def check(self, obj: Object) -> list[Cause]:
-        """What is wrong with a new object, metadata apart."""
-        return []
-
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        """What is wrong with a change, metadata apart; what is the same object in both need not be looked at."""
-        return [] if subresource else self.check(new)
-
-    # -- answers to the server --------------------------------------------------------------------------------
-
-    def check_create(self, obj: Object) -> list[Cause]:
-        return [*meta.check(obj["metadata"], self.resource.namespaced, self.name_check), *self.check(obj)]
-
-    def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        fresh, before = new["metadata"], old["metadata"]
-        found = [] if fresh is before else [*meta.check_changed(fresh, before), *meta.check_change(fresh, before)]
-        # A real server looks at metadata twice on an update, once for all kinds and once for this one.
-        return [*found, *found, *self.check_change(new, old, subresource)]
-
-    def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
-        return []
-
-    def selectable(self, obj: Object) -> dict[str, str]:
-        return {}

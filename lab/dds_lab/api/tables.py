@@ -11,9 +11,7 @@ from typing import Any
 
 from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import RBAC, Column, Object
-from dds_lab.api.registry import Strategy
-
-# -- tables ------------------------------------------------------------------------------------------------------------
+from dds_lab.api.strategies import Strategy
 
 Cell = Callable[[Object, int], Any]
 """What a cell shows of an object at an instant (µs)."""
@@ -121,7 +119,7 @@ def _step(value: Any, step: str) -> list[Any]:
         return []
 
 
-# -- times -------------------------------------------------------------------------------------------------------
+# -- times
 
 
 def since(instant: str, now: int) -> str:
@@ -158,7 +156,7 @@ def duration(seconds: int) -> str:
     return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
 
 
-# -- built-in kinds ----------------------------------------------------------------------------------------------
+# -- built-in kinds
 
 
 def _name(obj: Object, now: int) -> str:
@@ -167,10 +165,6 @@ def _name(obj: Object, now: int) -> str:
 
 def _age(obj: Object, now: int) -> str:
     return since(obj["metadata"].get("creationTimestamp", ""), now)
-
-
-def _created(obj: Object, now: int) -> str:
-    return str(obj["metadata"].get("creationTimestamp", UNKNOWN))
 
 
 def _path(path: str, missing: str = "") -> Cell:
@@ -296,7 +290,7 @@ def _role(obj: Object, now: int) -> str:
 
 _NAME = _column("Name", _name)
 _AGE = _column("Age", _age)
-_CREATED = _column("Created At", _created, "dateTime")
+_CREATED = _column("Created At", _path(".metadata.creationTimestamp", UNKNOWN), "dateTime")
 
 PRINTED: dict[str, tuple[tuple[Object, Cell], ...]] = {
     "configmaps": (_NAME, _column("Data", _count(".data")), _AGE),

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dds_lab.api import selectors, status
 from dds_lab.api.clock import MICROSECONDS
 from dds_lab.api.kinds import Object, Resource
-from dds_lab.api.registry import Strategy
 from dds_lab.api.store import ADDED, DELETED, MODIFIED, Change, Record, Store, TooOld
+from dds_lab.api.strategies import Strategy
 
 BOOKMARK = "BOOKMARK"
 ERROR = "ERROR"
@@ -77,7 +77,7 @@ class Watch:
         """What is watched."""
         return self._strategy.resource
 
-    # -- beginning -----------------------------------------------------------------------------------------------
+    # -- beginning
 
     def begin(self, since: int | None, initial: bool, mark_initial: bool) -> None:
         """Follow the table: first, with `initial`, everything there is as ADDED (and with `mark_initial` the bookmark
@@ -106,7 +106,7 @@ class Watch:
         if bookmarks:
             self._bookmark_at = self._next_bookmark()
 
-    # -- the asker's side ----------------------------------------------------------------------------------------
+    # -- the asker's side
 
     def on_ready(self, call: Callable[[], None] | None) -> None:
         """Call when there is something to take (or the end has come), once until it was taken; at once if there is."""
@@ -135,7 +135,7 @@ class Watch:
             self._notices.append((ERROR, Record(told, 0)))
             self.close()
 
-    # -- time ----------------------------------------------------------------------------------------------------
+    # -- time
 
     @property
     def due(self) -> int | None:
@@ -171,7 +171,7 @@ class Watch:
         marker = {"kind": resource.kind, "apiVersion": resource.api_version, **self._strategy.empty, "metadata": meta}
         self._add(BOOKMARK, Record(marker, self._store.revision))
 
-    # -- the store's side ----------------------------------------------------------------------------------------
+    # -- the store's side
 
     def _hear(self, change: Change) -> None:
         if change.revision <= self._waits_for:

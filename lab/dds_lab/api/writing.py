@@ -10,133 +10,18 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+import msgspec
+
 from dds_lab.api import ownership, patches, status
 from dds_lab.api.access import Access, Attributes, Rule, attributes_of, rule
-from dds_lab.api.checking import (
-    check_applied,
-    check_identity,
-    check_preconditions,
-    check_uid,
-    in_namespace,
-    nothing_to_apply_to,
-    same,
-    unknown_fields,
-    useless_patch,
-    without_status,
-)
 from dds_lab.api.clock import Clock
 from dds_lab.api.kinds import RBAC, RESOURCE, Object, Resource
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.registry import Registry
 from dds_lab.api.requests import Call, Outcome
 from dds_lab.api.rules import causes
 from dds_lab.api.status import Cause
 from dds_lab.api.store import Record, Store
-
-# -- escalation --------------------------------------------------------------------------------------------------------
-
-# Nobody may grant what they do not hold: the rules of a role, or of the role that a binding refers to, must be covered
-# by the writer's own, unless the writer may `escalate` (roles) or `bind` (bindings). As on a real server that goes for
-# every rule at every write, also of what was granted before.
-
-
-EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
-"""What a role that gathers the rules of others may come to grant."""
-BINDINGS = ("clusterrolebindings", "rolebindings")
-
-
-def check_escalation(access: Access, call: Call, new: Object) -> None:
-    """ApiError 403 where the write would grant more than its writer has."""
-    if call.resource.plural in BINDINGS:
-        granted = _bound(access, call, new)
-    else:
-        granted = [rule(each) for each in new.get("rules") or ()]
-        if new.get("aggregationRule"):
-            granted += EVERYTHING
-    if not granted or _excused(access, call, new):
-        return
-    own = access.rules_in(call.user, call.namespace)
-    missing = [each for each in granted if not all(_covered(own, part) for part in _parts(each))]
-    if missing:
-        name = str(new["metadata"]["name"])
-        words = "\n".join(_shown(each) for each in missing)
-        message = (
-            f'{call.resource.name} "{name}" is forbidden: user "{call.user.name}" (groups={_quoted(call.user.groups)}) is '
-            f"attempting to grant RBAC permissions not currently held:\n{words}"
-        )
-        raise status.forbidden(message, status.details_of(call.resource, name))
-
-
-def _bound(access: Access, call: Call, new: Object) -> list[Rule]:
-    return list(access.role_rules(new.get("roleRef") or {}, call.namespace))
-
-
-def _excused(access: Access, call: Call, new: Object) -> bool:
-    if call.resource.plural in BINDINGS:
-        reference = new.get("roleRef") or {}
-        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
-        name = str(reference.get("name", ""))
-        asked = Attributes(verb="bind", group=RBAC, resource=plural, name=name, namespace=call.namespace)
-    else:
-        name = str(new["metadata"]["name"])
-        plural = call.resource.plural
-        asked = Attributes(verb="escalate", group=RBAC, resource=plural, name=name, namespace=call.namespace)
-    return access.allowed(call.user, asked)
-
-
-def _parts(granted: Rule) -> Iterator[Attributes]:
-    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
-    for verb in granted.verbs:
-        for path in granted.paths:
-            yield Attributes(verb=verb, path=path)
-        for group in granted.groups:
-            for target in granted.resources:
-                resource, _, subresource = target.partition("/")
-                for name in granted.names or ("",):
-                    yield Attributes(verb=verb, group=group, resource=resource, subresource=subresource, name=name)
-
-
-def _covered(own: list[Rule], part: Attributes) -> bool:
-    return any(each.allows(part) for each in own)
-
-
-def _shown(granted: Rule) -> str:
-    if granted.paths:
-        return f"{{NonResourceURLs:{_quoted(granted.paths)}, Verbs:{_quoted(granted.verbs)}}}"
-    names = f", ResourceNames:{_quoted(granted.names)}" if granted.names else ""
-    shown = f"APIGroups:{_quoted(granted.groups)}, Resources:{_quoted(granted.resources)}{names}"
-    return f"{{{shown}, Verbs:{_quoted(granted.verbs)}}}"
-
-
-def _quoted(values: tuple[str, ...]) -> str:
-    return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
-# -- admin -------------------------------------------------------------------------------------------------------------
-
-# Admin access to devices: only in namespaces that an administrator labelled for it.
-
-
-LABEL = "resource.kubernetes.io/admin-access"
-
-
-def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
-    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
-    template = obj.get("kind") == "ResourceClaimTemplate"
-    at = "spec.spec.devices.requests" if template else "spec.devices.requests"
-    spec = obj.get("spec") or {}
-    requests = ((spec.get("spec") or {} if template else spec).get("devices") or {}).get("requests") or ()
-    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
-    if labels.get(LABEL) == "true":
-        return []
-    why = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
-    return [
-        causes.forbidden(f"{at}[{index}].adminAccess", why)
-        for index, request in enumerate(requests)
-        if (request.get("exactly") or {}).get("adminAccess")
-    ]
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
+from dds_lab.api.strategies import Strategy
 
 Admission = Callable[[Call, Object | None, Object | None], list[Cause] | None]
 """A validating hook: the call, the old object and the new one; what it objects to, or nothing. It may raise ApiError."""
@@ -167,7 +52,7 @@ class Writer:
         self._track_updates = track_updates
         self.admission: list[Admission] = []
 
-    # -- create --------------------------------------------------------------------------------------------------
+    # -- create
 
     def create(self, call: Call) -> Outcome:
         """A new object; 201."""
@@ -250,7 +135,7 @@ class Writer:
         text = f"{bits & ~(0x3 << 62) | 0x2 << 62:032x}"  # variant of RFC 4122
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
-    # -- update and patch ----------------------------------------------------------------------------------------
+    # -- update and patch
 
     def update(self, call: Call) -> Outcome:
         """The whole object replaced; of some kinds a new one where there is none yet."""
@@ -340,14 +225,9 @@ class Writer:
             version = call.resource.api_version
             before = strategy.from_storage(old) if old is not None else None
             managed: Any = ownership.updated(
-                strategy.schema,
-                before,
-                strategy.from_storage(sent),
-                call.writing.manager,
-                call.subresource,
-                version,
+                strategy.schema, before, strategy.from_storage(sent), call.writing.manager, call.subresource, version,
                 self._clock.text(),
-            )
+            )  # fmt: skip
         else:
             managed = had
         if managed is new["metadata"].get("managedFields"):
@@ -386,3 +266,262 @@ def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     if how == "merge":
         return patches.merge_patch(live, body)
     return patches.strategic_patch(strategy.schema, live, body)
+
+
+# -- what is checked of every write, whatever its kind: that the body belongs to the path, unknown fields, preconditions, what an
+#    apply must say; and whether a write changes anything at all
+
+
+def check_identity(call: Call, body: Any, at_create: bool = False) -> None:
+    """The body is an object of the kind, version, namespace and name that the path says."""
+    resource = call.resource
+    if not isinstance(body, dict):
+        raise status.bad_request(f"the object provided is unrecognized (must be of type {resource.kind})")
+    kind, version = body.get("kind", ""), body.get("apiVersion", "")
+    if resource.custom and not (kind and version):
+        raise status.bad_request(f"Object 'Kind' or 'apiVersion' is missing in a {resource.kind}")
+    if (kind and kind != resource.kind) or (version and version != resource.api_version):
+        raise status.bad_request(
+            f"{resource.kind} in version \"{resource.version}\" cannot be handled as a {resource.kind}: "
+            f"converting {version} {kind} to {resource.api_version} {resource.kind}: the API version and kind in the data "
+            "do not match the expected ones"
+        )  # fmt: skip
+    meta = body.get("metadata")
+    if meta is None and at_create:
+        return
+    if not isinstance(meta, dict):
+        raise _nameless(call)
+    namespace = meta.get("namespace") or ""
+    if resource.namespaced and namespace and namespace != call.namespace:
+        if at_create:
+            raise status.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        words = (
+            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+        )
+        raise status.bad_request(words)
+    if at_create:
+        return
+    name = meta.get("name") or ""
+    if not name:
+        raise _nameless(call)
+    _check_name(call, name)
+
+
+def _nameless(call: Call) -> status.ApiError:
+    words = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+    return status.bad_request(words)
+
+
+def _check_name(call: Call, name: str) -> None:
+    if name != call.name:
+        raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def unknown_fields(call: Call, unknown: list[str]) -> tuple[str, ...]:
+    """Warnings about fields that were dropped; ApiError 400 where the client wants to be strict."""
+    if not unknown or call.writing.validation == "Ignore":
+        return ()
+    words = [f'unknown field "{path}"' for path in unknown]
+    if call.writing.validation == "Strict":
+        resource = call.resource
+        raise status.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"strict decoding error: {', '.join(words)}"
+        )
+    return tuple(words)
+
+
+def same(new: Object, old: Object) -> bool:
+    """Whether a write would change nothing: versions and the times of managers do not count."""
+    if new.keys() != old.keys() or any(new[key] != old[key] for key in new if key != "metadata"):
+        return False
+    fresh, kept = new["metadata"], old["metadata"]
+    for key in fresh.keys() | kept.keys():
+        if key in ("resourceVersion", "managedFields") or fresh.get(key) == kept.get(key):
+            continue
+        return False
+    return _without_times(fresh.get("managedFields")) == _without_times(kept.get("managedFields"))
+
+
+def _without_times(managed: list[Object] | None) -> list[Object]:
+    return [{key: value for key, value in entry.items() if key != "time"} for entry in managed or []]
+
+
+def in_namespace(obj: Object, namespace: str) -> Object:
+    """The object in the namespace of its path: where it names none, that one; in none where the path has none."""
+    meta = obj["metadata"]
+    if (meta.get("namespace") or "") == namespace:
+        return obj
+    kept = {key: value for key, value in meta.items() if key != "namespace"}
+    return {**obj, "metadata": {**kept, "namespace": namespace} if namespace else kept}
+
+
+def without_status(obj: Object, resource: Resource) -> Object:
+    """What the creator of an object owns: a status that has a path of its own is not taken from it."""
+    return {key: value for key, value in obj.items() if key != "status"} if "status" in resource.subresources else obj
+
+
+def check_uid(call: Call, meta: Object, kept: str) -> None:
+    """The uid of what was sent, if it has one, against that of what is there ("" for nothing): an object that was deleted
+    does not come back by an update of it."""
+    uid = meta.get("uid")
+    if uid and uid != kept:
+        key = f"/registry/{call.resource.plural}/{call.path}"
+        raise status.conflict(
+            call.resource, call.name,
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed:"
+            f" UID in precondition: {uid}, UID in object meta: {kept}",
+        )  # fmt: skip
+
+
+def check_preconditions(call: Call, old: Object, meta: Object) -> None:
+    """uid and resourceVersion of what was sent, against what is there."""
+    kept = old["metadata"]
+    version = meta.get("resourceVersion") or ""
+    if call.resource.custom and call.verb == "update" and version in ("", "0"):
+        cause = Cause(
+            "FieldValueInvalid", "Invalid value: 0: must be specified for an update", "metadata.resourceVersion"
+        )
+        raise status.invalid(call.resource.plural, call.name, [cause], call.resource.group)
+    check_uid(call, meta, kept["uid"])
+    if version not in ("", "0") and version != kept["resourceVersion"]:
+        if not (version.isascii() and version.isdigit()):
+            cause = Cause(
+                "FieldValueInvalid", f'Invalid value: "{version}": must be an integer', "metadata.resourceVersion"
+            )
+            raise status.invalid_object(call.resource, call.name, [cause])
+        raise status.conflict(call.resource, call.name)
+
+
+def check_applied(call: Call) -> None:
+    """ApiError where the body of an apply does not say what it must, or says what it must not."""
+    body = call.body
+    if not call.writing.manager:
+        cause = Cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
+        raise status.invalid("PatchOptions", "", [cause], "meta.k8s.io")
+    if not isinstance(body, dict):
+        raise status.bad_request("error decoding YAML: the applied configuration must be an object")
+    if not (body.get("kind") and body.get("apiVersion")):
+        raise status.bad_request("apply patch must include kind and apiVersion")
+    check_identity(call, {"metadata": {}, **body}, at_create=True)
+    meta = body.get("metadata") or {}
+    if not isinstance(meta, dict):
+        raise status.bad_request("metadata of the applied configuration must be an object")
+    if meta.get("managedFields"):
+        raise status.bad_request("metadata.managedFields must be nil")
+    _check_name(call, meta.get("name") or call.name)
+
+
+def useless_patch(call: Call, problem: status.ApiError) -> status.ApiError:
+    """What came of a patch is no object of its kind: 422 about the patch, where a whole body that is none gets 400."""
+    if problem.code != 400:
+        return problem
+    words = str(problem).partition(f"cannot be handled as a {call.resource.kind}: ")[2] or str(problem)
+    shown = msgspec.json.encode(call.body).decode()
+    return status.invalid("", "", [Cause("FieldValueInvalid", f"Invalid value: {shown}: {words}", "patch")])
+
+
+def nothing_to_apply_to(call: Call, uid: str | None) -> status.ApiError:
+    """An apply that would create where it may not."""
+    if call.subresource:
+        return status.not_found(call.resource, call.name)
+    why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+    return status.conflict(call.resource, call.name, why)
+
+
+# -- nobody may grant what they do not hold
+#
+# The rules of a role, or of the role that a binding refers to, must be covered by the writer's own, unless the writer may
+# `escalate` (roles) or `bind` (bindings). As on a real server that goes for every rule at every write, also of what was granted
+# before.
+
+EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), paths=("*",))]
+"""What a role that gathers the rules of others may come to grant."""
+BINDINGS = ("clusterrolebindings", "rolebindings")
+
+
+def check_escalation(access: Access, call: Call, new: Object) -> None:
+    """ApiError 403 where the write would grant more than its writer has."""
+    if call.resource.plural in BINDINGS:
+        granted = list(access.role_rules(new.get("roleRef") or {}, call.namespace))
+    else:
+        granted = [rule(each) for each in new.get("rules") or ()]
+        if new.get("aggregationRule"):
+            granted += EVERYTHING
+    if not granted or _excused(access, call, new):
+        return
+    own = access.rules_in(call.user, call.namespace)
+    missing = [each for each in granted if not all(_covered(own, part) for part in _parts(each))]
+    if missing:
+        name = str(new["metadata"]["name"])
+        words = "\n".join(_shown(each) for each in missing)
+        message = (
+            f'{call.resource.name} "{name}" is forbidden: user "{call.user.name}" (groups={_quoted(call.user.groups)}) is '
+            f"attempting to grant RBAC permissions not currently held:\n{words}"
+        )
+        raise status.forbidden(message, status.details_of(call.resource, name))
+
+
+def _excused(access: Access, call: Call, new: Object) -> bool:
+    if call.resource.plural in BINDINGS:
+        reference = new.get("roleRef") or {}
+        plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
+        name = str(reference.get("name", ""))
+        asked = Attributes(verb="bind", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    else:
+        name = str(new["metadata"]["name"])
+        plural = call.resource.plural
+        asked = Attributes(verb="escalate", group=RBAC, resource=plural, name=name, namespace=call.namespace)
+    return access.allowed(call.user, asked)
+
+
+def _parts(granted: Rule) -> Iterator[Attributes]:
+    """Every single permission in a rule; a wildcard counts as a name of its own, which only a wildcard covers."""
+    for verb in granted.verbs:
+        for path in granted.paths:
+            yield Attributes(verb=verb, path=path)
+        for group in granted.groups:
+            for target in granted.resources:
+                resource, _, subresource = target.partition("/")
+                for name in granted.names or ("",):
+                    yield Attributes(verb=verb, group=group, resource=resource, subresource=subresource, name=name)
+
+
+def _covered(own: list[Rule], part: Attributes) -> bool:
+    return any(each.allows(part) for each in own)
+
+
+def _shown(granted: Rule) -> str:
+    if granted.paths:
+        return f"{{NonResourceURLs:{_quoted(granted.paths)}, Verbs:{_quoted(granted.verbs)}}}"
+    names = f", ResourceNames:{_quoted(granted.names)}" if granted.names else ""
+    shown = f"APIGroups:{_quoted(granted.groups)}, Resources:{_quoted(granted.resources)}{names}"
+    return f"{{{shown}, Verbs:{_quoted(granted.verbs)}}}"
+
+
+def _quoted(values: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+# -- admin access to devices: only in namespaces that an administrator labelled for it
+
+ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+
+
+def check_admin_access(obj: Object, namespace: Object | None) -> list[Cause]:
+    """What is wrong with a new ResourceClaim or ResourceClaimTemplate in this namespace (the object)."""
+    template = obj.get("kind") == "ResourceClaimTemplate"
+    at = "spec.spec.devices.requests" if template else "spec.devices.requests"
+    spec = obj.get("spec") or {}
+    requests = ((spec.get("spec") or {} if template else spec).get("devices") or {}).get("requests") or ()
+    labels = ((namespace or {}).get("metadata") or {}).get("labels") or {}
+    if labels.get(ADMIN_ACCESS) == "true":
+        return []
+    why = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
+    return [
+        causes.forbidden(f"{at}[{index}].adminAccess", why)
+        for index, request in enumerate(requests)
+        if (request.get("exactly") or {}).get("adminAccess")
+    ]

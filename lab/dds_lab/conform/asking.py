@@ -15,13 +15,7 @@ from dds_lab.conform.questions import KNOWN, Known, Question, known
 from dds_lab.conform.transport import Answer, Ask, CouldNotAsk, Transport
 from dds_lab.crds import COMPOSABILITY_REQUESTS, COMPOSABLE_RESOURCES
 
-# -- preparing ---------------------------------------------------------------------------------------------------------
-
-# Before and after the questions: is the server fit to be asked, are the custom kinds there, and is all taken away
-# again.
-#
-# Writes only what the questions need, and deletes only what was not there before.
-
+# -- before and after: only what the questions need is written, and only what was not there before is deleted
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ESTABLISHED_WITHIN_S = 15.0
@@ -112,7 +106,7 @@ def _until(done: Callable[[], bool], seconds: float, otherwise: str) -> None:
         time.sleep(0.2)
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- the questions
 
 PAUSE_S = 0.03
 """Between questions. The answers were recorded beside a claim controller, which takes back the reservation of a pod that

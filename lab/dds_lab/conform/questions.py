@@ -92,12 +92,9 @@ def _created(ask: Ask, answer: Answer) -> tuple[str, ...]:
     return () if "generateName" in made["metadata"] else (f"{ask.path}/{made['metadata']['name']}",)
 
 
-# -- differences -------------------------------------------------------------------------------------------------------
-
-# Where the lab's API server is known to answer otherwise than a real one, each place with its reason.
+# -- where the lab's API server is known to answer otherwise than a real one: at most kinds that are not served, and words
 #
-# At most kinds that are not served, and words. A difference that is not listed here fails the test, and so does an
-# entry that no longer shows.
+# A difference that is not listed here fails the test, and so does an entry that no longer shows.
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class Connection(asyncio.Protocol):
         self._head_size = 0
         self._in_head = False
 
-    # -- the transport's side ------------------------------------------------------------------------------------
+    # -- the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         if self._delivery is not None:
             self._delivery.resume()
 
-    # -- the parser's side ---------------------------------------------------------------------------------------
+    # -- the parser's side
 
     def on_message_begin(self) -> None:
         self._begin()
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         else:
             self._answer(request, keep)
 
-    # -- answering -----------------------------------------------------------------------------------------------
+    # -- answering
 
     def _answer(self, request: Request, keep: bool) -> None:
         self._keep = keep and not self._closing and not self._face.stopping
@@ -259,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._send(b"%x\r\n%b" % (2 * len(rest), rest) if self._chunked else rest)
         self.close()
 
-    # -- ends ----------------------------------------------------------------------------------------------------
+    # -- ends
 
     def stop(self) -> None:
         """End: at once when idle, after the answer that is under way, and a watch with a proper end."""

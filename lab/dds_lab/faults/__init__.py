@@ -1,1 +1,1 @@
-"""Faults that a scenario asks for: `wire` between clients and the API server, `streams` what they do to a watch."""
+"""Faults that a scenario asks for: `world` on the fabric, in components and at random, `wire` between clients and the server."""

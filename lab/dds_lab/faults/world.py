@@ -13,13 +13,14 @@ from typing import Generic, Protocol, TypeVar
 from dds_lab.actors.fabric import Fabric, Fault
 from dds_lab.actors.workloads import Workloads
 from dds_lab.api.kinds import Object
-from dds_lab.client import ApiError, Client
+from dds_lab.client import Client, tolerating
 from dds_lab.manager import Fault as CallFault
 from dds_lab.manager import Manager
 from dds_lab.scenario import Scenario
 from dds_lab.scenario import trouble as written
 from dds_lab.scenario.parts import PartName
-from dds_lab.time import MICROSECONDS, Time, Timer
+from dds_lab.settings import taken
+from dds_lab.time import MICROSECONDS, Time, Timer, Timers
 
 _FaultT = TypeVar("_FaultT")
 _OneT = TypeVar("_OneT", contravariant=True)
@@ -66,31 +67,13 @@ def manager_faults(time: Time, manager: Manager, faults: Sequence[written.Manage
     return Planned(time, manager.faults, [(one, _call_fault(one)) for one in faults])
 
 
-def _call_fault(one: written.ManagerFault) -> CallFault:
-    return CallFault(
-        kind=one.kind,
-        calls=frozenset(one.calls),
-        nodes=frozenset(one.nodes),
-        models=frozenset(one.models),
-        times=one.times,
-        chance=one.share,
-        seconds=one.wait,
-        code=one.code,
-        odd=one.odd,
-        field=one.field,
-    )
-
-
 def _fault(one: written.FabricFault) -> Fault:
-    return Fault(
-        kind=one.kind,
-        operation=one.operation,
-        nodes=frozenset(one.nodes),
-        models=frozenset(one.models),
-        times=one.times,
-        chance=one.share,
-        words=one.words,
-    )
+    return taken(Fault, one, nodes=frozenset(one.nodes), models=frozenset(one.models), chance=one.share)
+
+
+def _call_fault(one: written.ManagerFault) -> CallFault:
+    nodes, models, calls = frozenset(one.nodes), frozenset(one.models), frozenset(one.calls)
+    return taken(CallFault, one, nodes=nodes, models=models, calls=calls, chance=one.share, seconds=one.wait)
 
 
 class Stalled:
@@ -132,8 +115,8 @@ class Chaos:
     def __init__(self, world: World, wanted: written.Chaos) -> None:
         self._world = world
         self._wanted = wanted
-        self._timers: dict[str, Timer] = {}
-        self._drained: dict[str, Timer] = {}  # node → when it comes back
+        self._timers = Timers(world.time)  # by kind
+        self._drained = Timers(world.time)  # by node: when it comes back
         self._blows: dict[str, Callable[[Random], None]] = {
             "restart_scheduler": lambda random: world.restart("scheduler"),
             "restart_operator": lambda random: world.restart("operator"),
@@ -151,12 +134,12 @@ class Chaos:
                 self._wait(kind, mean, self._world.time.random(f"chaos/{kind}"))
 
     def stop(self) -> None:
-        for timer in (*self._timers.values(), *self._drained.values()):
-            timer.cancel()
+        self._timers.clear()
+        self._drained.clear()
 
     def _wait(self, kind: str, mean: float, random: Random) -> None:
         seconds = random.expovariate(1.0 / mean)
-        self._timers[kind] = self._world.time.after(seconds, lambda: self._strike(kind, mean, random))
+        self._timers.after(kind, seconds, lambda: self._strike(kind, mean, random))
 
     def _strike(self, kind: str, mean: float, random: Random) -> None:
         self._blows[kind](random)
@@ -176,18 +159,11 @@ class Chaos:
         node = self._node(random)
         if node:
             self._world.workloads.drain(node)
-            known = self._drained.pop(node, None)
-            if known is not None:
-                known.cancel()
-            self._drained[node] = self._world.time.after(self._wanted.drained_for, lambda: self._uncordon(node))
+            self._drained.after(node, self._wanted.drained_for, lambda: self._uncordon(node))
 
     def _uncordon(self, node: str) -> None:
-        del self._drained[node]
-        try:
+        with tolerating(404):  # it was lost meanwhile
             self._world.workloads.cordon(node, on=False)
-        except ApiError as error:
-            if error.code != 404:  # it was lost meanwhile
-                raise
 
     def _drop_out(self, random: Random) -> None:
         attached = [

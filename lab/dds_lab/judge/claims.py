@@ -82,10 +82,7 @@ class View:
         client = lab.client("judge")
         follow = {"resourceslices": self._slice, "nodes": self._node, "pods": self._pod, "resourceclaims": self._claim}
         for resource, call in follow.items():
-            mirror = client.mirror(resource)
-            for known in list(mirror.values()):
-                call(None, known)
-            mirror.on_change(call)
+            client.mirror(resource).follow(call)
         assert not len(lab.ledger), "a judge looks on from the beginning"
         lab.ledger.on_write(self._moved)
 

@@ -112,10 +112,7 @@ class PoolsView:
             "resourceclaims": self._claim,
         }
         for resource, call in follow.items():
-            mirror = client.mirror(resource)
-            for known in list(mirror.values()):
-                call(None, known)
-            mirror.on_change(call)
+            client.mirror(resource).follow(call)
         lab.fabric.on_pool(lambda fabric, model: self._moved())
         lab.fabric.on_machine(lambda node: self._moved())
         lab.server.admission.append(self._written)
@@ -124,7 +121,7 @@ class PoolsView:
     def now(self) -> int:
         return self.lab.time.now()
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- what there is
 
     def pools(self) -> set[PoolKey]:
         """Every pool that has a slice."""
@@ -163,7 +160,7 @@ class PoolsView:
         held = self.holders(key)
         return [name for name, one in self.listed(key).items() if name not in held and not one.get("taints")]
 
-    # -- what there should be --------------------------------------------------------------------------------------
+    # -- what there should be
 
     def model_of(self, key: PoolKey) -> tuple[Entered, str] | None:
         """The model and the fabric of a pool, None when no model has such a pool."""
@@ -209,7 +206,7 @@ class PoolsView:
         self._read = len(entries)
         return iter(self._under_way.values())
 
-    # -- following -------------------------------------------------------------------------------------------------
+    # -- following
 
     def _moved(self) -> None:
         for fabric, model in self.lab.fabric.pools():

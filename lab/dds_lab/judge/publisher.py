@@ -123,7 +123,7 @@ class PoolsJudge:
     def _find(self, rule: Rule, of: str, text: str) -> None:
         self.findings.append(Finding(self.view.now, rule, of, text))
 
-    # -- what must be over soon --------------------------------------------------------------------------------------
+    # -- what must be over soon
 
     def _must_end(self, rule: Rule, of: str, text: str, wrong: bool) -> None:
         """Something that may be for a moment: it begins, goes on, or is over."""
@@ -146,7 +146,7 @@ class PoolsJudge:
                 self._find(rule, of, f"{text}, for more than {longest:g} s")
         self.view.lab.time.after(GLANCE, self._tick)
 
-    # -- a pool ------------------------------------------------------------------------------------------------------
+    # -- a pool
 
     def _is_own(self, one: Slice) -> bool:
         return one.owner == self._mark or (not one.owner and self.view.author.get(one.name) == self.view.user)
@@ -221,7 +221,7 @@ class PoolsJudge:
             if not (waits and device.get("bindsToNode")):
                 self._once("without conditions", f"{one.name}/{name}", "would be handed out at once")
 
-    # -- the truth ---------------------------------------------------------------------------------------------------
+    # -- the truth
 
     def _weigh(self, fabric: str, model: str) -> None:
         """Keep in mind what there is, as far back as it may be published."""
@@ -247,7 +247,7 @@ class PoolsJudge:
         text = f"{offered} offered, {most} were there at most"
         self._must_end("more than there is", key[1], text, offered > max(0, most))
 
-    # -- writes ------------------------------------------------------------------------------------------------------
+    # -- writes
 
     def _written(self, write: Write) -> None:
         if write.resource == "resourceslices":
@@ -272,7 +272,7 @@ class PoolsJudge:
         if changed - allowed or old != new or write.verb != "patch":
             self._find("labels", write.name, f"{write.verb} of {sorted(changed - allowed) or 'more than labels'}")
 
-    # -- at rest -----------------------------------------------------------------------------------------------------
+    # -- at rest
 
     def differences(self, most: int = 10_000) -> list[str]:
         """In what the published pools differ from the inventory now: for when nothing has happened for a while. `most` devices

@@ -7,7 +7,7 @@ that the vendor's driver looks at. `Manager` answers calls; `ManagerTransport` p
 
 from dds_lab.manager.calls import Call, Reply
 from dds_lab.manager.faults import Fault, Faults
+from dds_lab.manager.inventory import Limit, Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
-from dds_lab.manager.settings import Limit, Login, ManagerSettings, NodeGroup
 
 __all__ = ["Call", "Fault", "Faults", "Limit", "Login", "Manager", "ManagerSettings", "NodeGroup", "Reply", "Seen"]

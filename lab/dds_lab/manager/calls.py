@@ -110,10 +110,7 @@ def text_at(found: Any, *path: str | int) -> str:
     return text
 
 
-# -- routes ------------------------------------------------------------------------------------------------------------
-
-# Which call a request is: methods and paths of the APIs, by name.
-
+# -- which call a request is: methods and paths of the APIs, by name
 
 Answering = Callable[[Call, dict[str, str]], Reply | Later]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from dds_lab.actors.fabric import Answer, Attached, Device, Machine
 from dds_lab.manager.calls import Call, Refused, Reply, Route, at, route, text_at, told
-from dds_lab.manager.inventory import RUNNING, Inventory, condition, fabric_id, fabric_uuid, made_up
-from dds_lab.manager.settings import NodeGroup
+from dds_lab.manager.inventory import RUNNING, Inventory, NodeGroup, condition, fabric_id, fabric_uuid, made_up
 
 CLUSTER = "/cluster_manager/cluster_autoscaler/{version}/tenants/{tenant}/clusters/{cluster}"
 MACHINE = CLUSTER.replace("{version}", "v3") + "/machines/{machine}"

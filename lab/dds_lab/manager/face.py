@@ -19,8 +19,8 @@ from dds_lab.api.requests import Request, Response
 from dds_lab.face.connection import LOOPBACK, Connection, Exposed, Listener, called, in_thread, is_loopback
 from dds_lab.face.credentials import Identity, identity
 from dds_lab.manager.calls import Call, Reply, query_of
+from dds_lab.manager.inventory import Login
 from dds_lab.manager.manager import Manager
-from dds_lab.manager.settings import Login
 from dds_lab.time import RealTime, Time
 
 LOG = logging.getLogger("dds.lab")

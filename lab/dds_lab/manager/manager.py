@@ -7,121 +7,114 @@ it remembers of a call.
 from __future__ import annotations
 
 import json
-import uuid
+from base64 import urlsafe_b64encode
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
 from dds_lab.actors.fabric import Fabric
 from dds_lab.manager import nec
-from dds_lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, Route, at, error, find, told
+from dds_lab.manager.calls import AWAY, CUT, JSON, Call, Done, Refused, Reply, Route, at, error, find, route, told
 from dds_lab.manager.cm import ClusterManager
-from dds_lab.manager.faults import Fault, Faults, Odd
+from dds_lab.manager.faults import Fault, Faults, huge, odd, other_fabric
 from dds_lab.manager.fm import FabricManager
-from dds_lab.manager.im import Logins, form_of
-from dds_lab.manager.inventory import Inventory, model_of
-from dds_lab.manager.settings import ManagerSettings
-from dds_lab.time import Time
-
-# -- odd ---------------------------------------------------------------------------------------------------------------
-
-# Answers made wrong on purpose: of another form, of another fabric, far too long. What really is stays as it is.
-
-
-HUGE = 10_000
-HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"
-_LISTS = {
-    "machines": "resources",
-    "machine": "resources",
-    "node": "devices",
-    "nodegroups": "nodegroups",
-    "nodegroup": "mach_ids",
-    "nodes": "resources",
-    "resources": "resources",
-}
-_COUNT = "reserved_res_num_per_fabric"
-_IDS = ("res_uuid", "res_serial_num", "device_id", "deviceID", "uuid")
-
-
-def odd(reply: Reply, how: Odd, field: str, random: Random) -> Reply:
-    """A reply that is not of its form."""
-    if how == "html":
-        return Reply(200, HTML, {"Content-Type": "text/html"})
-    if how == "truncated":
-        return Reply(reply.status, reply.body[: len(reply.body) // 2], JSON)
-    if how in ("null", "list"):
-        return told(reply.status, None if how == "null" else [])
-    data = reply.json() if reply.body else {}
-    places = [(holder, key) for holder, key in _places(data) if not field or key == field]
-    for holder, key in places if field else random.sample(places, min(1, len(places))):
-        if how == "missing":
-            holder.pop(key, None)
-        else:
-            holder[key] = _other(holder[key])
-    return told(reply.status, data)
-
-
-def other_fabric(reply: Reply) -> Reply:
-    """The reply with the ids of the next fabric."""
-    data = reply.json()
-    for holder, key in _places(data):
-        if key == "fabric_id":
-            holder[key] = holder[key] + 1 if isinstance(holder[key], int) else 1
-    return told(reply.status, data)
-
-
-def huge(reply: Reply, name: str, example: Any) -> Reply:
-    """The reply with 10,000 devices; those that are not there look like `example`."""
-    data = reply.json()
-    if _COUNT in data:
-        data[_COUNT] = HUGE
-    for holder, key in _places(data):
-        if key == _LISTS.get(name) and isinstance(holder[key], list):
-            there = holder[key]
-            there.extend(_renamed(example, number) for number in range(HUGE - len(there)))
-            break
-    if isinstance(data.get("count"), int):
-        data["count"] = HUGE
-    return told(reply.status, data)
-
-
-def _places(found: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a JSON value with each of its keys, the outer ones first."""
-    if isinstance(found, dict):
-        for key in list(found):
-            yield found, key
-        for value in list(found.values()):
-            yield from _places(value)
-    elif isinstance(found, list):
-        for value in found:
-            yield from _places(value)
-
-
-def _other(value: Any) -> Any:
-    """A value of another type."""
-    return {"unexpected": True} if isinstance(value, str) else "unexpected"
-
-
-def _renamed(example: Any, number: int) -> Any:
-    """A copy with ids of its own."""
-    word = str(uuid.uuid5(uuid.NAMESPACE_URL, f"huge/{number}"))
-    if isinstance(example, str):
-        return word
-    copy = json.loads(json.dumps(example))
-    for holder, key in _places(copy):
-        if key in _IDS:
-            holder[key] = f"GPU-{word}" if str(holder[key]).startswith("GPU-") else word
-    return copy
-
-
-# -- manager -----------------------------------------------------------------------------------------------------------
+from dds_lab.manager.inventory import Inventory, ManagerSettings, model_of
+from dds_lab.time import MICROSECONDS, Time
 
 REMEMBERED = 10_000
 HIDDEN = "…"
+FORM = "application/x-www-form-urlencoded"
+PATH = "/id_manager/realms/{realm}/protocol/openid-connect/token"
 _SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
 _SECRET_FIELDS = ("password", "client_secret", "refresh_token")
+
+
+# -- the identity service, as Keycloak's realm endpoint answers: a password login for a token that expires
+
+
+class Logins:
+    """Gives tokens, and knows those that are good. The form is decoded as forms are, so that a password may hold any character;
+    tokens are shaped like a JWT, and nothing is signed."""
+
+    def __init__(self, time: Time, settings: ManagerSettings) -> None:
+        self.routes: tuple[Route, ...] = (route("token", "POST", PATH, self._login, free=True),)
+        self._time = time
+        self._settings = settings
+        self._random: Random = time.random("manager/tokens")
+        self._good: dict[str, int] = {}  # token → the instant at which it expires
+
+    def check(self, call: Call) -> None:
+        """Raises Refused (401) unless the call has a token that has not expired."""
+        scheme, _, token = call.headers.get("authorization", "").partition(" ")
+        expires = self._good.get(token) if scheme.lower() == "bearer" else None
+        if expires is None or expires <= self._time.now():
+            self._good.pop(token, None)
+            raise Refused(401, "E010401", "the token is missing, unknown or has expired")
+
+    def forget(self) -> None:
+        """Every token expires at once."""
+        self._good.clear()
+
+    def _login(self, call: Call, parts: dict[str, str]) -> Reply:
+        login = self._settings.login
+        if parts["realm"] != login.realm:
+            return told(404, {"error": "Realm does not exist"})
+        if call.headers.get("content-type", "").partition(";")[0].strip() != FORM:
+            return told(415, {"error": "HTTP 415 Unsupported Media Type"})
+        form = form_of(call)
+        if form.get("grant_type") != "password":
+            return _no(400, "unsupported_grant_type", "Unsupported grant_type")
+        if "openid" not in form.get("scope", "").split():
+            return _no(400, "invalid_scope", "Invalid scopes")
+        if (form.get("client_id"), form.get("client_secret")) != (login.client_id, login.client_secret):
+            return _no(401, "invalid_client", "Invalid client or Invalid client credentials")
+        if (form.get("username"), form.get("password")) != (login.username, login.password):
+            return _no(401, "invalid_grant", "Invalid user credentials")
+        return told(200, self._token())
+
+    def _token(self) -> dict[str, Any]:
+        now, life = self._time.now(), self._settings.token_life
+        self._good = {token: expires for token, expires in self._good.items() if expires > now}
+        expires = now + round(life * MICROSECONDS)
+        access = self._jwt({"exp": expires // MICROSECONDS, "iat": now // MICROSECONDS, "typ": "Bearer"})
+        self._good[access] = expires
+        return {
+            "access_token": access,
+            "expires_in": int(life),
+            "refresh_expires_in": int(life) * 6,
+            "refresh_token": self._jwt({"typ": "Refresh"}),
+            "token_type": "Bearer",
+            "id_token": self._jwt({"typ": "ID"}),
+            "not-before-policy": 0,
+            "session_state": self._word(),
+            "scope": "openid profile email",
+        }
+
+    def _jwt(self, claims: dict[str, Any]) -> str:
+        head = {"alg": "none", "typ": "JWT"}
+        return ".".join((_coded(head), _coded({**claims, "jti": self._word()}), self._word()))
+
+    def _word(self) -> str:
+        return f"{self._random.getrandbits(128):032x}"
+
+
+def form_of(call: Call) -> dict[str, str]:
+    """The fields of a form; text that is not UTF-8 is read as far as it is."""
+    return dict(parse_qsl(call.body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _coded(part: dict[str, Any]) -> str:
+    return urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+
+
+def _no(status: int, word: str, sentence: str) -> Reply:
+    return told(status, {"error": word, "error_description": sentence})
+
+
+# -- the manager
 
 
 @dataclass(frozen=True)
@@ -277,7 +270,7 @@ class Manager:
         return reply
 
     def _example(self, name: str) -> Any:
-        api = next((one for one in self._apis if any(route.name == name for route in one.routes)), None)
+        api = next((one for one in self._apis if any(each.name == name for each in one.routes)), None)
         return api.example(name) if api is not None else None
 
     def _remember(self, call: Call, name: str, status: int) -> None:

@@ -22,14 +22,10 @@ from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
 from dds_core.text import scrub
 
-# -- configured --------------------------------------------------------------------------------------------------------
-
-# What of the ConfigMap's texts may get into a recording: they are YAML written by people, and anything can stand in
-# them.
+# -- the ConfigMap's texts: YAML written by people, in which anything can stand
 #
-# Each text is read as the decoder reads it and written again with what is known of it. What cannot be read is replaced
-# by something that cannot be read either. Nothing here may pass on a key or a value that the decoder does not look at.
-
+# Each text is read as the decoder reads it and written again with what is known of it. What cannot be read is replaced by
+# something that cannot be read either. Nothing here may pass on a key or a value that the decoder does not look at.
 
 _UNREADABLE = "["
 _TEXTS = ("cdi-model-name", "k8s-device-name", "driver-name")
@@ -121,7 +117,7 @@ _REWRITTEN: Mapping[str, Callable[[str], str]] = {
 }
 
 
-# -- allowed -----------------------------------------------------------------------------------------------------------
+# -- the allow-list
 
 _INSTANT = re.compile(r"[0-9T:.+Zz -]{1,40}")
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_,:]{0,127}")
@@ -275,7 +271,7 @@ def _change(obj: Any, path: tuple[str, ...], change: Callable[[str], str]) -> No
         obj[path[-1]] = change(obj[path[-1]])
 
 
-# -- from the decoder's types to what is kept ------------------------------------------------------------------------------------
+# -- from the decoder's types to what is kept
 
 _TYPES: Mapping[str, type] = {
     "resourceclaims": objects.RawClaim,

@@ -24,14 +24,6 @@ from dds_core.errors import InputError
 from dds_lab.record.allowed import Allowed
 from dds_lab.record.recorded import RecordingFile
 
-# -- watching ----------------------------------------------------------------------------------------------------------
-
-# One resource of a cluster, followed: listed, watched, and listed again when the watch says that history is gone.
-#
-# What comes is told as watch events, each change once; what a broken watch missed is told as the differences of the
-# next list. Knows of each object its identity and version alone.
-
-
 FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0
 _GONE = 410
 
@@ -59,7 +51,11 @@ _status = msgspec.json.Decoder(_Status)
 
 
 class Followed:
-    """A resource that is followed. `first` lists it, `follow` then watches until `stop`; both tell what they see."""
+    """One resource, listed by `first`, then watched by `follow` until `stop`, and listed again when history is gone.
+
+    What comes is told as watch events, each change once; what a broken watch missed is told as the differences of the next list.
+    Of each object only identity and version are known.
+    """
 
     def __init__(
         self, cluster: Cluster, resource: str, tell: Tell, note: Callable[[str], None], random: Random
@@ -163,7 +159,7 @@ class Followed:
                 return
 
 
-# -- cluster -----------------------------------------------------------------------------------------------------------
+# -- the whole cluster
 
 RESOURCES = tuple(VERSIONS)
 _QUEUE = 10_000

@@ -10,15 +10,14 @@ import errno
 import gzip
 import io
 import os
-from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import IO
 
 import msgspec
 
 from dds_core.errors import FileError
+from dds_core.timeline.clock import rfc3339
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BUFFER = 1 << 16
 
 
@@ -29,11 +28,6 @@ class Line(msgspec.Struct):
     resource: str
     type: str
     object: msgspec.Raw
-
-
-def timestamp(at: int) -> str:
-    """An instant (microseconds since 1970-01-01 UTC) as recordings have it."""
-    return f"{(_EPOCH + timedelta(microseconds=at)).strftime('%Y-%m-%dT%H:%M:%S.%f')}Z"
 
 
 class RecordingFile:
@@ -57,7 +51,7 @@ class RecordingFile:
     def write(self, at: int, resource: str, type: str, obj: bytes) -> None:
         """Add an event; `at` in microseconds since 1970-01-01 UTC. Raises FileError."""
         try:
-            self._lines.write(self._encode(Line(timestamp(at), resource, type, msgspec.Raw(obj))) + b"\n")
+            self._lines.write(self._encode(Line(rfc3339(at), resource, type, msgspec.Raw(obj))) + b"\n")
         except OSError as error:
             raise _file_error(error, self.path) from None
         self.events += 1

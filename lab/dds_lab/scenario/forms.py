@@ -6,7 +6,7 @@ They say how something is written and what is allowed; nothing here knows where 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import (
@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from dds_core.quantity import amount
+from dds_core.timeline.clock import micros
 from dds_lab import latency
 
 YEAR = 366 * 86_400
@@ -69,11 +70,10 @@ def _instant(written: Any) -> Any:
         raise ValueError("is no instant: write it as 2026-11-21T08:00:00Z") from None
     if when.tzinfo is None:
         raise ValueError("names no time zone: write it as 2026-11-21T08:00:00Z")
-    since = when - datetime(1970, 1, 1, tzinfo=UTC)
-    micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    if not 0 <= micros < 253_402_300_800_000_000:
+    found = micros(when)
+    if not 0 <= found < 253_402_300_800_000_000:
         raise ValueError("must lie between the years 1970 and 9999")
-    return micros
+    return found
 
 
 def _amount(written: Any) -> Any:

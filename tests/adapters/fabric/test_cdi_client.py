@@ -32,9 +32,9 @@ from dds_lab.actors.fabric import FabricSettings as FabricOfLab
 from dds_lab.latency import Fixed
 from dds_lab.manager.face import ServedManager, serving_manager
 from dds_lab.manager.faults import Fault
+from dds_lab.manager.inventory import Limit as LimitOfLab
+from dds_lab.manager.inventory import Login, ManagerSettings, NodeGroup
 from dds_lab.manager.manager import Manager, Seen
-from dds_lab.manager.settings import Limit as LimitOfLab
-from dds_lab.manager.settings import Login, ManagerSettings, NodeGroup
 from dds_lab.manager.transport import ManagerTransport
 from dds_lab.time import MICROSECONDS, Time, VirtualTime
 

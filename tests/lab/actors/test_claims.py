@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.claims import FINALIZER, Claims, ClaimsSettings
+from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.objects import CLAIM_FINALIZER
 from dds_lab.api.requests import Call
 from dds_lab.api.status import internal
 from dds_lab.client import Object
@@ -105,7 +106,7 @@ def test_with_the_last_reservation_the_allocation_goes_in_the_same_write_then_th
     released, bare = (obj for _, obj in writes)
     assert "allocation" not in released["status"]
     assert not released["status"].get("reservedFor")
-    assert released["metadata"]["finalizers"] == [FINALIZER]
+    assert released["metadata"]["finalizers"] == [CLAIM_FINALIZER]
     assert "finalizers" not in bare["metadata"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.formed import Formed, has_resource
+from dds_lab.actors.objects import Formed, has_resource
 from dds_lab.client import Object
 from tests.lab.actors.rooms import Hall, Room
 
@@ -18,7 +18,7 @@ def test_an_object_comes_and_goes_with_its_spec() -> None:
     room.user.create("composabilityrequests", BARE)
     told: list[tuple[bool, bool]] = []
     formed = Formed(room.user.mirror("composabilityrequests"), has_resource)
-    formed.on_change(lambda old, new: told.append((old is not None, new is not None)))
+    formed.follow(lambda old, new: told.append((old is not None, new is not None)))
     assert list(formed.values()) == []
     assert formed.get("bare") is None
     room.user.patch("composabilityrequests", "bare", {"metadata": {"labels": {"a": "b"}}})

@@ -7,7 +7,8 @@ from typing import Any
 
 from dds_lab import crds
 from dds_lab.api.gates import Gates
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.registry import Registry
+from dds_lab.api.strategies import Strategy
 
 Object = dict[str, Any]
 SECOND = "2026-01-01T00:00:00Z"

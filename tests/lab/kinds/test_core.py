@@ -384,7 +384,7 @@ def test_taint_rules() -> None:
 
 def test_admin_access_needs_a_labelled_namespace() -> None:
     body = changed(claim(), "spec.devices.requests.0.exactly.adminAccess", True)
-    plain, labelled = ({"metadata": {"labels": labels}} for labels in ({}, {writing.LABEL: "true"}))
+    plain, labelled = ({"metadata": {"labels": labels}} for labels in ({}, {writing.ADMIN_ACCESS: "true"}))
     assert [cause.field for cause in writing.check_admin_access(body, plain)] == [
         "spec.devices.requests[0].adminAccess"
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_lab.api.quantities import NANO, canonical, nanos
+from dds_lab.api.names import NANO, canonical, nanos
 
 
 @pytest.mark.parametrize(

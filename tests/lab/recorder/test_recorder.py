@@ -11,11 +11,12 @@ import pytest
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording
 from dds_core.errors import FileError
+from dds_core.timeline.clock import rfc3339
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
 from dds_lab.client import Client
 from dds_lab.crds import DEFINITIONS
-from dds_lab.record.recorded import RecordingFile, timestamp
+from dds_lab.record.recorded import RecordingFile
 from dds_lab.record.recorder import Recorder
 from dds_lab.time import VirtualTime
 
@@ -106,7 +107,7 @@ def test_the_form_is_that_of_the_recordings(tmp_path: Path) -> None:
         file.write(START, "nodes", "ADDED", b'{"a":1}')
     line = gzip.decompress(path.read_bytes())
     assert line == b'{"ts":"2026-11-21T02:11:04.000000Z","resource":"nodes","type":"ADDED","object":{"a":1}}\n'
-    assert timestamp(START + 5) == "2026-11-21T02:11:04.000005Z"
+    assert rfc3339(START + 5) == "2026-11-21T02:11:04.000005Z"
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.scheduler import labels
+from dds_lab.actors.scheduler import feasibility as labels
 from dds_lab.actors.scheduler.feasibility import Affinity, fits, score, static
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Pod, read, requests, tolerates, units

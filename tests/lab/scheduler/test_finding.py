@@ -9,10 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dds_lab.actors.scheduler.claims import ExtendedResources
 from dds_lab.actors.scheduler.devices import Availability, PodDevices
-from dds_lab.actors.scheduler.diagnosis import Diagnosis
-from dds_lab.actors.scheduler.extended import ExtendedResources
-from dds_lab.actors.scheduler.feasibility import fits, static
+from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
 from dds_lab.actors.scheduler.inventory import Inventory
 from dds_lab.actors.scheduler.nodes import Node, Nodes

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors.scheduler.diagnosis import Diagnosis
-from dds_lab.actors.scheduler.feasibility import fits, static
+from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.nodes import Nodes
 from dds_lab.actors.scheduler.pods import Pod, read
 from dds_lab.actors.scheduler.preemption import NEVER, TERMINATING, Outcome, preempt

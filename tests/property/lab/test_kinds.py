@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from dds_lab import crds
 from dds_lab.api.custom import Custom, resources_of
-from dds_lab.api.registry import Registry, Strategy
+from dds_lab.api.registry import Registry
 from dds_lab.api.status import ApiError
+from dds_lab.api.strategies import Strategy
 from tests.lab.kinds.kinds import Object, allocated, pod, registry, request, resource_slice
 
 KNOWN: Registry = registry("1.36", DRAListTypeAttributes=True)

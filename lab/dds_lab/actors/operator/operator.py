@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 
 from dds_lab.actors.fabric import Attached, Fabric
-from dds_lab.actors.formed import has_resource
-from dds_lab.actors.operator import webhook
+from dds_lab.actors.objects import has_resource
+from dds_lab.actors.operator.planning import refusal
 from dds_lab.actors.operator.requests import Requests
 from dds_lab.actors.operator.resources import Resources
 from dds_lab.actors.operator.settings import (
@@ -23,16 +23,12 @@ from dds_lab.actors.operator.view import View
 from dds_lab.client import ApiError, Client, Object
 from dds_lab.time import Time, Timer
 
-# -- syncer ------------------------------------------------------------------------------------------------------------
-
-# The upstream syncer: a device that the fabric says is attached, and that no resource names for long, is made to go.
-#
-# It cannot tell a device that somebody attached by hand from one whose answer was lost. The clock is in memory: a
-# restart starts it anew.
-
 
 class Syncer:
-    """Asks at every multiple of `sync` seconds, but only while there is something that is not accounted for."""
+    """The upstream syncer: a device that the fabric says is attached, and that no resource names for long, is made to go.
+
+    It asks at every multiple of `sync` seconds, but only while there is something that is not accounted for. It cannot tell a
+    device that somebody attached by hand from one whose answer was lost. Its clock is in memory: a restart starts it anew."""
 
     def __init__(self, client: Client, time: Time, settings: OperatorSettings, view: View, fabric: Fabric) -> None:
         self._client = client
@@ -58,10 +54,6 @@ class Syncer:
         if node and any(self._orphan(one) for one in self._fabric.attached(node)):
             self._suspects[node] = None
             self._arm()
-
-    def resource_gone(self, node: str) -> None:
-        """A resource was deleted; what it named may be left."""
-        self.machine_changed(node)
 
     def _arm(self) -> None:
         if self._timer is None and self._settings.sync:
@@ -110,9 +102,6 @@ class Syncer:
         return not one.fixed and next(self._view.holding(one.device.serial), None) is None
 
 
-# -- operator ----------------------------------------------------------------------------------------------------------
-
-
 class Operator:
     """`plugins` is the vendor's driver, whose pods the operator restarts. Stopping it loses what the fabric still has
     to answer."""
@@ -147,13 +136,13 @@ class Operator:
 
     def refusal(self, request: Object) -> str:
         """What the operator's webhook says against a ComposabilityRequest, "" for nothing."""
-        return webhook.refusal(request, self._view.kin_of(request) if has_resource(request) else ())
+        return refusal(request, self._view.kin_of(request) if has_resource(request) else ())
 
     def _resource_changed(self, old: Object | None, new: Object | None) -> None:
         self._resources.changed(old, new)
         self._requests.resource_changed(old, new)
         if new is None and old is not None:
-            self._syncer.resource_gone(old["spec"].get("target_node", ""))
+            self._syncer.machine_changed(old["spec"].get("target_node", ""))  # what the resource named may be left
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if self._settings.deletes_with_node:

@@ -1,5 +1,5 @@
-"""Which resources a ComposabilityRequest keeps, which it gives up first, and on which nodes new ones go. Pure
-functions.
+"""Which resources a ComposabilityRequest keeps, which it gives up first, on which nodes new ones go, and which requests the
+operator's webhook refuses. Pure functions.
 
 The rules are those of the real operator, with its faults: a resource that was just created (state "") is given up last.
 """
@@ -11,6 +11,7 @@ from fractions import Fraction
 from dds_core.errors import DdsError
 from dds_core.quantity import amount
 from dds_lab.actors import instants
+from dds_lab.actors.objects import said
 from dds_lab.actors.operator.settings import DELETE_DEVICE, LAST_USED
 from dds_lab.client import Object
 
@@ -34,18 +35,13 @@ def plan(
 ) -> Plan:
     """`nodes` are all nodes by name, `occupied` gives those of other samenode requests. Raises NoNode."""
     wanted = request["spec"]["resource"]
-    there = [one for one in owned if state(one) not in GOING]
+    there = [one for one in owned if said(one, "state") not in GOING]
     fitting = [one for one in there if _fits(one, wanted, nodes)]
     fitting = _by_policy(fitting, wanted)
     surplus = len(fitting) - wanted["size"]
     given_up = sorted(fitting, key=_priority)[: max(0, surplus)]
     kept = tuple(one for one in fitting if one not in given_up)
     return Plan(kept, _nodes(wanted, kept, nodes, occupied))
-
-
-def state(resource: Object) -> str:
-    found: str = (resource.get("status") or {}).get("state", "")
-    return found
 
 
 def _fits(resource: Object, wanted: Object, nodes: Mapping[str, Object]) -> bool:
@@ -80,8 +76,7 @@ def _priority(resource: Object) -> tuple[int, int, str]:
 
 
 def _bucket(resource: Object) -> int:
-    status = resource.get("status") or {}
-    now, device = status.get("state", ""), status.get("device_id", "")
+    now, device = said(resource, "state"), said(resource, "device_id")
     annotations = resource["metadata"].get("annotations") or {}
     if now == "None" or (now == "Attaching" and not device):
         return 0
@@ -161,3 +156,43 @@ def has_room(node: Object, wanted: Object) -> bool:
 
 def _amount(capacity: Mapping[str, str], name: str) -> Fraction:
     return amount(str(capacity.get(name, "0"))) or Fraction(0)
+
+
+# -- the validating webhook, asked at creation and at every update
+
+
+def refusal(new: Object, others: Iterable[Object]) -> str:
+    """Why the request may not be so, "" when it may. `others` are all requests, or at least its kin."""
+    wanted = (new.get("spec") or {}).get("resource")
+    if not wanted:
+        return ""
+    policy = wanted.get("allocation_policy", "samenode")
+    if policy == "differentnode" and wanted.get("target_node"):
+        return "when 'differentnode' is specified, 'target_node' cannot be specified"
+    for other in others:
+        if other["metadata"]["name"] == new["metadata"].get("name") or kin(other) != kin(new):
+            continue
+        there = f"composabilityRequest resource {other['metadata']['name']} with type {wanted['type']}"
+        node = "" if policy == "differentnode" else f" in node '{node_of(new)}'"
+        return f"{there} and model {wanted['model']} already exists{node}"
+    return ""
+
+
+def kin(request: Object) -> tuple[str, ...]:
+    """What two requests must have in common to be in each other's way: policy, type, model, and for samenode the node."""
+    wanted = request["spec"]["resource"]
+    policy: str = wanted.get("allocation_policy", "samenode")
+    alike = (policy, wanted["type"], wanted["model"])
+    return alike if policy == "differentnode" else (*alike, node_of(request))
+
+
+def node_of(request: Object) -> str:
+    """The node that a samenode request counts for: its target, else that of its first resource, else "" (which also
+    conflicts)."""
+    target: str = request["spec"]["resource"].get("target_node", "")
+    if target:
+        return target
+    resources = (request.get("status") or {}).get("resources") or {}
+    first = next(iter(sorted(resources)), None)
+    node: str = resources[first].get("node_name", "") if first is not None else ""
+    return node

@@ -4,15 +4,17 @@ One look at an object does one step; what it writes brings the next look. It mus
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from random import Random
 
-from dds_lab.actors.operator.planning import NoNode, Plan, plan, state
-from dds_lab.actors.operator.settings import API_VERSION, FINALIZER, MANAGED_BY, REQUESTS, RESOURCES, OperatorSettings
-from dds_lab.actors.operator.view import View, owner
-from dds_lab.actors.operator.webhook import node_of
+from dds_lab.actors.objects import said
+from dds_lab.actors.operator.planning import NoNode, Plan, node_of, plan
+from dds_lab.actors.operator.settings import API_VERSION, MANAGED_BY, REQUESTS, RESOURCES, OperatorSettings
+from dds_lab.actors.operator.view import View, kept_back, let_go, owner
 from dds_lab.actors.workqueue import Finish, WorkQueue
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
 
 
@@ -84,25 +86,21 @@ class Requests:
         if copied != _resources(request):
             self._write(request, resources=copied)
             return
-        step = {
+        steps: dict[str, Callable[[Object], None]] = {
             "": self._begin,
             "NodeAllocating": self._allocate,
             "Updating": self._bring_about,
             "Running": self._watch,
             "Cleaning": self._clean,
-            "Deleting": self._let_go,
-        }.get(_state(request))
-        if step is not None:
-            step(request)
+            "Deleting": partial(let_go, self._client, REQUESTS),
+        }
+        if said(request, "state") in steps:
+            steps[said(request, "state")](request)
 
     def _begin(self, request: Object) -> None:
-        metadata = request["metadata"]
-        if FINALIZER not in (metadata.get("finalizers") or ()):
-            if metadata.get("deletionTimestamp"):
-                return
-            finalizers = [*(metadata.get("finalizers") or ()), FINALIZER]
-            request = self._client.update(REQUESTS, {**request, "metadata": {**metadata, "finalizers": finalizers}})
-        self._write(request, state="NodeAllocating", scalarResource=request["spec"]["resource"])
+        kept = kept_back(self._client, REQUESTS, request)
+        if kept is not None:
+            self._write(kept, state="NodeAllocating", scalarResource=request["spec"]["resource"])
 
     def _allocate(self, request: Object) -> None:
         if request["metadata"].get("deletionTimestamp"):
@@ -125,7 +123,7 @@ class Requests:
         for missing in wanted:
             if missing not in owned:
                 self._create(request, missing, wanted[missing]["node_name"])
-        if all(one in owned and state(owned[one]) == "Online" for one in wanted):
+        if all(one in owned and said(owned[one], "state") == "Online" for one in wanted):
             self._write(request, state="Running", error="")
         else:
             self._queue.add_after(name, self._settings.poll)
@@ -154,12 +152,6 @@ class Requests:
             self._queue.add_after(request["metadata"]["name"], self._settings.poll)
         else:
             self._write(request, state="Deleting")
-
-    def _let_go(self, request: Object) -> None:
-        metadata = request["metadata"]
-        finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
-        if len(finalizers) != len(metadata.get("finalizers") or ()):
-            self._client.update(REQUESTS, {**request, "metadata": {**metadata, "finalizers": finalizers}})
 
     # -- parts
 
@@ -201,18 +193,12 @@ class Requests:
             "metadata": {"name": name, "labels": labels},
             "spec": spec,
         }
-        try:
+        with tolerating(409):
             self._client.create(RESOURCES, obj)
-        except ApiError as error:
-            if error.code != 409:
-                raise
 
     def _delete(self, resource: Object) -> None:
-        try:
+        with tolerating(404):
             self._client.delete(RESOURCES, resource["metadata"]["name"], uid=resource["metadata"]["uid"])
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
     def _known_nodes(self, request: Object) -> dict[str, Object]:
         """The nodes that matter to a request with a target, which spares reading all of them."""
@@ -229,10 +215,8 @@ class Requests:
                 yield node_of(other)
 
     def _tell(self, request: Object, words: str) -> None:
-        try:
+        with suppress(ApiError):  # the next try tells it again
             self._write(request, error=words)
-        except ApiError:
-            return  # the next try tells it again
 
     def _write(self, request: Object, **fields: object) -> None:
         before = request.get("status") or {}
@@ -253,11 +237,6 @@ def _entry(resource: Object) -> Object:
 
 def _resources(request: Object) -> Object:
     found: Object = (request.get("status") or {}).get("resources") or {}
-    return found
-
-
-def _state(request: Object) -> str:
-    found: str = (request.get("status") or {}).get("state", "")
     return found
 
 

@@ -12,32 +12,26 @@ from contextlib import suppress
 from random import Random
 
 from dds_lab.actors.fabric import Answer, Fabric
-from dds_lab.actors.operator.planning import state
+from dds_lab.actors.objects import said
 from dds_lab.actors.operator.settings import (
     DETACH_DEVICE,
     DETACH_RESOURCE,
-    FINALIZER,
     RESOURCES,
     OperatorSettings,
     Plugins,
 )
-from dds_lab.actors.operator.view import Shown, View
+from dds_lab.actors.operator.view import Shown, View, kept_back, let_go
 from dds_lab.actors.workqueue import Finish, WorkQueue
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
-
-# -- taints ------------------------------------------------------------------------------------------------------------
-
-# The DeviceTaintRule that keeps pods off a device while it is being detached. Where the API refuses it, there is none:
-# silently.
-
 
 KEY = "k8s.io/device-uuid"
 NOT_THERE = (403, 404, 405)
 
 
 class TaintRules:
-    """Rules in one version of the API, "" for none at all. `remove` raises ApiError when it has to be tried again."""
+    """The DeviceTaintRules that keep pods off devices while these are being detached, in one version of the API, "" for none at
+    all. Where the API refuses one, there is none, silently. `remove` raises ApiError when it has to be tried again."""
 
     def __init__(self, client: Client, version: str) -> None:
         self._client = client
@@ -47,19 +41,13 @@ class TaintRules:
     def add(self, resource: str, shown: Shown, uuid: str) -> None:
         if not self._version:
             return
-        try:
+        with suppress(ApiError):  # it is there already, or it is not served: the operator goes on without
             self._client.create(self._resource, self._rule(resource, shown, uuid))
-        except ApiError:
-            return  # it is there already, or it is not served: the operator goes on without
 
     def remove(self, resource: str) -> None:
-        if not self._version:
-            return
-        try:
-            self._client.delete(self._resource, name(resource))
-        except ApiError as error:
-            if error.code not in NOT_THERE:
-                raise
+        if self._version:
+            with tolerating(*NOT_THERE):
+                self._client.delete(self._resource, name(resource))
 
     def _rule(self, resource: str, shown: Shown, uuid: str) -> Object:
         return {
@@ -75,9 +63,6 @@ class TaintRules:
 
 def name(resource: str) -> str:
     return f"{resource}-taint"
-
-
-# -- resources ---------------------------------------------------------------------------------------------------------
 
 
 class InUse(Exception):
@@ -117,7 +102,9 @@ class Resources:
 
     def machine_changed(self, node: str) -> None:
         """A device's health is asked for at each poll; it matters for those that are Online."""
-        if any(self._fabric.health(node, _resource_id(one)) or _error(one) for one in self._online(node)):
+        if any(
+            self._fabric.health(node, said(one, "cdi_device_id")) or said(one, "error") for one in self._online(node)
+        ):
             self._poll(node)
 
     def device_shown(self, uuid: str) -> None:
@@ -126,7 +113,7 @@ class Resources:
                 self._queue.add(one["metadata"]["name"])
 
     def _online(self, node: str) -> list[Object]:
-        return [one for one in self._view.on_node(node) if state(one) == "Online"]
+        return [one for one in self._view.on_node(node) if said(one, "state") == "Online"]
 
     def _poll(self, node: str) -> None:
         for one in self._view.on_node(node):
@@ -152,7 +139,7 @@ class Resources:
 
     def _step(self, resource: Object, finish: Finish) -> bool:
         """Do one step; True if an order was made whose answer calls `finish`."""
-        now = state(resource)
+        now = said(resource, "state")
         lost = (
             self._settings.deletes_with_node and self._view.nodes.get(resource["spec"].get("target_node", "")) is None
         )
@@ -168,7 +155,7 @@ class Resources:
         elif now == "Detaching":
             return self._detach(resource, finish)
         elif now == "Deleting":
-            self._let_go(resource)
+            let_go(self._client, RESOURCES, resource)
         return False
 
     def _node_gone(self, resource: Object) -> None:
@@ -181,29 +168,24 @@ class Resources:
         self._write(resource, state="Deleting")
 
     def _begin(self, resource: Object) -> None:
-        metadata = resource["metadata"]
-        labels = metadata.get("labels") or {}
-        if FINALIZER not in (metadata.get("finalizers") or ()):
-            if metadata.get("deletionTimestamp"):
-                return
-            finalizers = [*(metadata.get("finalizers") or ()), FINALIZER]
-            resource = self._client.update(RESOURCES, {**resource, "metadata": {**metadata, "finalizers": finalizers}})
+        labels, kept = resource["metadata"].get("labels") or {}, kept_back(self._client, RESOURCES, resource)
         found = {"device_id": labels.get(DETACH_DEVICE, ""), "cdi_device_id": labels.get(DETACH_RESOURCE, "")}
-        self._write(resource, state="Attaching", **{key: value for key, value in found.items() if value})
+        if kept is not None:
+            self._write(kept, state="Attaching", **{key: value for key, value in found.items() if value})
 
     def _attach(self, resource: Object, finish: Finish) -> bool:
         name, node = resource["metadata"]["name"], resource["spec"]["target_node"]
         going = bool(resource["metadata"].get("deletionTimestamp"))
-        if not _device_id(resource):
+        if not said(resource, "device_id"):
             if going:
                 self._write(resource, state="Deleting")
                 return False
             self._fabric.attach(node, resource["spec"]["model"], self._answer(resource, finish, self._attached))
             return True
-        if going and _error(resource):
+        if going and said(resource, "error"):
             self._write(resource, state="Detaching")
             return False
-        if self._view.shown(_device_id(resource)) is not None:
+        if self._view.shown(said(resource, "device_id")) is not None:
             self._write(resource, state="Online", error="")
             return False
         if not self._restart_plugin(node) or not self._settings.watch_slices:
@@ -225,10 +207,12 @@ class Resources:
         elif DETACH_DEVICE in (metadata.get("labels") or {}):
             self._client.delete(RESOURCES, metadata["name"], uid=metadata["uid"])
         else:
-            self._write(resource, error=self._fabric.health(resource["spec"]["target_node"], _resource_id(resource)))
+            self._write(
+                resource, error=self._fabric.health(resource["spec"]["target_node"], said(resource, "cdi_device_id"))
+            )
 
     def _detach(self, resource: Object, finish: Finish) -> bool:
-        name, node, device = resource["metadata"]["name"], resource["spec"]["target_node"], _device_id(resource)
+        name, node, device = resource["metadata"]["name"], resource["spec"]["target_node"], said(resource, "device_id")
         if not device:
             self._write(resource, state="Deleting")
             return False
@@ -240,7 +224,7 @@ class Resources:
         shown = self._view.shown(device)
         if shown is not None:
             self._taints.add(name, shown, device)
-        self._fabric.detach(node, _resource_id(resource), self._answer(resource, finish, self._removed))
+        self._fabric.detach(node, said(resource, "cdi_device_id"), self._answer(resource, finish, self._removed))
         return True
 
     def _removed(self, resource: Object, answer: Answer) -> None:
@@ -251,19 +235,13 @@ class Resources:
 
     def _detached(self, resource: Object) -> None:
         """The fabric has it back; the object waits until no slice shows it any more."""
-        name, device = resource["metadata"]["name"], _device_id(resource)
+        name, device = resource["metadata"]["name"], said(resource, "device_id")
         if self._view.shown(device) is None:
             self._taints.remove(name)
             self._write(resource, state="Deleting", device_id="", cdi_device_id="", error="")
             return
         if not self._restart_plugin(resource["spec"]["target_node"]) or not self._settings.watch_slices:
             self._queue.add_after(name, self._settings.gone)
-
-    def _let_go(self, resource: Object) -> None:
-        metadata = resource["metadata"]
-        finalizers = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
-        if len(finalizers) != len(metadata.get("finalizers") or ()):
-            self._client.update(RESOURCES, {**resource, "metadata": {**metadata, "finalizers": finalizers}})
 
     # -- parts
 
@@ -323,18 +301,3 @@ def _matters(old: Object, new: Object) -> bool:
         or before.get("labels") != after.get("labels")
         or before["uid"] != after["uid"]
     )
-
-
-def _device_id(resource: Object) -> str:
-    found: str = (resource.get("status") or {}).get("device_id", "")
-    return found
-
-
-def _resource_id(resource: Object) -> str:
-    found: str = (resource.get("status") or {}).get("cdi_device_id", "")
-    return found
-
-
-def _error(resource: Object) -> str:
-    found: str = (resource.get("status") or {}).get("error", "")
-    return found

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dds_lab.actors.formed import Formed, has_resource, has_spec
-from dds_lab.actors.operator.settings import MANAGED_BY, REQUESTS, RESOURCES
-from dds_lab.actors.operator.webhook import kin
+from dds_lab.actors.objects import Formed, has_resource, has_spec, said, with_finalizer, without_finalizer
+from dds_lab.actors.operator.planning import kin
+from dds_lab.actors.operator.settings import FINALIZER, MANAGED_BY, REQUESTS, RESOURCES
 from dds_lab.client import Client, Mirror, Object
 
 Key = TypeVar("Key", str, tuple[str, ...])
@@ -31,7 +31,7 @@ class View:
         self._owned: dict[str, dict[str, None]] = {}  # request → its resources
         self._targets: dict[str, dict[str, None]] = {}  # node → resources
         self._holders: dict[str, dict[str, None]] = {}  # device id → resources
-        self._kin: dict[tuple[str, ...], dict[str, None]] = {}  # what webhook.kin says → requests
+        self._kin: dict[tuple[str, ...], dict[str, None]] = {}  # what `kin` says → requests
         self._shown: dict[str, dict[str, Shown]] = {}  # uuid → slice → where
         self._in_slice: dict[str, tuple[str, ...]] = {}
         self.request_changed: Change = _ignore
@@ -45,10 +45,10 @@ class View:
         self.resources = Formed(self._client.mirror(RESOURCES), has_spec)
         self.requests = Formed(self._client.mirror(REQUESTS), has_resource)
         self._mirrors: list[Mirror | Formed] = [self.nodes, self.slices, self.resources, self.requests]
-        for mirror, call in zip(self._mirrors, (self._node, self._slice, self._resource, self._request), strict=True):
-            mirror.on_change(call)
-            for obj in mirror.values():
-                call(None, obj)
+        for mirror, call in zip(
+            self._mirrors, (self.node_changed, self._slice, self._resource, self._request), strict=True
+        ):
+            mirror.follow(call)
 
     def stop(self) -> None:
         for mirror in self._mirrors:
@@ -81,9 +81,6 @@ class View:
             if obj is not None:
                 yield obj
 
-    def _node(self, old: Object | None, new: Object | None) -> None:
-        self.node_changed(old, new)
-
     def _request(self, old: Object | None, new: Object | None) -> None:
         for obj, add in ((old, False), (new, True)):
             if obj is not None:
@@ -97,7 +94,7 @@ class View:
             name = obj["metadata"]["name"]
             _index(self._owned, owner(obj), name, add)
             _index(self._targets, obj["spec"].get("target_node", ""), name, add)
-            _index(self._holders, (obj.get("status") or {}).get("device_id", ""), name, add)
+            _index(self._holders, said(obj, "device_id"), name, add)
         self.resource_changed(old, new)
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
@@ -129,6 +126,19 @@ def owner(resource: Object) -> str:
     """The request that manages a resource, "" when none does."""
     found: str = (resource["metadata"].get("labels") or {}).get(MANAGED_BY, "")
     return found
+
+
+def kept_back(client: Client, kind: str, obj: Object) -> Object | None:
+    """The object with the operator's finalizer; None for one that is going and never had it."""
+    if FINALIZER in (obj["metadata"].get("finalizers") or ()):
+        return obj
+    return None if obj["metadata"].get("deletionTimestamp") else client.update(kind, with_finalizer(obj, FINALIZER))
+
+
+def let_go(client: Client, kind: str, obj: Object) -> None:
+    """Take the operator's finalizer away, if the object has it."""
+    if FINALIZER in (obj["metadata"].get("finalizers") or ()):
+        client.update(kind, without_finalizer(obj, FINALIZER))
 
 
 def _index(index: dict[Key, dict[str, None]], key: Key, name: str, add: bool) -> None:

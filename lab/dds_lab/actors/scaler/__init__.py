@@ -2,4 +2,4 @@
 thing."""
 
 from dds_lab.actors.scaler.scaler import Scaler as Scaler
-from dds_lab.actors.scaler.settings import ScalerSettings as ScalerSettings
+from dds_lab.actors.scaler.view import ScalerSettings as ScalerSettings

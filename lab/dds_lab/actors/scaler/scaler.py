@@ -9,19 +9,23 @@ from random import Random
 
 from dds_lab.actors import instants
 from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model, read_config_map
-from dds_lab.actors.scaler.settings import FAILED, READY, RESCHEDULE, TYPES, ScalerSettings
-from dds_lab.actors.scaler.view import PREPARING, Claim, ClaimKey, Unreadable, View, last_used, model_of
-from dds_lab.client import ApiError, Client, Object
-from dds_lab.time import Time, Timer
-
-# -- scan --------------------------------------------------------------------------------------------------------------
-
-# One scan's look at one node, in the reference's order: fail, send back, resize, label. It writes through the client it
-# is given.
-#
-# The faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two models
-# never shrinks, and an object that cannot be read ends the scan.
-
+from dds_lab.actors.objects import condition, said
+from dds_lab.actors.scaler.view import (
+    FAILED,
+    PREPARING,
+    READY,
+    RESCHEDULE,
+    TYPES,
+    Claim,
+    ClaimKey,
+    ScalerSettings,
+    Unreadable,
+    View,
+    last_used,
+    model_of,
+)
+from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.time import Time, Timer, Timers
 
 GOING_OR_THERE = ("Online", "Attaching")
 MICROSECONDS = 1_000_000
@@ -29,7 +33,11 @@ MICROSECONDS = 1_000_000
 
 @dataclass
 class NodeScan:
-    """The look at one node at one instant. `again` is when something may have to be done that is too early now."""
+    """One scan's look at one node, in the reference's order: fail, send back, resize, label. `again` is when something may
+    have to be done that is too early now.
+
+    The faults are kept on purpose: a free device may be promised to several claims in one scan, a node with two models never
+    shrinks, and an object that cannot be read ends the scan."""
 
     client: Client
     view: View
@@ -72,7 +80,7 @@ class NodeScan:
             for one in self.view.requests_on(self.node)
             if one["spec"]["resource"]["size"] > 0
         ]
-        others += [one["spec"]["model"] for one in self.resources if _state(one) in GOING_OR_THERE]
+        others += [one["spec"]["model"] for one in self.resources if said(one, "state") in GOING_OR_THERE]
         mine = [self._model(one.device) for one in claim.devices]
         indexes = {one.index for one in self.info.models if one.model in others} | {one.index for one in mine}
         return any(indexes & set(one.conflicts) for one in mine)
@@ -139,8 +147,8 @@ class NodeScan:
         return matched
 
     def _is_free(self, resource: Object, model: Model) -> bool:
-        uuid = (resource.get("status") or {}).get("device_id", "")
-        if resource["spec"]["model"] != model.model or _state(resource) != "Online":
+        uuid = said(resource, "device_id")
+        if resource["spec"]["model"] != model.model or said(resource, "state") != "Online":
             return False
         if resource["metadata"].get("deletionTimestamp") or not self.view.shown(uuid) or self.view.used(uuid):
             return False
@@ -173,7 +181,7 @@ class NodeScan:
         """Resources of the node, of any model, that were used (or made) too short a time ago to go."""
         kept: int = 0
         for one in self.resources:
-            if _state(one) in GOING_OR_THERE and not one["metadata"].get("deletionTimestamp"):
+            if said(one, "state") in GOING_OR_THERE and not one["metadata"].get("deletionTimestamp"):
                 used = last_used(one, self.info.prefix)
                 since = instants.read(one["metadata"]["creationTimestamp"]) if used is None else used
                 kept += not self._passed(since, self.settings.removal)
@@ -207,7 +215,7 @@ class NodeScan:
             one["spec"]["resource"]["model"]
             for one in self.view.requests_on(self.node)
             if one["spec"]["resource"]["size"] > 0
-        } | {one["spec"]["model"] for one in self.resources if _state(one) == "Online"}
+        } | {one["spec"]["model"] for one in self.resources if said(one, "state") == "Online"}
         excluded = {index for one in self.info.models if one.model in there for index in one.conflicts}
         labels = node["metadata"].get("labels") or {}
         patch = {
@@ -230,9 +238,9 @@ class NodeScan:
             self.client.patch("composableresources", name, {"metadata": {"annotations": {key: now}}})
 
     def _is_used(self, resource: Object) -> bool:
-        if _state(resource) != "Online":
+        if said(resource, "state") != "Online":
             return False
-        return self.view.used((resource.get("status") or {}).get("device_id", ""))
+        return self.view.used(said(resource, "device_id"))
 
     def _model(self, device: str) -> Model:
         return self.models[device]
@@ -245,7 +253,7 @@ class NodeScan:
         self.again = min(due + 1, self.again or due + 1)
         return False
 
-    def _mark(self, key: ClaimKey, condition: str) -> None:
+    def _mark(self, key: ClaimKey, type: str) -> None:
         """Set a condition on every entry of the claim's status.devices, filled with all results when it is empty (fault
         B6, B7)."""
         claim = self.view.claims.get(key[1], key[0])
@@ -256,36 +264,18 @@ class NodeScan:
             {part: one[part] for part in ("driver", "pool", "device")}
             for one in status["allocation"]["devices"]["results"]
         ]
-        now = instants.written(self.now)
-        devices = [_with_condition(one, condition, now) for one in entries]
-        try:
+        devices = [_with_condition(one, type, self.now) for one in entries]
+        with tolerating(404):
             self.client.patch("resourceclaims", key[1], {"status": {"devices": devices}}, key[0], subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
         known = self.claims[key]
-        state = {FAILED: "Failed", READY: "Ready"}.get(condition, "Reschedule")
+        state = {FAILED: "Failed", READY: "Ready"}.get(type, "Reschedule")
         self.claims[key] = replace(known, devices=tuple(replace(one, state=state) for one in known.devices))
 
 
-def _state(resource: Object) -> str:
-    found: str = (resource.get("status") or {}).get("state", "")
-    return found
-
-
-def _with_condition(entry: Object, type: str, now: str) -> Object:
+def _with_condition(entry: Object, type: str, now: int) -> Object:
     others = [one for one in entry.get("conditions") or () if one["type"] != type]
-    condition = {
-        "type": type,
-        "status": "True",
-        "reason": "DeviceConditionUpdated",
-        "message": f"Device {entry['device']} condition {type} updated",
-        "lastTransitionTime": now,
-    }
-    return {**entry, "conditions": [*others, condition]}
-
-
-# -- scaler ------------------------------------------------------------------------------------------------------------
+    message = f"Device {entry['device']} condition {type} updated"
+    return {**entry, "conditions": [*others, condition(type, "True", "DeviceConditionUpdated", message, now)]}
 
 
 class Scaler:
@@ -301,7 +291,7 @@ class Scaler:
         self._view = View(client, self._noted)
         self._stale: dict[str, None] = {}  # nodes that a scan has to look at
         self._in_use: dict[str, dict[str, None]] = {}  # node → resources that were used when it was looked at
-        self._later: dict[str, Timer] = {}
+        self._later = Timers(time)  # by node
         self._timer: Timer | None = None
         self._due = 0
         self._read: tuple[str, DeviceInfo] | None = None
@@ -311,8 +301,8 @@ class Scaler:
 
     def stop(self) -> None:
         self._view.stop()
-        for timer in (*self._later.values(), *((self._timer,) if self._timer else ())):
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._later.clear()
 
     # -- when
@@ -339,15 +329,7 @@ class Scaler:
         self._timer = self._time.after((due - now) / 1_000_000, self._scan)
 
     def _look_again(self, node: str, at: int) -> None:
-        timer = self._later.pop(node, None)
-        if timer is not None:
-            timer.cancel()
-
-        def due() -> None:
-            self._later.pop(node, None)
-            self._noted((node,), False)
-
-        self._later[node] = self._time.after((at - self._time.now()) / 1_000_000, due)
+        self._later.after(node, (at - self._time.now()) / 1_000_000, lambda: self._noted((node,), False))
 
     # -- what
 

@@ -1,4 +1,4 @@
-"""What the scaler has read, by node. It says of each change which nodes it is about; it decides nothing.
+"""What can be set of the stand-in scaler, and what it has read, by node. It says of each change which nodes it is about.
 
 The readings are the reference's, with their faults: a claim without a reservation is not seen, a pool's model is read
 from its name, an empty uuid is a uuid like any other.
@@ -6,21 +6,41 @@ from its name, an empty uuid is a uuid like any other.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dds_lab.actors import instants
-from dds_lab.actors.formed import Formed, has_resource, has_spec
 from dds_lab.actors.models import Model
-from dds_lab.actors.scaler.settings import FAILED, LEAST, MOST, READY, RESCHEDULE, UUID_ATTRIBUTES
+from dds_lab.actors.objects import Formed, Key, has_resource, has_spec, key_of, node_of, results
 from dds_lab.client import Client, Mirror, Object
+from dds_lab.latency import Latency, Uniform
 
-Key = tuple[str, str, str]
-"""Driver, pool, device."""
+READY = "FabricDeviceReady"
+RESCHEDULE = "FabricDeviceReschedule"
+FAILED = "FabricDeviceFailed"
+UUID_ATTRIBUTES = {"gpu.nvidia.com": "uuid"}
+TYPES = {"gpu.nvidia.com": "gpu"}
+MOST, LEAST = 50, 0
 ClaimKey = tuple[str, str]
 """Namespace, name."""
 
 _FABRIC = re.compile(r"-fabric\d+$")
 PREPARING = "Preparing"
+
+
+@dataclass(frozen=True)
+class ScalerSettings:
+    """Durations are seconds. `interval`: SCAN_INTERVAL. `removal`: DEVICE_NO_REMOVAL_DURATION. `allocation`:
+    DEVICE_NO_ALLOCATION_DURATION. `reaction`: from a change of a claim or slice to the scan that it brings. `ready`:
+    tell the scheduler that the device is ready (the pod keeps the pool's device) instead of sending the pod back to it.
+    `refresh`: write the time of last use at every scan while a device is used; otherwise when its use begins and
+    ends."""
+
+    interval: float = 5.0
+    removal: float = 15.0
+    allocation: float = 5.0
+    reaction: Latency = field(default=Uniform(0.01, 0.2))
+    ready: bool = False
+    refresh: bool = True
 
 
 class Unreadable(Exception):
@@ -75,18 +95,10 @@ class View:
         self.requests = Formed(self._client.mirror("composabilityrequests"), has_resource)
         self.slices = self._client.mirror("resourceslices")
         self.claims = self._client.mirror("resourceclaims")
-        self._mirrors: list[Mirror | Formed] = [
-            self.nodes,
-            self.resources,
-            self.requests,
-            self.slices,
-            self.claims,
-        ]
+        self._mirrors: list[Mirror | Formed] = [self.nodes, self.resources, self.requests, self.slices, self.claims]
         calls = (self._node, self._resource, self._request, self._slice, self._claim)
         for mirror, call in zip(self._mirrors, calls, strict=True):
-            mirror.on_change(call)
-            for obj in mirror.values():
-                call(None, obj)
+            mirror.follow(call)
 
     def stop(self) -> None:
         for mirror in self._mirrors:
@@ -157,17 +169,17 @@ class View:
                 self._awaited[one.device] -= 1
                 if not self._awaited[one.device]:
                     del self._awaited[one.device]
-        for result in _results(old):
-            holders = self._used.get(_key(result), {})
+        for result in results(old):
+            holders = self._used.get(key_of(result), {})
             holders.pop(key, None)
             if not holders:
-                self._used.pop(_key(result), None)
-        return {node for node in (_node_of(old),) if node}
+                self._used.pop(key_of(result), None)
+        return {node for node in (node_of(old),) if node}
 
     def _learn_claim(self, key: ClaimKey, new: Object) -> set[str]:
-        node = _node_of(new)
-        for result in _results(new):
-            self._used.setdefault(_key(result), {})[key] = node
+        node = node_of(new)
+        for result in results(new):
+            self._used.setdefault(key_of(result), {})[key] = node
         found = _waiting(new)
         if found and (new.get("status") or {}).get("reservedFor"):
             claim = self._claims[key] = Claim(key, new["metadata"]["creationTimestamp"], node, found)
@@ -242,8 +254,8 @@ def last_used(resource: Object, prefix: str) -> int | None:
 def _waiting(claim: Object) -> tuple[Waiting, ...]:
     entries = (claim.get("status") or {}).get("devices") or []
     return tuple(
-        Waiting(_key(one), _FABRIC.sub("", one["pool"]), _state(one, entries))
-        for one in _results(claim)
+        Waiting(key_of(one), _FABRIC.sub("", one["pool"]), _state(one, entries))
+        for one in results(claim)
         if one.get("bindingConditions")
     )
 
@@ -265,27 +277,6 @@ def _state(result: Object, entries: list[Object]) -> str:
         if not true & {*result["bindingConditions"], *(result.get("bindingFailureConditions") or ())}:
             return PREPARING
     return ""
-
-
-def _results(claim: Object | None) -> list[Object]:
-    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    found: list[Object] = (allocation.get("devices") or {}).get("results") or []
-    return found
-
-
-def _node_of(claim: Object | None) -> str:
-    """The first node by name in the allocation's node selector, "" when there is none."""
-    allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    for term in (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            if one["key"] == "metadata.name" and one["operator"] == "In" and one.get("values"):
-                found: str = one["values"][0]
-                return found
-    return ""
-
-
-def _key(result: Object) -> Key:
-    return result["driver"], result["pool"], result["device"]
 
 
 def _uuids(obj: Object) -> Iterator[tuple[Key, str]]:

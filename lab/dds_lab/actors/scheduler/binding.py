@@ -12,27 +12,64 @@ from typing import Protocol
 
 from dds_core.errors import DdsError
 from dds_lab.actors import instants
+from dds_lab.actors.objects import CLAIM_FINALIZER, allocation_of, with_finalizer, without_finalizer
 from dds_lab.actors.scheduler.claims import (
     FAILED,
     READY,
     TIMED_OUT,
     Claims,
-    allocation_of,
     is_reserved_for,
+    is_special,
+    name_of,
     readiness,
+    uid_of,
     waits,
 )
-from dds_lab.actors.scheduler.extended import is_special
-from dds_lab.actors.scheduler.pods import Object, Pod
-from dds_lab.actors.scheduler.process import Process, Steps
+from dds_lab.actors.scheduler.pods import Pod
 from dds_lab.actors.scheduler.settings import Profile
 from dds_lab.actors.scheduler.writing import PodWrites
-from dds_lab.client import ApiError, Client
-from dds_lab.time import MICROSECONDS, Time
+from dds_lab.client import ApiError, Client, Object
+from dds_lab.time import MICROSECONDS, Time, Timer
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
 POLL = 5.0
 CONFLICT_RETRIES = 5
+
+Steps = Generator[float, None, None]
+
+
+class Process:
+    """Runs `steps`, a generator that yields how many seconds pass until its next step, until they end, are interrupted or are
+    stopped; `ended` is called once, except after a stop. This is what a goroutine is in the real scheduler. It is resumed by a
+    timer only, never from inside another step, so two processes never interleave within a step."""
+
+    def __init__(self, time: Time, steps: Steps, ended: Callable[[], None] | None = None) -> None:
+        self._time = time
+        self._steps = steps
+        self._ended = ended
+        self._timer: Timer | None = time.after(0.0, self._next)
+
+    def interrupt(self, error: Exception) -> None:
+        """Raise `error` where the process waits, at this instant, after whatever runs now. Without effect at its end."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._time.after(0.0, lambda: self._next(error))
+
+    def stop(self) -> None:
+        """End it where it waits. Nothing more of it runs."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._steps.close()
+
+    def _next(self, error: Exception | None = None) -> None:
+        self._timer = None
+        try:
+            seconds = self._steps.throw(error) if error is not None else next(self._steps)
+        except StopIteration:
+            if self._ended is not None:
+                self._ended()
+            return
+        self._timer = self._time.after(seconds, self._next)
 
 
 class BindingFailed(DdsError):
@@ -109,7 +146,7 @@ class Binding:
         """The scheduler stops: nothing is cleaned up."""
         self._process.stop()
 
-    # -- the cycle -----------------------------------------------------------------------------------------------
+    # -- the cycle
 
     def _run(self) -> Steps:
         scheduler, assigned = self._scheduler, self._assigned
@@ -142,18 +179,18 @@ class Binding:
         text = f"Successfully assigned {self.pod.key} to {self._assigned.node}"
         self._scheduler.writes.event(self.pod, "Scheduled", text, "Binding")
 
-    # -- PreBind -------------------------------------------------------------------------------------------------
+    # -- PreBind
 
     def _write_claims(self) -> Steps:
         assigned = self._assigned
         for place, claim in enumerate(assigned.claims):
             if not is_reserved_for(claim, self.pod):
-                assigned.claims[place] = yield from self._write_claim(claim, assigned.allocations.get(_uid(claim)))
+                assigned.claims[place] = yield from self._write_claim(claim, assigned.allocations.get(uid_of(claim)))
         if assigned.special is not None:
             yield self._scheduler.pause()
             claim = self._create_special(assigned.special)
             assigned.claims.append(claim)
-            assigned.claims[-1] = yield from self._write_claim(claim, assigned.allocations.get(_uid(claim)))
+            assigned.claims[-1] = yield from self._write_claim(claim, assigned.allocations.get(uid_of(claim)))
             yield self._scheduler.pause()
             self._scheduler.writes.name_special_claim(self._newest(), claim["metadata"]["name"], assigned.mappings)
 
@@ -164,10 +201,10 @@ class Binding:
         except ApiError as error:
             raise _prebind(f"create claim for extended resources {self.pod.key}: {error}") from error
         allocations = self._assigned.allocations
-        allocations[_uid(claim)] = allocations.pop("")
-        scheduler.claims.land(_temporary(self.pod), None)
-        scheduler.claims.take_off(_uid(claim), allocations[_uid(claim)])
-        scheduler.claims.wrote(_key(claim), claim)
+        allocations[uid_of(claim)] = allocations.pop("")
+        scheduler.claims.land(temporary_uid(self.pod), None)
+        scheduler.claims.take_off(uid_of(claim), allocations[uid_of(claim)])
+        scheduler.claims.wrote(name_of(claim), claim)
         self._assigned.special = None
         return claim
 
@@ -175,9 +212,9 @@ class Binding:
         """Finalizer where it is missing, then allocation, reservation and timestamp in one status update."""
         for _ in range(CONFLICT_RETRIES):
             try:
-                if allocation is not None and FINALIZER not in (claim["metadata"].get("finalizers") or ()):
+                if allocation is not None and CLAIM_FINALIZER not in (claim["metadata"].get("finalizers") or ()):
                     yield self._scheduler.pause()
-                    claim = self._scheduler.client.update("resourceclaims", _with_finalizer(claim))
+                    claim = self._scheduler.client.update("resourceclaims", with_finalizer(claim, CLAIM_FINALIZER))
                 yield self._scheduler.pause()
                 written = self._scheduler.client.update("resourceclaims", self._reserved(claim, allocation), "status")
             except ApiError as error:
@@ -185,8 +222,8 @@ class Binding:
                     raise _prebind(str(error)) from error
                 claim = self._refreshed(claim, allocation)
                 continue
-            self._scheduler.claims.wrote(_key(written), written)
-            self._scheduler.claims.land(_uid(written), written)
+            self._scheduler.claims.wrote(name_of(written), written)
+            self._scheduler.claims.land(uid_of(written), written)
             return written
         raise _prebind(f"claim {claim['metadata']['name']} changed too often")
 
@@ -197,7 +234,7 @@ class Binding:
             found = self._scheduler.client.find("resourceclaims", meta["name"], meta["namespace"])
         except ApiError as error:
             raise _prebind(str(error)) from error
-        if found is None or _uid(found) != _uid(claim):
+        if found is None or uid_of(found) != uid_of(claim):
             raise _prebind(f'resourceclaims.resource.k8s.io "{meta["name"]}" not found')
         if allocation is not None and allocation_of(found) is not None:
             raise _prebind(f"claim {meta['name']} got allocated elsewhere meanwhile")
@@ -235,8 +272,8 @@ class Binding:
             raise _prebind(f"pod {self.pod.key} is gone")
         for claim in self._assigned.claims:
             name = claim["metadata"]["name"]
-            found = self._scheduler.claims.get(_key(claim))
-            if found is None or _uid(found) != _uid(claim):
+            found = self._scheduler.claims.get(name_of(claim))
+            if found is None or uid_of(found) != uid_of(claim):
                 raise _prebind(f'resourceclaim "{name}" not found')
             if allocation_of(found) is None:
                 raise _prebind(f"claim {name} is not allocated any more")
@@ -250,7 +287,7 @@ class Binding:
                 return str(name)
         return None
 
-    # -- the way back --------------------------------------------------------------------------------------------
+    # -- the way back
 
     def _give_up(self, message: str) -> Steps:
         scheduler = self._scheduler
@@ -262,10 +299,10 @@ class Binding:
         """Take the pod out of the reservations. Allocations stay; a special claim is deleted."""
         scheduler = self._scheduler
         if self._assigned.special is not None:
-            scheduler.claims.land(_temporary(self.pod), None)
+            scheduler.claims.land(temporary_uid(self.pod), None)
         for claim in self._assigned.claims:
-            key = _key(claim)
-            scheduler.claims.land(_uid(claim), None)
+            key = name_of(claim)
+            scheduler.claims.land(uid_of(claim), None)
             newest = scheduler.claims.get(key) or claim
             if is_special(newest, self.pod):
                 yield from delete_special(scheduler, newest)
@@ -282,7 +319,7 @@ class Binding:
             written = client.patch("resourceclaims", meta["name"], body, meta["namespace"], "strategic", "status")
         except ApiError:
             return
-        self._scheduler.claims.wrote(_key(claim), written)
+        self._scheduler.claims.wrote(name_of(claim), written)
 
     def _newest(self) -> Pod:
         return self._scheduler.pod(self.pod.uid) or self.pod
@@ -296,13 +333,12 @@ def delete_special(scheduler: Bindings, claim: Object) -> Steps:
         newest = client.get("resourceclaims", meta["name"], meta["namespace"])
         if newest["metadata"].get("finalizers"):
             yield scheduler.pause()
-            left = [one for one in newest["metadata"]["finalizers"] if one != FINALIZER]
-            client.update("resourceclaims", {**newest, "metadata": {**newest["metadata"], "finalizers": left}})
+            client.update("resourceclaims", without_finalizer(newest, CLAIM_FINALIZER))
         yield scheduler.pause()
         client.delete("resourceclaims", meta["name"], meta["namespace"], uid=meta["uid"])
     except ApiError:
         return
-    scheduler.claims.forget(_key(claim))
+    scheduler.claims.forget(name_of(claim))
 
 
 def cleared(claim: Object) -> Object:
@@ -319,23 +355,5 @@ def temporary_uid(pod: Pod) -> str:
     return f"special/{pod.uid}"
 
 
-_temporary = temporary_uid
-
-
-def _with_finalizer(claim: Object) -> Object:
-    meta = claim["metadata"]
-    return {**claim, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), FINALIZER]}}
-
-
 def _prebind(text: str) -> BindingFailed:
     return BindingFailed(f'running PreBind plugin "DynamicResources": {text}')
-
-
-def _uid(claim: Object) -> str:
-    uid: str = claim["metadata"]["uid"]
-    return uid
-
-
-def _key(claim: Object) -> str:
-    meta = claim["metadata"]
-    return f"{meta['namespace']}/{meta['name']}"

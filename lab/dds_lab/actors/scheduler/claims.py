@@ -6,18 +6,20 @@ pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go, dynamicresourc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from dds_lab.actors import instants
-from dds_lab.actors.scheduler.pods import Pod
+from dds_lab.actors.objects import allocation_of, reservations, results, version_of
+from dds_lab.actors.scheduler.pods import Pod, units
+from dds_lab.client import Object
 from dds_lab.time import MICROSECONDS
-
-Object = dict[str, Any]
 
 READY, WAITING, FAILED, TIMED_OUT = "ready", "waiting", "failed", "timed out"
 MOST_RESERVATIONS = 256
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 class Claims:
@@ -44,7 +46,7 @@ class Claims:
         else:
             self._seen[key] = new
             ahead = self._ahead.get(key)
-            if ahead is not None and (_uid(ahead) != _uid(new) or _version(ahead) <= _version(new)):
+            if ahead is not None and (uid_of(ahead) != uid_of(new) or version_of(ahead) <= version_of(new)):
                 del self._ahead[key]
         self._recount(old, self.get(key))
 
@@ -52,7 +54,7 @@ class Claims:
         """The scheduler wrote the claim itself and knows the result before its informer does."""
         old = self.get(key)
         seen = self._seen.get(key)
-        if seen is None or _version(obj) > _version(seen):
+        if seen is None or version_of(obj) > version_of(seen):
             self._ahead[key] = obj
         self._recount(old, self.get(key))
 
@@ -69,16 +71,16 @@ class Claims:
     def land(self, uid: str, claim: Object | None) -> None:
         """The allocation in flight is written, as `claim` now says, or given up."""
         if self._in_flight.pop(uid, None) is not None:
-            self._count(uid, _allocation(claim) if claim is not None else None)
+            self._count(uid, allocation_of(claim))
 
     def in_flight(self, uid: str) -> bool:
         return uid in self._in_flight
 
     def _recount(self, old: Object | None, new: Object | None) -> None:
-        if old is not None and (new is None or _uid(old) != _uid(new)):
-            self._count(_uid(old), None)
+        if old is not None and (new is None or uid_of(old) != uid_of(new)):
+            self._count(uid_of(old), None)
         if new is not None:
-            self._count(_uid(new), _allocation(new))
+            self._count(uid_of(new), allocation_of(new))
 
     def _count(self, uid: str, allocation: Object | None) -> None:
         allocation = self._in_flight.get(uid) or allocation
@@ -104,8 +106,7 @@ class Readiness:
 
 def readiness(claim: Object, now: int, timeout: float) -> Readiness:
     """The first of the claim's devices, in the order of its results, that is not ready decides. `now` in microseconds."""
-    allocation = _allocation(claim)
-    for result in (allocation or {}).get("devices", {}).get("results") or ():
+    for result in results(claim):
         wanted = result.get("bindingConditions")
         if not wanted:
             continue
@@ -116,14 +117,13 @@ def readiness(claim: Object, now: int, timeout: float) -> Readiness:
             if failure is not None and failure["status"] == "True":
                 return Readiness(FAILED, failure.get("reason", ""), failure.get("message", ""))
         if any(conditions.get(name, {}).get("status") != "True" for name in wanted):
-            return Readiness(TIMED_OUT if _is_late(allocation, now, timeout) else WAITING)
+            return Readiness(TIMED_OUT if _is_late(allocation_of(claim), now, timeout) else WAITING)
     return Readiness(READY)
 
 
 def waits(claim: Object) -> bool:
     """Whether a device of the claim has binding conditions."""
-    allocation = _allocation(claim) or {}
-    return any(one.get("bindingConditions") for one in allocation.get("devices", {}).get("results") or ())
+    return any(one.get("bindingConditions") for one in results(claim))
 
 
 def is_reserved_for(claim: Object, pod: Pod) -> bool:
@@ -133,20 +133,6 @@ def is_reserved_for(claim: Object, pod: Pod) -> bool:
 def can_be_cleared(claim: Object, pod: Pod) -> bool:
     """Whether nobody else's pod holds it."""
     return all(one["uid"] == pod.uid for one in reservations(claim))
-
-
-def reservations(claim: Object) -> list[Object]:
-    return (claim.get("status") or {}).get("reservedFor") or []
-
-
-def allocation_of(claim: Object) -> Object | None:
-    """status.allocation."""
-    return _allocation(claim)
-
-
-def _allocation(claim: Object) -> Object | None:
-    found: Object | None = (claim.get("status") or {}).get("allocation")
-    return found
 
 
 def _entry(claim: Object, result: Object) -> Object | None:
@@ -163,10 +149,103 @@ def _is_late(allocation: Object | None, now: int, timeout: float) -> bool:
     return bool(began) and now > instants.read(str(began)) + timeout * MICROSECONDS
 
 
-def _uid(obj: Object) -> str:
+def uid_of(obj: Object) -> str:
     uid: str = obj["metadata"]["uid"]
     return uid
 
 
-def _version(obj: Object) -> int:
-    return int(obj["metadata"]["resourceVersion"])
+def name_of(claim: Object) -> str:
+    """namespace/name."""
+    meta = claim["metadata"]
+    return f"{meta['namespace']}/{meta['name']}"
+
+
+# -- special claims: those that the scheduler makes for pods that ask for devices as extended resources (KEP-5004)
+#
+# A node that has the resource as a plain one serves it as such; for every other node the pod's containers become the requests of
+# one special claim. It is written in PreBind, deleted when that fails, and made anew under another name at the next attempt.
+
+
+class ExtendedResources:
+    """Which device class stands for which extended resource: of several with one name the newest, then the first by name."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, Object] = {}
+        self._by_resource: dict[str, str] = {}
+
+    def put(self, obj: Object) -> None:
+        self._classes[obj["metadata"]["name"]] = obj
+        self._index()
+
+    def drop(self, name: str) -> None:
+        self._classes.pop(name, None)
+        self._index()
+
+    def class_of(self, resource: str) -> str | None:
+        """The class for the resource, None when no device can serve it."""
+        if resource.startswith(IMPLICIT):
+            name = resource.removeprefix(IMPLICIT)
+            return name if name in self._classes else None
+        return self._by_resource.get(resource)
+
+    def wanted(self, pod: Pod) -> tuple[str, ...]:
+        """The resources of the pod that devices may serve."""
+        return tuple(name for name in pod.requests if is_extended(name) and self.class_of(name) is not None)
+
+    def _index(self) -> None:
+        self._by_resource = {}
+        newest: dict[str, str] = {}
+        for name, obj in sorted(self._classes.items()):
+            resource = (obj.get("spec") or {}).get("extendedResourceName")
+            created = obj["metadata"].get("creationTimestamp", "")
+            if resource and (resource not in newest or created > newest[resource]):
+                newest[resource] = created
+                self._by_resource[resource] = name
+
+
+def is_extended(resource: str) -> bool:
+    """Whether it is neither the node's own nor huge pages."""
+    return resource not in NATIVE and not resource.startswith(("hugepages-", "attachable-volumes-", "requests."))
+
+
+def special_claim(pod: Pod, resources: Iterable[str], known: ExtendedResources) -> tuple[Object, list[Object]]:
+    """The claim for these resources of the pod, and which of its requests stands for what of which container."""
+    requests: list[Object] = []
+    mappings: list[Object] = []
+    wanted = sorted(resources)
+    spec = pod.obj["spec"]
+    for place, container in enumerate([*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]):
+        asked = (
+            (container.get("resources") or {}).get("requests") or (container.get("resources") or {}).get("limits") or {}
+        )
+        for number, resource in enumerate(name for name in wanted if asked.get(name)):
+            name = f"container-{place}-request-{number}"
+            exactly = {
+                "deviceClassName": known.class_of(resource),
+                "allocationMode": "ExactCount",
+                "count": units(resource, asked[resource]),
+            }
+            requests.append({"name": name, "exactly": exactly})
+            mappings.append({"containerName": container["name"], "resourceName": resource, "requestName": name})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "generateName": f"{pod.name}-extended-resources-",
+            "namespace": pod.namespace,
+            "annotations": {ANNOTATION: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": requests}},
+    }
+    return claim, mappings
+
+
+def is_special(claim: Object, pod: Pod) -> bool:
+    """Whether it is such a claim of this pod."""
+    meta = claim["metadata"]
+    owners = meta.get("ownerReferences") or ()
+    return (meta.get("annotations") or {}).get(ANNOTATION) == "true" and any(
+        one.get("controller") and one["uid"] == pod.uid for one in owners
+    )

@@ -10,26 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from dds_lab.actors.scheduler import labels
-from dds_lab.actors.scheduler.claims import Claims, allocation_of
+from dds_lab.actors.objects import allocation_of, version_of
+from dds_lab.actors.scheduler.claims import Claims, ExtendedResources
 from dds_lab.actors.scheduler.devices import missing_claim
-from dds_lab.actors.scheduler.extended import ExtendedResources
-from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, tolerates_all
+from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, node_selects, tolerates_all
 from dds_lab.actors.scheduler.finding import Nominations
 from dds_lab.actors.scheduler.inventory import Inventory
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod, read, tolerates
 from dds_lab.actors.scheduler.queue import SchedulingQueue
 from dds_lab.actors.scheduler.settings import SchedulerSettings
-from dds_lab.client import ApiError, Client, Mirror
+from dds_lab.client import ApiError, Client, Mirror, OnChange
 
-# -- hints -------------------------------------------------------------------------------------------------------------
-
-# What changes in the cluster may help which waiting pods: the queueing hints of kube-scheduler 1.36.
+# -- the queueing hints of kube-scheduler 1.36: a pod is tried again when a plugin that refused it says that the change may help
 #
-# A pod is tried again when one of the plugins that refused it says that the change may help. Source: EventsToRegister
-# and the hint functions of each plugin.
-
+# Source: EventsToRegister and the hint functions of each plugin.
 
 DEVICES = "DynamicResources"
 
@@ -142,14 +137,9 @@ def _bare(obj: Object) -> Node:
 def _selected(pod: Pod, node: Node) -> bool:
     required = (pod.affinity.get("nodeAffinity") or {}).get(REQUIRED)
     selector = pod.obj["spec"].get("nodeSelector") or {}
-    return labels.node_selects(required, node.name, node.labels) and all(
+    return node_selects(required, node.name, node.labels) and all(
         node.labels.get(key) == value for key, value in selector.items()
     )
-
-
-# -- cluster -----------------------------------------------------------------------------------------------------------
-
-RESOURCES = ("nodes", "deviceclasses", "resourceslices", "resourceclaims", "pods")
 
 
 class Cluster:
@@ -179,17 +169,18 @@ class Cluster:
     def open(self, queue: SchedulingQueue) -> None:
         """List everything and follow it from here on."""
         self._queue = queue
-        told = {
+        followed = {
             "nodes": self._node,
             "deviceclasses": self._class,
             "resourceslices": self._slice,
             "resourceclaims": self._claim,
             "pods": self._pod,
         }
-        if self._settings.gate("DRADeviceTaintRules") and self._settings.gate("DRADeviceTaints"):
-            self._follow("devicetaintrules", self._rule, served=self._serves("devicetaintrules"))
-        for resource in RESOURCES:
-            self._follow(resource, told[resource])
+        gates = self._settings.gate("DRADeviceTaintRules") and self._settings.gate("DRADeviceTaints")
+        if gates and self._serves("devicetaintrules"):
+            self._follow("devicetaintrules", self._rule)
+        for resource, told in followed.items():
+            self._follow(resource, told)
 
     def close(self) -> None:
         for mirror in self._mirrors:
@@ -202,7 +193,7 @@ class Cluster:
     def wrote(self, obj: Object) -> None:
         """The scheduler wrote a pod itself and knows the result before its mirror does."""
         known = self.pods.get(obj["metadata"]["uid"])
-        if known is not None and _version(obj) > _version(known.obj):
+        if known is not None and version_of(obj) > version_of(known.obj):
             self._keep(known, read(obj))
 
     def leave(self, pod: Pod) -> None:
@@ -212,7 +203,7 @@ class Cluster:
             self.nodes.remove_pod(pod.uid)
             self._queue.happened(PodGone(pod))
 
-    # -- following -----------------------------------------------------------------------------------------------
+    # -- following
 
     def _serves(self, resource: str) -> bool:
         try:
@@ -221,14 +212,10 @@ class Cluster:
             return False
         return True
 
-    def _follow(self, resource: str, told: Callable[[Object | None, Object | None], None], served: bool = True) -> None:
-        if not served:
-            return
+    def _follow(self, resource: str, told: OnChange) -> None:
         mirror = self._client.mirror(resource, self._settings.latencies.seen)
         self._mirrors.append(mirror)
-        for obj in list(mirror.values()):
-            told(None, obj)
-        mirror.on_change(told)
+        mirror.follow(told)
 
     def _node(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
@@ -275,7 +262,7 @@ class Cluster:
         elif old is None or (old.get("status") or {}) != (new.get("status") or {}):
             self._queue.happened(ClaimChanged(key))
 
-    # -- pods ----------------------------------------------------------------------------------------------------
+    # -- pods
 
     def _pod(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -283,7 +270,7 @@ class Cluster:
                 self._gone(old["metadata"]["uid"])
             return
         known = self.pods.get(new["metadata"]["uid"])
-        if known is not None and _version(known.obj) >= _version(new):
+        if known is not None and version_of(known.obj) >= version_of(new):
             return
         pod = read(new)
         if pod.ended:
@@ -322,7 +309,3 @@ class Cluster:
             self.nodes.remove_pod(uid)
             if pod.node:
                 self._queue.happened(PodGone(pod))
-
-
-def _version(obj: Object) -> int:
-    return int(obj["metadata"]["resourceVersion"])

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dds_lab.actors.scheduler import labels
+from dds_lab.actors.objects import allocation_of, reservations
 from dds_lab.actors.scheduler.claims import (
     FAILED,
     MOST_RESERVATIONS,
     TIMED_OUT,
     Claims,
-    allocation_of,
+    ExtendedResources,
     is_reserved_for,
+    is_special,
     readiness,
-    reservations,
+    special_claim,
 )
-from dds_lab.actors.scheduler.extended import ExtendedResources, is_special, special_claim
-from dds_lab.actors.scheduler.feasibility import Refusal
+from dds_lab.actors.scheduler.feasibility import Refusal, node_selects
 from dds_lab.actors.scheduler.inventory import NOTHING, Chosen, Inventory, Wanted
 from dds_lab.actors.scheduler.nodes import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
@@ -173,7 +173,7 @@ class Availability:
         allocation = allocation_of(claim)
         if allocation is None:
             return True
-        return self.anywhere(claim) and labels.node_selects(allocation.get("nodeSelector"), node.name, node.labels)
+        return self.anywhere(claim) and node_selects(allocation.get("nodeSelector"), node.name, node.labels)
 
     def _lost(self, claim: Object) -> bool:
         return self._binding_conditions and readiness(claim, self._now, self._timeout).state in (FAILED, TIMED_OUT)

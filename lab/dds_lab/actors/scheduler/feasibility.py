@@ -1,22 +1,24 @@
-"""Whether a node fits a pod, apart from devices, and how well.
+"""Whether a node fits a pod, apart from devices, how well, and what an attempt says that found no node.
 
-The filters in kube-scheduler's order with its words; the scores of its default plugins that can differ between nodes here:
+The filters in kube-scheduler's order, all in its words; the scores of its default plugins that can differ between nodes here:
 least allocated, balanced allocation, preferred node affinity, tolerated taints, preferred pod affinity is left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
-from dds_lab.actors.scheduler import labels
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod, tolerates
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,55 @@ class Refusal:
     plugin: str
     reasons: tuple[str, ...]
     curable: bool = False
+
+
+@dataclass(eq=False)
+class Diagnosis:
+    """Why no node takes a pod: each node's refusal, or what was found before any node was looked at. Nothing is added to it once
+    anything else is asked."""
+
+    nodes: int
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    before: Refusal | None = None
+
+    @cached_property
+    def rejectors(self) -> frozenset[str]:
+        """The plugins whose hints may bring the pod back."""
+        found = {one.plugin for one in self.refusals.values()}
+        return frozenset(found | {self.before.plugin} if self.before is not None else found)
+
+    @cached_property
+    def curable(self) -> tuple[str, ...]:
+        """The nodes where removing pods could help."""
+        return tuple(name for name, one in self.refusals.items() if one.curable)
+
+    def message(self, afterwards: str = "") -> str:
+        """The message of the condition; `afterwards` is what the attempts to make room said."""
+        return f"{self._reasons} {afterwards}" if afterwards else self._reasons
+
+    @cached_property
+    def _reasons(self) -> str:
+        if self.before is not None:
+            return f"0/{self.nodes} nodes are available: {', '.join(self.before.reasons)}."
+        return counted(self.nodes, [reason for one in self.refusals.values() for reason in one.reasons])
+
+    def preemption(self, tried: Mapping[str, tuple[str, ...]]) -> str:
+        """What preemption says when it found no one to evict; `tried` has the outcome for nodes where it was worth a look."""
+        if not tried:
+            return self._hopeless
+        others = [NOT_HELPFUL] * (self.nodes - len(tried))
+        return counted(self.nodes, [*(reason for one in tried.values() for reason in one), *others])
+
+    @cached_property
+    def _hopeless(self) -> str:
+        return counted(self.nodes, [NOT_HELPFUL] * self.nodes)
+
+
+def counted(nodes: int, reasons: Iterable[str]) -> str:
+    """How many nodes for which reason, in the order of the words."""
+    parts = sorted(f"{number} {reason}" for reason, number in Counter(reasons).items())
+    text = f"0/{nodes} nodes are available"
+    return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 
 _UNSCHEDULABLE = Refusal("NodeUnschedulable", ("node(s) were unschedulable",))
@@ -52,7 +103,7 @@ def static(pod: Pod, node: Node) -> Refusal | None:
     if any(node.labels.get(key) != value for key, value in selector.items()):
         return _NOT_SELECTED
     required = (pod.affinity.get("nodeAffinity") or {}).get(REQUIRED)
-    if not labels.node_selects(required, node.name, node.labels):
+    if not node_selects(required, node.name, node.labels):
         return _NOT_SELECTED
     return None
 
@@ -157,7 +208,7 @@ def _kept_away(pod: Pod, nodes: Nodes) -> set[tuple[str, str]]:
 def _matches(term: Object, owner: Pod, pod: Pod) -> bool:
     namespaces = term.get("namespaces") or ([] if term.get("namespaceSelector") else [owner.namespace])
     everywhere = term.get("namespaceSelector") == {}
-    return (everywhere or pod.namespace in namespaces) and labels.selects(term.get("labelSelector"), pod.labels)
+    return (everywhere or pod.namespace in namespaces) and selects(term.get("labelSelector"), pod.labels)
 
 
 def score(pod: Pod, nodes: list[Node]) -> list[int]:
@@ -177,7 +228,7 @@ def score(pod: Pod, nodes: list[Node]) -> list[int]:
 def _prefers(term: Object, node: Node) -> bool:
     preference = term.get("preference") or {}
     nothing = not preference.get("matchExpressions") and not preference.get("matchFields")
-    return nothing or labels.term_selects(preference, node.name, node.labels)
+    return nothing or term_selects(preference, node.name, node.labels)
 
 
 def _tolerable(pod: Pod, node: Node) -> int:
@@ -211,3 +262,54 @@ def _balance(used_cpu: int, cpu: int, used_memory: int, memory: int, best_effort
 
 def _left(used: int, have: int) -> int:
     return (have - used) * 100 // have if have and used <= have else 0
+
+
+# -- selectors over labels and over nodes
+
+
+def selects(selector: Object | None, labels: Mapping[str, str]) -> bool:
+    """A label selector: every label and every expression. None selects nothing, an empty one everything."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(meets(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def node_selects(selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
+    """A node selector: one of its terms. None selects every node."""
+    return selector is None or any(term_selects(one, name, labels) for one in selector.get("nodeSelectorTerms") or ())
+
+
+def term_selects(term: Object, name: str, labels: Mapping[str, str]) -> bool:
+    """One term of a node selector: all of its requirements; a term without any selects nothing."""
+    expressions: Iterable[Object] = term.get("matchExpressions") or ()
+    fields: Iterable[Object] = term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(meets(one, labels) for one in expressions) and all(meets(one, {"metadata.name": name}) for one in fields)
+
+
+def meets(requirement: Object, labels: Mapping[str, str]) -> bool:
+    """One requirement: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    value = labels.get(requirement["key"])
+    operator = requirement["operator"]
+    values = requirement.get("values") or ()
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    return value is not None and _compares(operator, value, values)
+
+
+def _compares(operator: str, value: str, values: Iterable[str]) -> bool:
+    try:
+        left, right = int(value), int(next(iter(values)))
+    except (ValueError, StopIteration):
+        return False
+    return left > right if operator == "Gt" else operator == "Lt" and left < right

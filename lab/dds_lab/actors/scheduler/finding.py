@@ -18,21 +18,16 @@ from itertools import groupby
 from random import Random
 
 from dds_lab.actors.scheduler.devices import NOT_AVAILABLE, PodDevices
-from dds_lab.actors.scheduler.diagnosis import Diagnosis
-from dds_lab.actors.scheduler.feasibility import Affinity, Refusal, fits, score, static
+from dds_lab.actors.scheduler.feasibility import Affinity, Diagnosis, Refusal, fits, score, static
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Pod
 from dds_lab.actors.scheduler.settings import SchedulerSettings
 
-# -- alone -------------------------------------------------------------------------------------------------------------
-
-# The filters that depend on one node, the pods on it and what a pod is like, kept up to date instead of asked again.
-#
-# Pods that are alike in this share an answer for the whole fleet: which nodes pass, in the order of the node tree, and
-# why the others do not. Only nodes that changed since are looked at again.
-
-
 KEPT = 128
+LEAST_NODES = 100
+LEAST_PERCENTAGE = 5
+DEVICE_WEIGHT = 2
+REFUSALS_KEPT = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +46,10 @@ class Answer:
 
 
 class Alone:
-    """The answers for all kinds of pods."""
+    """The filters that depend on one node, the pods on it and what a pod is like, kept up to date instead of asked again.
+
+    Pods that are alike in this share an answer for the whole fleet: which nodes pass, in the order of the node tree, and why the
+    others do not. Only nodes that changed since are looked at again."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -92,14 +90,6 @@ class Alone:
             answer.refusals[node.name] = against
             if listed:
                 del answer.passing[at]
-
-
-# -- finding -----------------------------------------------------------------------------------------------------------
-
-LEAST_NODES = 100
-LEAST_PERCENTAGE = 5
-DEVICE_WEIGHT = 2
-REFUSALS_KEPT = 1024
 
 
 @dataclass(slots=True)

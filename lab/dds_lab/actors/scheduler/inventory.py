@@ -10,15 +10,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 from uuid import UUID
 
 from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, TaintRule
 from dds_core.matching.claims import EXACT_COUNT
 from dds_core.matching.pools import Pool
 from dds_lab.actors.scheduler.nodes import Node
-
-Object = dict[str, Any]
+from dds_lab.client import Object
 
 NOTHING = "cannot allocate all claims"
 BARREN_KEPT = 65536
@@ -77,7 +75,7 @@ class Inventory:
         self._rooms: dict[str, tuple[tuple[int, int, int], _Room]] = {}
         self._barren: dict[tuple[tuple[str, ...], tuple[Pool, ...]], tuple[int, int]] = {}
 
-    # -- what is there -------------------------------------------------------------------------------------------
+    # -- what is there
 
     def put_slice(self, obj: Object) -> None:
         found = Slice.from_object(obj)
@@ -112,7 +110,7 @@ class Inventory:
         self._allocator.remove_rule(name)
         self._gained_anywhere()
 
-    # -- what is in use ------------------------------------------------------------------------------------------
+    # -- what is in use
 
     def use(self, uid: str, allocation: Object) -> None:
         """The claim holds these devices."""
@@ -126,7 +124,7 @@ class Inventory:
         for driver, pool in {(one["driver"], one["pool"]) for one in allocation["devices"].get("results") or ()}:
             self._gained(driver, pool)
 
-    # -- the choice ----------------------------------------------------------------------------------------------
+    # -- the choice
 
     def wanted(self, claim: Object) -> Wanted:
         """The claim, made ready; kept for claims that exist, whose spec cannot change."""
@@ -187,7 +185,7 @@ class Inventory:
             self._barren.clear()
         self._barren[kind, room.pools] = (state[0], room.gained)
 
-    # -- changes for the better ----------------------------------------------------------------------------------
+    # -- changes for the better
 
     def _slice_changed(self, driver: str, pool: str) -> None:
         if (driver, pool) not in self._local_pools:

@@ -6,12 +6,10 @@ Sums are kept as pods come and go. It must never look at claims or devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from dds_core.matching import nodes as matching
 from dds_lab.actors.scheduler.pods import Pod, units
-
-Object = dict[str, Any]
+from dds_lab.client import Object
 
 JOURNAL = 2000
 """Changes that are remembered one by one."""

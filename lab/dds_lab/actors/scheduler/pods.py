@@ -10,8 +10,7 @@ from math import ceil
 from typing import Any
 
 from dds_core.quantity import amount
-
-Object = dict[str, Any]
+from dds_lab.client import Object as Object
 
 DEFAULT_MILLI_CPU = 100
 DEFAULT_MEMORY = 200 * 1024 * 1024

@@ -10,16 +10,13 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from dds_lab.actors.scheduler.binding import Binding, Bindings, cleared, delete_special
-from dds_lab.actors.scheduler.claims import can_be_cleared
+from dds_lab.actors.scheduler.binding import Binding, Bindings, Steps, cleared, delete_special
+from dds_lab.actors.scheduler.claims import can_be_cleared, is_special, name_of
 from dds_lab.actors.scheduler.devices import PodDevices
-from dds_lab.actors.scheduler.diagnosis import NO_VICTIMS, Diagnosis
-from dds_lab.actors.scheduler.extended import is_special
-from dds_lab.actors.scheduler.feasibility import Refusal
+from dds_lab.actors.scheduler.feasibility import NO_VICTIMS, Diagnosis, Refusal
 from dds_lab.actors.scheduler.finding import Nominations
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Object, Pod
-from dds_lab.actors.scheduler.process import Steps
 from dds_lab.actors.scheduler.settings import Tie
 from dds_lab.client import ApiError
 
@@ -115,10 +112,7 @@ def _start(pod: Pod) -> str:
     return str(status.get("startTime") or pod.obj["metadata"].get("creationTimestamp") or "")
 
 
-# -- failure -----------------------------------------------------------------------------------------------------------
-
-# What a scheduler does for a pod that no node takes: free one of its claims, or remove others' pods.
-
+# -- what a scheduler does for a pod that no node takes: free one of its claims, or remove others' pods
 
 NOTHING_TO_CLEAR = "no new claims to deallocate"
 STILL = "still not schedulable"
@@ -153,7 +147,7 @@ class Refused:
             written = self._scheduler.client.update("resourceclaims", cleared(claim), "status")
         except ApiError as error:
             return str(error)
-        self._scheduler.claims.wrote(f"{claim['metadata']['namespace']}/{claim['metadata']['name']}", written)
+        self._scheduler.claims.wrote(name_of(claim), written)
         return DEALLOCATED
 
     def _any(self, claims: list[Object]) -> Object | None:

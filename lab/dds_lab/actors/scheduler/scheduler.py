@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dds_core.matching.errors import AllocationError
-from dds_lab.actors.scheduler.binding import Assigned, Binding, temporary_uid
+from dds_lab.actors.scheduler.binding import Assigned, Binding, Process, Steps, temporary_uid
+from dds_lab.actors.scheduler.claims import is_special
 from dds_lab.actors.scheduler.cluster import Cluster
 from dds_lab.actors.scheduler.devices import Availability, PodDevices, before_nodes
-from dds_lab.actors.scheduler.diagnosis import Diagnosis
-from dds_lab.actors.scheduler.extended import is_special
+from dds_lab.actors.scheduler.feasibility import Diagnosis
 from dds_lab.actors.scheduler.finding import Search
 from dds_lab.actors.scheduler.nodes import Node
 from dds_lab.actors.scheduler.pods import Object, Pod
 from dds_lab.actors.scheduler.preemption import Outcome, Refused, make_room, preempt
-from dds_lab.actors.scheduler.process import Process, Steps
 from dds_lab.actors.scheduler.queue import SchedulingQueue, Waiting
 from dds_lab.actors.scheduler.settings import SchedulerSettings
 from dds_lab.actors.scheduler.writing import PodWrites
@@ -60,7 +59,7 @@ class Scheduler:
         for binding in self._bindings.values():
             binding.stop()
 
-    # -- what bindings need --------------------------------------------------------------------------------------
+    # -- what bindings need
 
     def clock(self) -> int:
         """The clock of the scheduler's host, in microseconds."""
@@ -87,7 +86,7 @@ class Scheduler:
         if waiting is not None:
             yield from self._failed(waiting, message)
 
-    # -- the loop ------------------------------------------------------------------------------------------------
+    # -- the loop
 
     def _wake(self) -> None:
         if self._loop is None:
@@ -163,7 +162,7 @@ class Scheduler:
             return Diagnosis(len(self._cluster.nodes), before=against)
         return self._search.find(pod, devices)
 
-    # -- a node was found ----------------------------------------------------------------------------------------
+    # -- a node was found
 
     def _assign(self, pod: Pod, node: Node, devices: PodDevices) -> None:
         """Reserve: allocations are in flight, the pod is assumed on the node; the rest runs beside the loop."""
@@ -185,7 +184,7 @@ class Scheduler:
     def _bound(self, uid: str) -> None:
         self._bindings.pop(uid, None)
 
-    # -- no node was found ---------------------------------------------------------------------------------------
+    # -- no node was found
 
     def _refuse(self, waiting: Waiting, pod: Pod, devices: PodDevices, diagnosis: Diagnosis) -> Steps:
         """PostFilter: free a claim, look for pods to preempt; then the condition."""

@@ -6,6 +6,7 @@ A write that fails because the object is gone or has moved on is no error here: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
@@ -71,10 +72,8 @@ class PodWrites:
 
     def delete(self, pod: Pod) -> None:
         """Evict by deleting, this very pod only."""
-        try:
+        with suppress(ApiError):
             self._client.delete("pods", pod.name, pod.namespace, uid=pod.uid)
-        except ApiError:
-            return
 
     def event(self, pod: Pod, reason: str, note: str, action: str, type: str = "Normal") -> None:
         """Tell of the pod. Alike events of one pod become one object that counts (a second is noted, later ones are not)."""
@@ -138,10 +137,8 @@ class PodWrites:
 
     def _patch(self, pod: Pod, status: Object) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": status}
-        try:
+        with suppress(ApiError):
             self._seen(self._client.patch("pods", pod.name, body, pod.namespace, how="strategic", subresource="status"))
-        except ApiError:
-            return
 
 
 def _micro(instant: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -16,70 +15,6 @@ from dds_lab.api.ownership.walking import map_differences, mentioned, merged, na
 from dds_lab.api.schema import Node
 from dds_lab.api.status import Cause, apply_conflict, bad_request, internal
 
-# -- client side -------------------------------------------------------------------------------------------------------
-
-# kubectl's older way of applying, which leaves the whole configuration in an annotation, on its way to server-side
-# apply.
-#
-# Whoever applies as `kubectl` takes over what kubectl applied before and nobody changed since; the annotation then
-# follows what is applied, so that both ways can be mixed. Other managers get none of this. Pure.
-
-
-MANAGER = "kubectl"
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-LARGEST = 256 * 1024
-"""Bytes that all annotations of an object may have; beyond that the annotation is given up."""
-
-_encode = msgspec.json.Encoder(order="sorted").encode
-
-
-def taken_over(schema: Node, live: Object | None, manager: str, api_version: str) -> Fields:
-    """The fields that kubectl set by the older way and that still hold what it set: no conflict when it applies them anew."""
-    text = _annotations(live).get(LAST_APPLIED) if manager == MANAGER and live is not None else None
-    if not text:
-        return {}
-    try:
-        last = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return {}
-    if not isinstance(last, dict) or too_deep(last) or last.get("apiVersion") != api_version:
-        return {}
-    errors: list[str] = []
-    fields = mentioned(schema, last, "", errors)
-    if errors or not fields:
-        return {}
-    changed, gone = map_differences(schema, last, live)
-    return difference(difference(fields, changed), gone)
-
-
-def remembered(result: Object, applied: Object, manager: str) -> Object:
-    """The object with its annotation, where it has one, saying what was applied just now."""
-    annotations = _annotations(result)
-    if manager != MANAGER or not annotations.get(LAST_APPLIED):
-        return result
-    text = _encode(_without_annotation(applied)).decode() + "\n"
-    if text == annotations[LAST_APPLIED]:
-        return result
-    made = {**annotations, LAST_APPLIED: text}
-    if sum(len(key.encode()) + len(value.encode()) for key, value in made.items()) > LARGEST:
-        del made[LAST_APPLIED]
-    return {**result, "metadata": {**result["metadata"], "annotations": made}}
-
-
-def _annotations(obj: Object | None) -> dict[str, Any]:
-    metadata = (obj or {}).get("metadata") or {}
-    found: dict[str, Any] = metadata.get("annotations") or {}
-    return found
-
-
-def _without_annotation(applied: Object) -> Object:
-    metadata = dict(applied.get("metadata") or {})
-    kept = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LAST_APPLIED}
-    return {**applied, "metadata": {**metadata, "annotations": kept} if kept else metadata}
-
-
-# -- managers ----------------------------------------------------------------------------------------------------------
-
 Entry = dict[str, Any]
 
 UPDATES_KEPT = 10
@@ -92,23 +27,16 @@ _UNOWNED = frozenset({
     "deletionTimestamp", "deletionGracePeriodSeconds",
 })  # fmt: skip
 _TYPE_META = frozenset(("apiVersion", "kind"))
-_RESET = {"": ("status",), "status": ("metadata", "spec")}
-"""What a write through the main resource or a subresource cannot change, unless the caller knows better."""
+_RESET = {"": frozenset({"status"}), "status": frozenset({"metadata", "spec"})}
+"""What a write through the main resource or a subresource cannot change."""
 
 _TEXT = Node("string")
+_TEXTS = "name generateName namespace uid resourceVersion selfLink creationTimestamp deletionTimestamp"
 _METADATA = Node(
     "object",
     {
-        "name": _TEXT,
-        "generateName": _TEXT,
-        "namespace": _TEXT,
-        "uid": _TEXT,
-        "resourceVersion": _TEXT,
-        "selfLink": _TEXT,
-        "creationTimestamp": _TEXT,
-        "deletionTimestamp": _TEXT,
-        "generation": Node("integer"),
-        "deletionGracePeriodSeconds": Node("integer"),
+        **dict.fromkeys(_TEXTS.split(), _TEXT),
+        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), Node("integer")),
         "managedFields": Node("list", items=Node("any")),
         "labels": Node("map", items=_TEXT),
         "annotations": Node("map", items=_TEXT),
@@ -127,20 +55,17 @@ def updated(
     subresource: str,
     api_version: str,
     now_text: str,
-    *,
-    reset: Iterable[str] | None = None,
 ) -> list[Entry]:
     """metadata.managedFields after a create (`old` None), update or patch that turns `old` into `new`.
 
     `manager` takes what is new or has another value, everybody loses what changed or went. When nothing that can be owned
-    changed, the result is the very list that was there. `reset` names top-level fields that this write cannot change (the
-    status through the main resource, spec and metadata through the status, when not given). Objects without any entry
-    are not tracked and stay so, until somebody applies.
+    changed, the result is the very list that was there. Objects without any entry are not tracked and stay so, until somebody
+    applies.
     """
     entries, tracked = _entries_before(old, new, subresource)
     if not tracked and old is not None:
         return entries
-    taken, gone = _changes(schema, old, new, _reset(subresource, reset))
+    taken, gone = _changes(schema, old, new, _RESET.get(subresource, frozenset()))
     if not taken and not gone:
         return entries
     mine: Entry | None = None
@@ -168,8 +93,6 @@ def applied(
     api_version: str,
     now_text: str,
     force: bool,
-    *,
-    reset: Iterable[str] | None = None,
 ) -> Object:
     """The object after a server-side apply of `patch`, with its metadata.managedFields; `live` itself when nothing changed.
 
@@ -179,7 +102,7 @@ def applied(
     """
     _check_head(patch, api_version)
     schema = _rooted(schema)
-    left_out = _reset(subresource, reset)
+    left_out = _RESET.get(subresource, frozenset())
     own = _mentioned(schema, patch, left_out)
     before = _entries_before_apply(schema, live, api_version, now_text)
     last: Fields = {}
@@ -309,10 +232,6 @@ def _rooted(schema: Node) -> Node:
     return replace(schema, fields=fields)
 
 
-def _reset(subresource: str, given: Iterable[str] | None) -> frozenset[str]:
-    return frozenset(_RESET.get(subresource, ()) if given is None else given)
-
-
 def _entries_before(old: Object | None, new: Object, subresource: str) -> tuple[list[Entry], bool]:
     """The entries that a write starts from, and whether the object is tracked. A write through the main resource may bring
     its own, `[{}]` meaning none; whoever sends none, or nonsense, does not change them."""
@@ -422,3 +341,61 @@ def _place(entry: Entry) -> tuple[str, str, str, str, str]:
         entry["apiVersion"],
         entry.get("subresource", ""),
     )
+
+
+# -- kubectl's older way of applying, which leaves the whole configuration in an annotation
+#
+# Whoever applies as `kubectl` takes over what kubectl applied before and nobody changed since; the annotation then follows what
+# is applied, so that both ways can be mixed. Other managers get none of this.
+
+MANAGER = "kubectl"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LARGEST = 256 * 1024
+"""Bytes that all annotations of an object may have; beyond that the annotation is given up."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def taken_over(schema: Node, live: Object | None, manager: str, api_version: str) -> Fields:
+    """The fields that kubectl set by the older way and that still hold what it set: no conflict when it applies them anew."""
+    text = _annotations(live).get(LAST_APPLIED) if manager == MANAGER and live is not None else None
+    if not text:
+        return {}
+    try:
+        last = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return {}
+    if not isinstance(last, dict) or too_deep(last) or last.get("apiVersion") != api_version:
+        return {}
+    errors: list[str] = []
+    fields = mentioned(schema, last, "", errors)
+    if errors or not fields:
+        return {}
+    changed, gone = map_differences(schema, last, live)
+    return difference(difference(fields, changed), gone)
+
+
+def remembered(result: Object, applied: Object, manager: str) -> Object:
+    """The object with its annotation, where it has one, saying what was applied just now."""
+    annotations = _annotations(result)
+    if manager != MANAGER or not annotations.get(LAST_APPLIED):
+        return result
+    text = _encode(_without_annotation(applied)).decode() + "\n"
+    if text == annotations[LAST_APPLIED]:
+        return result
+    made = {**annotations, LAST_APPLIED: text}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in made.items()) > LARGEST:
+        del made[LAST_APPLIED]
+    return {**result, "metadata": {**result["metadata"], "annotations": made}}
+
+
+def _annotations(obj: Object | None) -> dict[str, Any]:
+    metadata = (obj or {}).get("metadata") or {}
+    found: dict[str, Any] = metadata.get("annotations") or {}
+    return found
+
+
+def _without_annotation(applied: Object) -> Object:
+    metadata = dict(applied.get("metadata") or {})
+    kept = {key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LAST_APPLIED}
+    return {**applied, "metadata": {**metadata, "annotations": kept} if kept else metadata}

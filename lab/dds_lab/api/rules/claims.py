@@ -11,21 +11,25 @@ from dds_lab.api.rules import causes, devices, meta, parts
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import BuiltIn
 
-# -- requests ----------------------------------------------------------------------------------------------------------
-
-# The spec of resource claims and of their templates: requests, constraints, configuration, and their defaults.
-
-
+RESULTS = 32
+RESULT_CONFIGS = 64
+RESERVATIONS = 256
+CONDITIONS = 8
+ADDRESSES = 16
+INTERFACE_LENGTH = 256
+HARDWARE_LENGTH = 128
+GRANULAR = "DRAResourceClaimGranularStatusAuthorization"
 REQUESTS = 32
 SUBREQUESTS = 8
 CONSTRAINTS = 32
 TOLERATIONS = 16
 MODES = ("All", "ExactCount")
 EXACT = "ExactCount"
+OF_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 ONE_OF = "exactly one of `exactly` or `firstAvailable` is required"
 
 
-# -- defaults ---------------------------------------------------------------------------------------------------
+# -- the spec: requests, constraints, configuration, and their defaults
 
 
 def defaulted(spec: Object) -> Object:
@@ -62,9 +66,6 @@ def _defaulted_exact(exact: Object) -> Object:
     if tolerations and not all(toleration.get("operator") for toleration in tolerations):
         changes["tolerations"] = [{**part, "operator": part.get("operator") or "Equal"} for part in tolerations]
     return {**exact, **changes} if changes else exact
-
-
-# -- checks -----------------------------------------------------------------------------------------------------
 
 
 def names_of(spec: Object) -> dict[str, frozenset[str]]:
@@ -150,10 +151,7 @@ def _references(given: list[str] | None, at: str, known: dict[str, frozenset[str
         found.append(causes.too_many(at, len(given), REQUESTS))
     for index, name in enumerate(given or ()):
         if not refers(name, known, main_too=True):
-            why = (
-                "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-            )
-            found.append(causes.invalid(f"{at}[{index}]", name, why))
+            found.append(causes.invalid(f"{at}[{index}]", name, OF_REQUEST))
     return found + parts.unique_texts(given or (), at)
 
 
@@ -166,19 +164,19 @@ def refers(name: Any, known: dict[str, frozenset[str]], main_too: bool) -> bool:
     return sub in known[request] if slash else main_too or not known[request]
 
 
-# -- claims ------------------------------------------------------------------------------------------------------------
-
-RESULTS = 32
-RESULT_CONFIGS = 64
-RESERVATIONS = 256
-CONDITIONS = 8
-ADDRESSES = 16
-INTERFACE_LENGTH = 256
-HARDWARE_LENGTH = 128
-GRANULAR = "DRAResourceClaimGranularStatusAuthorization"
+# -- the kinds
 
 
-class ResourceClaims(BuiltIn):
+class _Fixed(BuiltIn):
+    """A kind whose spec never changes."""
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        if new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"):
+            return []
+        return [causes.immutable("spec", new.get("spec")), *self.check(new)]
+
+
+class ResourceClaims(_Fixed):
     """Claims. Their spec never changes; an allocation can only be cleared and made anew."""
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
@@ -200,9 +198,7 @@ class ResourceClaims(BuiltIn):
     def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         if subresource == "status":
             return _check_status(new, old)
-        if new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"):
-            return []
-        return [causes.immutable("spec", new.get("spec")), *self.check(new)]
+        return super().check_change(new, old, subresource)
 
     def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
         if subresource != "status" or not self.gates.on(GRANULAR):
@@ -210,7 +206,7 @@ class ResourceClaims(BuiltIn):
         return _granular(new, old, verb)
 
 
-class ResourceClaimTemplates(BuiltIn):
+class ResourceClaimTemplates(_Fixed):
     """Templates: a claim's spec that never changes, and labels and annotations for what is made of it."""
 
     def defaulted(self, obj: Object, old: Object | None) -> Object:
@@ -227,13 +223,8 @@ class ResourceClaimTemplates(BuiltIn):
         found += meta.annotations(given.get("annotations") or {}, "spec.metadata.annotations")
         return found + check(template.get("spec") or {}, "spec.spec")
 
-    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
-        if new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"):
-            return []
-        return [causes.immutable("spec", new.get("spec")), *self.check(new)]
 
-
-# -- status -----------------------------------------------------------------------------------------------------
+# -- the status
 
 
 def _results(status: Object) -> list[Object]:
@@ -309,8 +300,7 @@ def _check_allocation(allocation: Object, at: str, known: dict[str, frozenset[st
 def _result(result: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
     found: list[Cause] = []
     if not refers(result.get("request") or "", known, main_too=False):
-        why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-        found.append(causes.invalid(f"{at}.request", result.get("request") or "", why))
+        found.append(causes.invalid(f"{at}.request", result.get("request") or "", OF_REQUEST))
     found += devices.driver(result.get("driver") or "", f"{at}.driver")
     found += devices.pool(result.get("pool") or "", f"{at}.pool")
     found += devices.device(result.get("device") or "", f"{at}.device")
@@ -325,18 +315,10 @@ def _share(given: Object, at: str) -> list[Cause]:
 
 
 def _result_config(given: Object, at: str, known: dict[str, frozenset[str]]) -> list[Cause]:
-    sources = ("FromClaim", "FromClass")
-    found: list[Cause] = []
-    if not given.get("source"):
-        found.append(causes.required(f"{at}.source"))
-    elif given["source"] not in sources:
-        found.append(causes.not_supported(f"{at}.source", given["source"], sources))
+    found = parts.choice(given.get("source"), f"{at}.source", ("FromClaim", "FromClass"))
     for index, name in enumerate(given.get("requests") or ()):
         if not refers(name, known, main_too=True):
-            why = (
-                "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
-            )
-            found.append(causes.invalid(f"{at}.requests[{index}]", name, why))
+            found.append(causes.invalid(f"{at}.requests[{index}]", name, OF_REQUEST))
     return found + devices.configuration(given, at)
 
 
@@ -392,7 +374,7 @@ def _network(network: Object, at: str) -> list[Cause]:
     return found
 
 
-# -- who may write what -----------------------------------------------------------------------------------------
+# -- who may write what
 
 
 def _granular(new: Object, old: Object, verb: str) -> list[GranularCheck]:

@@ -1,8 +1,10 @@
-"""What all kinds of resource.k8s.io share: drivers, pools, attributes, selectors, configuration, binding conditions."""
+"""DeviceClass and DeviceTaintRule; and what all kinds of resource.k8s.io share: drivers, pools, attributes, selectors,
+configuration, binding conditions."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import re
+from functools import lru_cache, partial
 from typing import Any
 
 from dds_core.matching import cel
@@ -11,10 +13,19 @@ from dds_lab.api import names
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes, parts
 from dds_lab.api.status import Cause
+from dds_lab.api.strategies import BuiltIn
 
-# -- selectors cel -----------------------------------------------------------------------------------------------------
-
-# Whether a CEL selector can be compiled, asked of the one implementation that the project has.
+DRIVER_LENGTH = 63
+POOL_LENGTH = 253
+IDENTIFIER_LENGTH = 32
+DOMAIN_LENGTH = 63
+EXPRESSION_LENGTH = 10 * 1024
+SELECTORS = 32
+CONFIGS = 32
+BINDING_CONDITIONS = 4
+EFFECTS = ("NoExecute", "NoSchedule", "None")
+CONDITIONS = 8
+_EXTENDED = re.compile(r"[^/]+/[^/]+")
 
 
 @lru_cache(maxsize=4096)
@@ -27,17 +38,8 @@ def selector_problem(expression: str) -> str:
     return ""
 
 
-# -- devices -----------------------------------------------------------------------------------------------------------
-
-DRIVER_LENGTH = 63
-POOL_LENGTH = 253
-IDENTIFIER_LENGTH = 32
-DOMAIN_LENGTH = 63
-EXPRESSION_LENGTH = 10 * 1024
-SELECTORS = 32
-CONFIGS = 32
-BINDING_CONDITIONS = 4
-EFFECTS = ("NoExecute", "NoSchedule", "None")
+toleration = partial(parts.toleration, effects=EFFECTS)
+taint = partial(parts.taint, effects=EFFECTS)
 
 
 def driver(value: str, at: str) -> list[Cause]:
@@ -111,14 +113,6 @@ def configuration(given: Object, at: str) -> list[Cause]:
     return found + parts.raw(opaque.get("parameters"), f"{at}.opaque.parameters")
 
 
-def toleration(given: Object, at: str) -> list[Cause]:
-    return parts.toleration(given, at, EFFECTS)
-
-
-def taint(given: Object, at: str) -> list[Cause]:
-    return parts.taint(given, at, EFFECTS)
-
-
 def binding(given: Object, at: str) -> list[Cause]:
     """Binding conditions of a device or an allocation result: both kinds or none, few, each once."""
     ready, failed = given.get("bindingConditions") or [], given.get("bindingFailureConditions") or []
@@ -145,3 +139,57 @@ def binding(given: Object, at: str) -> list[Cause]:
 def identity(given: Object) -> tuple[Any, ...]:
     """Driver, pool, device and share of an allocation result or a device status."""
     return (given.get("driver"), given.get("pool"), given.get("device"), given.get("shareID"))
+
+
+class DeviceClasses(BuiltIn):
+    """Classes may change; allocations made by them stay."""
+
+    counted = True
+
+    def check(self, obj: Object) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        found = selectors(spec.get("selectors"), "spec.selectors")
+        found += parts.each(spec.get("config"), "spec.config", CONFIGS, configuration)
+        name = spec.get("extendedResourceName")
+        if name is not None and not _is_extended(name):
+            found.append(causes.invalid("spec.extendedResourceName", name, "must be a valid extended resource name"))
+        return found
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        return [] if new.get("spec") is old.get("spec") else self.check(new)
+
+
+def _is_extended(name: str) -> bool:
+    """`domain/name`, of no domain that is Kubernetes' own, and short enough to be asked for in a quota."""
+    domain = name.split("/")[0]
+    own = domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")
+    return bool(_EXTENDED.fullmatch(name)) and not own and not names.qualified_name(f"requests.{name}")
+
+
+class DeviceTaintRules(BuiltIn):
+    """Taints that an administrator puts on  An empty selector is every device, none is no device."""
+
+    counted = True
+
+    def defaulted(self, obj: Object, old: Object | None) -> Object:
+        spec = obj.get("spec") or {}
+        taint, second = spec.get("taint"), self.second()
+        if not taint or taint.get("timeAdded") or not second or (old is not None and spec is old.get("spec")):
+            return obj
+        return {**obj, "spec": {**spec, "taint": {**taint, "timeAdded": second}}}
+
+    def check(self, obj: Object) -> list[Cause]:
+        spec = obj.get("spec") or {}
+        selector = spec.get("deviceSelector")
+        found: list[Cause] = []
+        if selector is not None:
+            for key, test in (("driver", driver), ("pool", pool), ("device", device)):
+                if selector.get(key) is not None:
+                    found += test(selector[key], f"spec.deviceSelector.{key}")
+        return found + taint(spec.get("taint") or {}, "spec.taint")
+
+    def check_change(self, new: Object, old: Object, subresource: str) -> list[Cause]:
+        if subresource == "status":
+            conditions = (new.get("status") or {}).get("conditions") or []
+            return parts.conditions(conditions, "status.conditions", CONDITIONS)
+        return [] if new.get("spec") is old.get("spec") else self.check(new)

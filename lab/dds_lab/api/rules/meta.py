@@ -1,13 +1,11 @@
 """Object metadata: names, labels, annotations, owners, finalizers, and what of them an update may change."""
 
-from collections.abc import Callable
-
 from dds_lab.api import names
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes
 from dds_lab.api.status import Cause
 
-NameCheck = Callable[[str], tuple[str, ...]]
+NameCheck = names.Check
 ANNOTATIONS_SIZE = 256 * 1024
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 AT = "metadata"

@@ -1,4 +1,4 @@
-"""Checks of parts that several kinds hold: bounded lists, conditions, taints, tolerations, node selectors, raw JSON."""
+"""Checks of parts that several kinds hold: bounded lists, conditions, taints, tolerations, node selectors, raw JSON, amounts."""
 
 import ipaddress
 import json
@@ -16,6 +16,8 @@ MESSAGE_LENGTH = 32 * 1024
 RAW_LENGTH = 10 * 1024
 SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 STATUSES = ("False", "True", "Unknown")
+OWN_DOMAIN = "kubernetes.io/"
+WHOLE = frozenset({"pods"})
 
 
 def each(
@@ -36,6 +38,13 @@ def each(
                 found.append(causes.duplicate(f"{at}[{index}].{key}", value))
             seen.add(value)
     return found
+
+
+def choice(value: str | None, at: str, known: Sequence[str]) -> list[Cause]:
+    """A value that must be there and be one of these."""
+    if not value:
+        return [causes.required(at)]
+    return [] if value in known else [causes.not_supported(at, value, known)]
 
 
 def unique_texts(items: Iterable[str], at: str) -> list[Cause]:
@@ -95,12 +104,7 @@ def taint(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
     """A taint of a node or a device."""
     found = name(given.get("key") or "", f"{at}.key", names.qualified_name)
     found += causes.invalids(f"{at}.value", given.get("value") or "", names.label_value(given.get("value") or ""))
-    effect = given.get("effect") or ""
-    if not effect:
-        found.append(causes.required(f"{at}.effect"))
-    elif effect not in effects:
-        found.append(causes.not_supported(f"{at}.effect", effect, effects))
-    return found
+    return found + choice(given.get("effect"), f"{at}.effect", effects)
 
 
 def toleration(given: Object, at: str, effects: Sequence[str]) -> list[Cause]:
@@ -184,11 +188,6 @@ def raw(value: Any, at: str) -> list[Cause]:
     return []
 
 
-def quantity(value: str, at: str, amount: Any) -> list[Cause]:
-    """A quantity that may not be negative; `amount` is its exact value."""
-    return [causes.invalid(at, value, "must be greater than or equal to 0")] if amount < 0 else []
-
-
 def interface_address(value: str, at: str) -> list[Cause]:
     """An IP address with its prefix length, in canonical form."""
     try:
@@ -200,3 +199,19 @@ def interface_address(value: str, at: str) -> list[Cause]:
     if found.with_prefixlen != value:
         return [causes.invalid(at, value, f'must be in canonical form ("{found.with_prefixlen}")')]
     return []
+
+
+def is_extended(name: str) -> bool:
+    """A resource of some device or driver: a name with a domain that is not Kubernetes' own."""
+    return "/" in name and OWN_DOMAIN not in name and not name.startswith("requests.")
+
+
+def amount(name: str, value: str, at: str) -> list[Cause]:
+    """One resource: its name, and an amount that is not negative, and whole where only whole ones are."""
+    found = causes.invalids(at, name, names.qualified_name(name))
+    exact = names.nanos(value)
+    if exact < 0:
+        found.append(causes.invalid(at, value, "must be greater than or equal to 0"))
+    elif (name in WHOLE or is_extended(name)) and exact % names.NANO:
+        found.append(causes.invalid(at, value, "must be an integer"))
+    return found

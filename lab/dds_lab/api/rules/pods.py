@@ -1,19 +1,28 @@
-"""Pod: what may be written when, and what a spec must keep to. Defaults are in `pod_defaults`."""
+"""Pod: what a server fills in, what may be written when, and what a spec must keep to."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.api import names, quantities
+from dds_lab.api import names
 from dds_lab.api.kinds import Object
-from dds_lab.api.rules import causes, meta, parts, resources
+from dds_lab.api.rules import causes, meta, parts
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import BuiltIn
 
-# -- pod defaults ------------------------------------------------------------------------------------------------------
-
-# What a server fills into a pod's spec, and the quality of service that follows from it.
-
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+RESTARTS = ("Always", "OnFailure", "Never")
+DNS = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
+PULLS = ("Always", "IfNotPresent", "Never")
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+PREEMPTION = ("PreemptLowerPriority", "Never")
+CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+FIXED = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+IDENTITY = ("key", "operator", "value", "effect")
 
 SPEC: Object = {
     "restartPolicy": "Always",
@@ -32,6 +41,7 @@ UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 UNREADY_SECONDS = 300
 PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 COUNTED_FOR_QUALITY = ("cpu", "memory")
+STANDARD = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods"})
 
 
 def defaulted(spec: Object) -> Object:
@@ -124,25 +134,8 @@ def quality(spec: Object) -> str:
 
 def _counted(container: Object, field: str) -> dict[str, Any]:
     amounts = (container.get("resources") or {}).get(field) or {}
-    exact = {name: quantities.nanos(value) for name, value in amounts.items() if name in COUNTED_FOR_QUALITY}
+    exact = {name: names.nanos(value) for name, value in amounts.items() if name in COUNTED_FOR_QUALITY}
     return {name: value for name, value in exact.items() if value}
-
-
-# -- pods --------------------------------------------------------------------------------------------------------------
-
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-RESTARTS = ("Always", "OnFailure", "Never")
-DNS = ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-PULLS = ("Always", "IfNotPresent", "Never")
-PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-PREEMPTION = ("PreemptLowerPriority", "Never")
-CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
-FIXED = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
-)
-IDENTITY = ("key", "operator", "value", "effect")
 
 
 class Pods(BuiltIn):
@@ -192,7 +185,7 @@ class Pods(BuiltIn):
         return [*_check_spec(spec), *_check_spec_change(spec, before)]
 
 
-# -- the spec ---------------------------------------------------------------------------------------------------
+# -- the spec
 
 
 def _check_spec(spec: Object) -> list[Cause]:
@@ -241,7 +234,7 @@ def _container(container: Object, claims: frozenset[str], volumes: frozenset[str
         found.append(causes.invalid(f"{at}.image", image, "must not have leading or trailing whitespace"))
     if container.get("imagePullPolicy") not in PULLS:
         found.append(causes.not_supported(f"{at}.imagePullPolicy", container.get("imagePullPolicy") or "", PULLS))
-    found += resources.of_container(container.get("resources") or {}, claims, f"{at}.resources")
+    found += _resources(container.get("resources") or {}, claims, f"{at}.resources")
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             found.append(causes.required(f"{at}.env[{index}].name"))
@@ -255,6 +248,49 @@ def _container(container: Object, claims: frozenset[str], volumes: frozenset[str
         if not 0 < port.get("containerPort", 0) < 65536:
             where = f"{at}.ports[{index}].containerPort"
             found.append(causes.invalid(where, port.get("containerPort", 0), "must be between 1 and 65535, inclusive"))
+    return found
+
+
+def _resources(given: Object, claims: frozenset[str], at: str) -> list[Cause]:
+    """What a container asks for; `claims` are the names in the pod's resourceClaims."""
+    found: list[Cause] = []
+    limits, requests = given.get("limits") or {}, given.get("requests") or {}
+    for field, amounts in (("limits", limits), ("requests", requests)):
+        for name, value in amounts.items():
+            where = f"{at}.{field}[{name}]"
+            found += parts.amount(name, value, where)
+            if "/" not in name and name not in STANDARD and not name.startswith("hugepages-"):
+                why = "must be a standard resource type or fully qualified"
+                found.append(causes.invalid(where, name, why))
+    for name, value in requests.items():
+        where = f"{at}.requests"
+        limit = limits.get(name)
+        if limit is not None and names.nanos(value) > names.nanos(limit):
+            found.append(causes.invalid(where, value, f"must be less than or equal to {name} limit of {limit}"))
+        elif parts.is_extended(name) and limit is None:
+            found.append(causes.required(f"{at}.limits", "Limit must be set for non overcommitable resources"))
+        elif parts.is_extended(name) and names.nanos(value) != names.nanos(limit):
+            found.append(causes.invalid(where, value, f"must be equal to {name} limit of {limit}"))
+    return found + _claims_of_container(given.get("claims") or [], claims, f"{at}.claims")
+
+
+def _claims_of_container(given: list[Object], known: frozenset[str], at: str) -> list[Cause]:
+    found: list[Cause] = []
+    seen: set[tuple[str, str]] = set()
+    for index, claim in enumerate(given):
+        name, request = claim.get("name") or "", claim.get("request") or ""
+        where = f"{at}[{index}]"
+        if not name:
+            found.append(causes.required(where))
+        elif name not in known:
+            found.append(causes.not_found(where, name))
+        if (
+            (name, request) in seen
+            or ((name, "") in seen and request)
+            or (not request and any(name == one for one, _ in seen))
+        ):
+            found.append(causes.duplicate(where, f"{name}/{request}" if request else name))
+        seen.add((name, request))
     return found
 
 
@@ -283,11 +319,7 @@ def _check_placement(spec: Object) -> list[Cause]:
 def _check_choices(spec: Object) -> list[Cause]:
     found: list[Cause] = []
     for key, known in (("restartPolicy", RESTARTS), ("dnsPolicy", DNS), ("preemptionPolicy", PREEMPTION)):
-        value = spec.get(key) or ""
-        if not value:
-            found.append(causes.required(f"spec.{key}"))
-        elif value not in known:
-            found.append(causes.not_supported(f"spec.{key}", value, known))
+        found += parts.choice(spec.get(key), f"spec.{key}", known)
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         why = "must be greater than or equal to 0"
         found.append(causes.invalid("spec.terminationGracePeriodSeconds", spec["terminationGracePeriodSeconds"], why))
@@ -339,7 +371,7 @@ def _fixed_part(spec: Object) -> Object:
     return made
 
 
-# -- the status -------------------------------------------------------------------------------------------------
+# -- the status
 
 
 def _check_status(new: Object, old: Object) -> list[Cause]:

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.api import names, quantities
+from dds_lab.api import names
 from dds_lab.api.kinds import Object
 from dds_lab.api.rules import causes, devices, parts
 from dds_lab.api.status import Cause
 from dds_lab.api.strategies import BuiltIn
 
-# -- policies ----------------------------------------------------------------------------------------------------------
-
-# Capacities of devices and the policies by which shares of them are asked for (KEP-5075).
-
-
+DEVICES = 128
+HEAVY_DEVICES = 64
+COUNTER_SETS = 8
+COUNTERS = 32
+CONSUMED_SETS = 2
+TAINTS = 16
+ATTRIBUTES = 32
+ATTRIBUTE_VALUES = 48
+VALUE_LENGTH = 64
+PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+DEVICE_PLACES = PLACES[:3]
+SCALARS = ("int", "bool", "string", "version")
+LISTS = ("ints", "bools", "strings", "versions")
 VALUES = 10
+
+
+# -- capacities, and the policies by which shares of them are asked for (KEP-5075)
 
 
 def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
@@ -26,7 +37,7 @@ def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
     where = f"{at}.requestPolicy"
     if not shared:
         return [causes.forbidden(where, "allowMultipleAllocations must be true to use requestPolicy")]
-    whole = quantities.nanos(capacity.get("value"))
+    whole = names.nanos(capacity.get("value"))
     default, values, bounds = policy.get("default"), policy.get("validValues"), policy.get("validRange")
     if values and bounds is not None:
         why = "exactly one policy can be specified, cannot specify `validValues` and `validRange` at the same time"
@@ -40,7 +51,7 @@ def check(capacity: Object, shared: bool, at: str) -> list[Cause]:
         return _values(values, default, whole, where)
     if bounds is not None:
         return _range(bounds, default, whole, where)
-    if quantities.nanos(default) > whole:
+    if names.nanos(default) > whole:
         return [causes.invalid(f"{where}.default", default, "must not be larger than the capacity value")]
     return []
 
@@ -49,14 +60,14 @@ def _values(values: list[str], default: str, whole: int, at: str) -> list[Cause]
     spot = f"{at}.validValues"
     found = [causes.too_many(spot, len(values), VALUES)] if len(values) > VALUES else []
     for index, value in enumerate(values):
-        amount = quantities.nanos(value)
+        amount = names.nanos(value)
         if amount > whole:
             found.append(causes.invalid(f"{spot}[{index}]", value, "must not be larger than the capacity value"))
-        if index and amount == quantities.nanos(values[index - 1]):
+        if index and amount == names.nanos(values[index - 1]):
             found.append(causes.duplicate(f"{spot}[{index}]", value))
-        elif index and amount < quantities.nanos(values[index - 1]):
+        elif index and amount < names.nanos(values[index - 1]):
             found.append(causes.invalid(f"{spot}[{index}]", value, "values must be sorted in ascending order"))
-    if all(quantities.nanos(value) != quantities.nanos(default) for value in values):
+    if all(names.nanos(value) != names.nanos(default) for value in values):
         found.append(causes.invalid(f"{at}.default", default, "default value must be one of `validValues`"))
     return found
 
@@ -65,8 +76,8 @@ def _range(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
     spot = f"{at}.validRange"
     if bounds.get("min") is None:
         return [causes.required(f"{spot}.min")]
-    low, start = quantities.nanos(bounds["min"]), quantities.nanos(default)
-    high = quantities.nanos(bounds["max"]) if bounds.get("max") is not None else None
+    low, start = names.nanos(bounds["min"]), names.nanos(default)
+    high = names.nanos(bounds["max"]) if bounds.get("max") is not None else None
     found: list[Cause] = []
     if low > whole:
         found.append(causes.invalid(f"{spot}.min", bounds["min"], "must not be larger than the capacity value"))
@@ -86,7 +97,7 @@ def _range(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
 
 
 def _step(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
-    step, low = quantities.nanos(bounds["step"]), quantities.nanos(bounds["min"])
+    step, low = names.nanos(bounds["step"]), names.nanos(bounds["min"])
     where = f"{at}.validRange"
     if step <= 0:
         return [causes.invalid(f"{where}.step", bounds["step"], "must be greater than zero")]
@@ -95,28 +106,14 @@ def _step(bounds: Object, default: str, whole: int, at: str) -> list[Cause]:
         found.append(
             causes.invalid(f"{where}.step", bounds["step"], "one step from the minimum must fit in the capacity value")
         )
-    if (quantities.nanos(default) - low) % step:
+    if (names.nanos(default) - low) % step:
         found.append(causes.invalid(f"{at}.default", default, "must be a multiple of the step from the minimum"))
-    if bounds.get("max") is not None and (quantities.nanos(bounds["max"]) - low) % step:
+    if bounds.get("max") is not None and (names.nanos(bounds["max"]) - low) % step:
         found.append(causes.invalid(f"{where}.max", bounds["max"], "must be a multiple of the step from the minimum"))
     return found
 
 
-# -- slices ------------------------------------------------------------------------------------------------------------
-
-DEVICES = 128
-HEAVY_DEVICES = 64
-COUNTER_SETS = 8
-COUNTERS = 32
-CONSUMED_SETS = 2
-TAINTS = 16
-ATTRIBUTES = 32
-ATTRIBUTE_VALUES = 48
-VALUE_LENGTH = 64
-PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-DEVICE_PLACES = PLACES[:3]
-SCALARS = ("int", "bool", "string", "version")
-LISTS = ("ints", "bools", "strings", "versions")
+# -- slices
 
 
 class ResourceSlices(BuiltIn):

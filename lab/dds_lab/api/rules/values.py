@@ -19,7 +19,7 @@ from dds_lab.api.status import Cause
 _GO_TYPE = {"list": "array", "map": "object"}
 
 
-# -- pruning and defaults -------------------------------------------------------------------------------------
+# -- pruning and defaults
 
 
 def pruned(node: Node, value: Any, at: str, unknown: list[str]) -> Any:
@@ -77,7 +77,7 @@ def defaulted(node: Node, value: Any) -> Any:
     return {**value, **changes} if changes else value
 
 
-# -- checks ---------------------------------------------------------------------------------------------------
+# -- checks
 
 
 def check(node: Node, value: Any, field: str, words: str) -> list[Cause]:
