@@ -25,8 +25,15 @@ from dds_adapters.kubernetes.doctor import LEVELS, Examined, Finding, Publisher,
 from dds_adapters.kubernetes.doctor.fabric import Certificate, Login, certificate_of
 from dds_adapters.sql import Database
 from dds_adapters.sql.urls import as_url
-from dds_commands.fabric_settings import FABRIC, MACHINE_IDS, bare_metal_hosts, fabric_of
-from dds_commands.live import COMPONENT, policy_source, publish_policy_source
+from dds_commands.live import (
+    COMPONENT,
+    FABRIC,
+    MACHINE_IDS,
+    bare_metal_hosts,
+    fabric_of,
+    policy_source,
+    publish_policy_source,
+)
 from dds_commands.parameters import default_path, without_password
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_json, style, width

@@ -1,55 +1,44 @@
-"""A live command from what it was told to its end: the log lines, the logs, the cluster, and the exit code.
-
-What only a live process needs is imported when one runs, so that nobody else pays for it.
+"""What the live commands and `dds doctor` share: the logs that are written, the policies, and the settings, of the fabric too,
+each with how it becomes what a process is told. No setting opens anything.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import click
 from pydantic import BaseModel
 
-from dds_adapters.fabric.settings import FabricSettings
+from dds_adapters.fabric import APIS, Api, FabricSettings
+from dds_adapters.fabric.settings import check
 from dds_adapters.kubernetes import access
-from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.lease.elector import new_identity
 from dds_adapters.kubernetes.lease.state import LeaseSettings
-from dds_adapters.runtime.settings import CHECKPOINT_EVENTS, WRITERS, Listen, LiveSettings
+from dds_adapters.runtime.settings import CHECKPOINT_EVENTS, CONNECTIONS, SCAN_SECONDS, WRITERS, Listen, LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
-from dds_commands.running import FINE, INPUT, require
 from dds_commands.settings import DEFAULT, Row, origin, setting, text
-from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_of
-from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
 from dds_core.scaler.policy import Mode, Policy, from_reference, read_policy
-
-# -- serve log ---------------------------------------------------------------------------------------------------------
-
-# The logs that `dds serve` and `dds publish` write: where they are by default, how their database is made, upgraded and
-# opened.
-#
-# No schema is ever changed unless the person who starts it asked for that.
-
 
 COMPONENT = "scaler"
 
 
 class ServedLogs:
-    """The database of a cluster's logs, which is opened once and kept; a context manager that closes it.
+    """The database of the logs that `dds serve` and `dds publish` write, opened once and kept; a context manager that closes
+    it. No schema is ever changed unless the person who starts it asked for that.
 
     `named` is a URL or the path of a SQLite file. With `migrate` the schema is made or upgraded before the first use.
     `say` is given what a person may want to know.
@@ -123,20 +112,14 @@ class ServedLogs:
         return f"{fix}{elsewhere}"
 
 
-# -- serve policy ------------------------------------------------------------------------------------------------------
-
-# The policies that `dds serve` and `dds publish` run under: a file, what outweighs it, and where each field comes from.
-#
-# A mode that was set (--mode, DDS_MODE) outweighs everything; then come the variables of the reference scaler, the file
-# and the defaults. The file is read again whenever the policy is asked for: a change of it takes effect without a
-# restart.
-
+# -- policies ----------------------------------------------------------------------------------------------------------
 
 _P = TypeVar("_P", bound=BaseModel)
 
 
 class PolicySource(Generic[_P]):
-    """Call it for the policy as of now.
+    """Call it for the policy as of now: a mode that was set (--mode, DDS_MODE) outweighs everything; then come the variables of
+    the reference scaler, the file and the defaults. A change of the file takes effect without a restart.
 
     `read` takes a policy apart that a person wrote, `default` is where nobody wrote one. `above` are fields that outweigh what is
     written, each with where it was set.
@@ -226,11 +209,7 @@ def _flat(name: str, value: object, given: str) -> Iterator[Row]:
         yield Row(name, text(value), given)
 
 
-# -- live settings -----------------------------------------------------------------------------------------------------
-
-# The settings that every live command has, whatever it runs: the log, the cluster, the lease, addresses, log lines; and
-# how they become what a process is told. Nothing is opened.
-
+# -- settings that every live command has ------------------------------------------------------------------------------
 
 Option = Callable[[Any], Any]
 _OFF = "0"
@@ -375,20 +354,12 @@ class Where(NamedTuple):
 
 def where_of(ctx: click.Context, *components: str) -> Where:
     """What the settings say of it. Raises InputError for a name that cannot be a log's, or a URL that cannot be read."""
-    given = ctx.params
-    log = given["log"] or default_path()
-    without_password(log)  # a URL that cannot be read is told here
+    where = Where(*(ctx.params[name] for name in Where._fields))
+    where = where._replace(log=where.log or default_path())
+    without_password(where.log)  # a URL that cannot be read is told here
     for component in components:
-        component_of(f"{given['cluster_name']}/{component}")
-    return Where(
-        log,
-        given["cluster_name"],
-        given["migrate"],
-        given["kubeconfig"],
-        given["context"],
-        given["log_level"],
-        given["log_format"],
-    )
+        component_of(f"{where.cluster_name}/{component}")
+    return where
 
 
 def live_of(ctx: click.Context) -> LiveSettings:
@@ -447,67 +418,121 @@ def path(text: str | None) -> Path | None:
     return Path(text) if text is not None else None
 
 
-# -- live running ------------------------------------------------------------------------------------------------------
+# -- the fabric --------------------------------------------------------------------------------------------------------
 
-if TYPE_CHECKING:
-    from dds_adapters.runtime.serving import Publishing, Scaling
+PROVIDER_ID, BARE_METAL = "provider-id", "bmh"
+
+FABRIC = (
+    setting(
+        "--fabric",
+        "Who knows the free devices: a manager's API (fm, cm, nec), or an inventory in a file, which is the default.",
+        type=click.Choice(APIS),
+    ),
+    setting("--fabric-endpoint", "Address of the manager.", metavar="URL"),
+    setting("--tenant-id", "UUID of the tenant (fm, cm).", metavar="UUID"),
+    setting("--cluster-id", "UUID of the cluster (cm).", metavar="UUID"),
+    setting("--credentials-folder", "Folder with a file for each of the credentials (fm, cm).", metavar="FOLDER"),
+    setting("--inventory", "What there is, in a YAML file (file).", metavar="FILE"),
+)
+"""Which fabric."""
+
+MACHINE_IDS = setting(
+    "--machine-ids",
+    "What says which machine a node is: its provider ID, or the annotation of its BareMetalHost.",
+    type=click.Choice((PROVIDER_ID, BARE_METAL)),
+    default=PROVIDER_ID,
+    show_default=True,
+)
+
+ASKING = (
+    setting(
+        "--scan-interval",
+        "Seconds from one round of questions to the next.",
+        type=click.FloatRange(1, 3600),
+        metavar="SECONDS",
+        default=SCAN_SECONDS,
+        show_default=True,
+    ),
+    setting(
+        "--fabric-connections",
+        "Questions that are asked side by side.",
+        type=click.IntRange(1, 64),
+        metavar="NUMBER",
+        default=CONNECTIONS,
+        show_default=True,
+    ),
+    MACHINE_IDS,
+)
+"""How it is asked."""
 
 
-class Given(NamedTuple):
-    """What is to run."""
+class Found(NamedTuple):
+    """What a setting came to, and from where when it was not from its own flag, variable or file."""
 
-    scaling: Scaling | None
-    publishing: Publishing | None
-
-
-def run(where: Where, given: Callable[[ServedLogs], Given]) -> int:
-    """Until it is told to end; the exit code. `given` is asked for what is to run, once the logs are ready."""
-    require("serve")
-    from dds_adapters.runtime import logs, serving
-
-    logger = logs.start(where.log_level, where.log_format)
-    try:
-        with _logs_and_cluster(where, logger) as (served, cluster):
-            scaling, publishing = given(served)
-            serving.serve(cluster, logger, scaling=scaling, publishing=publishing)
-    except DdsError as error:
-        if where.log_format != "json":
-            raise
-        logger.error("%s", error)  # whoever reads JSON reads nothing else
-        return INPUT
-    return FINE
+    value: str | None
+    origin: str = ""
 
 
-class Told(NamedTuple):
-    """All that a publisher was told."""
-
-    live: LiveSettings
-    policy: PolicySource[PublishPolicy]
-    fabric: FabricSettings
-    interval: float
-    connections: int
-    bare_metal_hosts: bool
+_STAND_IN = {"fabric_endpoint": "CDI_ENDPOINT", "tenant_id": "TENANT_ID", "cluster_id": "CLUSTER_ID"}
 
 
-def publishing_of(told: Told, logs: ServedLogs) -> Publishing:
-    """A publisher as it was told, on its log."""
-    from dds_adapters.runtime.serving import Publishing
-
-    return Publishing(
-        told.live,
-        logs.opener(PUBLISHER.name),
-        told.policy,
-        told.fabric,
-        told.interval,
-        told.connections,
-        told.bare_metal_hosts,
+def fabric_of(given: Mapping[str, Any], environment: Mapping[str, str]) -> FabricSettings:
+    """What the settings say. The variables of the reference driver (CDI_ENDPOINT, TENANT_ID, CLUSTER_ID, USE_CM) stand in for
+    what is not given. Raises InputError, naming the flag, for what cannot be used."""
+    found = {name: one.value or "" for name, one in _found(given, environment)}
+    credentials, inventory = found["credentials_folder"], found["inventory"]
+    api: Api = next(one for one in APIS if one == found["fabric"])
+    settings = FabricSettings(
+        api=api,
+        endpoint=found["fabric_endpoint"],
+        tenant=found["tenant_id"],
+        cluster=found["cluster_id"],
+        credentials=Path(credentials) if credentials else None,
+        inventory=Path(inventory) if inventory else None,
     )
+    check(settings)
+    return settings
 
 
-@contextmanager
-def _logs_and_cluster(where: Where, logger: logging.Logger) -> Iterator[tuple[ServedLogs, Cluster]]:
-    """Both, ready for use. What is wrong with the logs or the kubeconfig is said before anything is begun."""
-    with ServedLogs(where.log, where.cluster_name, migrate=where.migrate, say=logger.info) as logs:
-        logs.prepare()
-        with closing(Cluster(where.kubeconfig, where.context)) as cluster:
-            yield logs, cluster
+def bare_metal_hosts(given: Mapping[str, Any]) -> bool:
+    """Whether they say which machine a node is."""
+    return bool(given["machine_ids"] == BARE_METAL)
+
+
+def used_fabric(row: Row, given: Mapping[str, Any], environment: Mapping[str, str]) -> Row:
+    """A setting with what stands in for it where nothing was said."""
+    found = dict(_found(given, environment)).get(row.name.replace("-", "_"))
+    if found is None or row.origin != DEFAULT:
+        return row
+    return row._replace(value=found.value or "-", origin=found.origin or row.origin)
+
+
+def _found(given: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+    yield "fabric", _api(given, environment)
+    for name, variable in _STAND_IN.items():
+        text = environment.get(variable, "")
+        yield name, Found(text, f"environment {variable}") if not given[name] and text else Found(given[name])
+    for name in ("credentials_folder", "inventory"):
+        yield name, Found(given[name])
+
+
+def _api(given: Mapping[str, Any], environment: Mapping[str, str]) -> Found:
+    """As the reference driver chooses; a file where nobody chose, and no manager has an address."""
+    if given["fabric"]:
+        return Found(given["fabric"])
+    if environment.get("CDI_ENDPOINT") and not given["inventory"]:
+        return Found(*_reference(environment.get("USE_CM", "")))
+    if given["fabric_endpoint"]:
+        raise InputError(
+            "a manager's address is given, and not which API it has", where="--fabric", fix="give fm, cm or nec"
+        )
+    if not given["inventory"]:
+        fix = "give --inventory FILE, or --fabric fm, cm or nec and --fabric-endpoint"
+        raise InputError("nothing says what the fabric has free", where="--fabric", fix=fix)
+    return Found("file")
+
+
+def _reference(use_cm: str) -> tuple[str, str]:
+    if use_cm.strip().lower() in ("1", "t", "true"):
+        return "cm", "environment USE_CM"
+    return "fm", "environment CDI_ENDPOINT"

@@ -9,10 +9,9 @@ from dds_commands.doctor import doctor
 from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.pools import pools
-from dds_commands.publish import publish
 from dds_commands.replaying import replay
 from dds_commands.running import Commands
-from dds_commands.serve import serve
+from dds_commands.serve import publish, serve
 from dds_commands.state import claims, devices
 from dds_commands.status import status
 from dds_commands.timelines import diagram, timeline

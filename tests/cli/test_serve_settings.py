@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from dds_commands.publish import WITHIN
 from dds_commands.root import dds as root
-from dds_commands.serve import PUBLISHERS
+from dds_commands.serve import WITHIN, publishers, serve
 from dds_commands.settings import Setting
 from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused
 
+PUBLISHERS = publishers(serve)
 SECRET = "postgresql://dds:hunter2@db.example/dds?sslpassword=hunter3"
 
 

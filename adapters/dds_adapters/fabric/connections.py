@@ -18,13 +18,10 @@ import httpx
 
 from dds_adapters.fabric.provider import FabricAway, FabricDenied
 
-# -- trust -------------------------------------------------------------------------------------------------------------
-
-# Whom a client takes for the manager: the certificates of a PEM text, or the system's roots. Nothing here connects.
-
 
 def trusting(pem: str) -> ssl.SSLContext:
-    """A context that checks chain and name, TLS 1.2 or newer; "" trusts the system's roots, and only that does.
+    """A context that takes whoever has a certificate of this PEM text for the manager; "" trusts the system's roots, and only
+    that does. It checks chain and name, TLS 1.2 or newer.
 
     Every certificate that is given is trusted by itself, also one that is no authority of its own (an intermediate one, the
     server's), and need not have every extension of RFC 5280: so the reference driver trusts them. Raises FabricDenied for a text
@@ -48,15 +45,6 @@ def trusting(pem: str) -> ssl.SSLContext:
     return context
 
 
-# -- network -----------------------------------------------------------------------------------------------------------
-
-# The network as the way to a manager: a request with its answer is bounded as a whole, whoever drips.
-#
-# The library below bounds each read by itself, so that a manager (or what stands before it) that gives a byte now and
-# then, or one interim answer after the other, would keep whoever asks for ever. Here the seconds that a request carries
-# become instants, and what comes later is late. Nothing here retries, and nothing looks at the environment.
-
-
 CONNECTIONS = 64
 """As many as may ask side by side."""
 KEPT_SECONDS = 30.0
@@ -64,7 +52,11 @@ KEPT_SECONDS = 30.0
 
 
 class Network(httpx.BaseTransport):
-    """Connections to whom `trust` trusts. Raises httpx.TransportError."""
+    """Connections to whom `trust` trusts, on which a request with its answer is bounded as a whole. Raises httpx.TransportError.
+
+    The library below bounds each read by itself, so that a manager (or what stands before it) that gives a byte now and then,
+    or one interim answer after the other, would keep whoever asks for ever. Here the seconds that a request carries become
+    instants, and what comes later is late. Nothing here retries, and nothing looks at the environment."""
 
     def __init__(self, trust: ssl.SSLContext) -> None:
         self._pool = httpcore.ConnectionPool(

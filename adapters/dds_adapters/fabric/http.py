@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import ssl
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -18,7 +18,15 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from dds_adapters.fabric.answers import odd
-from dds_adapters.fabric.provider import FabricAway, FabricBusy, FabricError, FabricLate, FabricUnreachable
+from dds_adapters.fabric.provider import (
+    FabricAway,
+    FabricBusy,
+    FabricError,
+    FabricLate,
+    FabricOdd,
+    FabricRefused,
+    FabricUnreachable,
+)
 from dds_adapters.fabric.settings import Outside
 from dds_adapters.fabric.words import said
 from dds_core import __version__
@@ -287,3 +295,17 @@ def _tls(error: BaseException) -> ssl.SSLError | None:
             return seen
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def refusal(
+    reply: Reply, told: Callable[[bytes], Iterable[object]], fix: str, hidden: Collection[str] = ()
+) -> FabricRefused:
+    """An error that the manager answered with, in its own words: the texts and numbers that `told` finds in the body, short and
+    without what is `hidden`. `told` may raise FabricOdd."""
+    try:
+        words = said(" ".join(str(part) for part in told(reply.body) if isinstance(part, str | int)), hidden)
+    except FabricOdd:
+        words = ""
+    kind = FabricBusy if reply.status == 429 else FabricRefused
+    what = f"answers with {reply.status}{f': {words}' if words else ''}"
+    return kind(what, code=reply.status, where=reply.where, fix=fix)

@@ -225,13 +225,7 @@ class _Round:
         return found
 
 
-# -- facts -------------------------------------------------------------------------------------------------------------
-
-# What is new in a fabric's answers, as facts.
-#
-# An answer that says what is known already makes none: a fabric is asked every few seconds, and the log keeps what
-# changed. A question that fails is told once, and once more when it is answered again. A fault of an inventory is told
-# too when it is another one than before: somebody is at it. Nothing is decided here.
+# -- what is new in answers, as facts ------------------------------------------------------------------------------------
 
 
 class View(Protocol):
@@ -260,7 +254,9 @@ class View(Protocol):
 
 
 def facts_of(answer: Answer, view: View) -> tuple[Event, ...]:
-    """What is new against the view; empty when nothing is."""
+    """What is new against the view; an answer that says what is known already makes no fact. A question that fails is told
+    once, and once more when it is answered again; a fault of an inventory also when it is another one than before: somebody is
+    at it."""
     match answer:
         case MachinesAnswer(machines, fault):
             if fault is not None:

@@ -80,15 +80,11 @@ def redact_file(path: str, *, positions: Iterable[int] = (), stream: str | None 
     return erased
 
 
-# -- archiving ---------------------------------------------------------------------------------------------------------
-
-# Moving the oldest part of a log into a file: written, read back and checked before anything is removed from the log.
-
-
 def archive(log: EventLog, path: str, *, checkpoint: int | None = None, progress: Progress = silent) -> ChainReport:
     """Move everything up to a checkpoint (by default the newest) into a new file; gives what the file holds.
 
-    The file ends with the checkpoint, and the log then starts with it. Interrupted at any point it may be run
+    It is written, read back and checked before anything is removed from the log. The file ends with the checkpoint, and the log
+    then starts with it. Interrupted at any point it may be run
     again with the same arguments: a file that is there already is used if it holds just these events. Raises
     `NotACheckpoint`, `FileError`, `BrokenChain`.
     """

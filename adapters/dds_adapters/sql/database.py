@@ -23,11 +23,6 @@ from dds_core.log.appending import advanced, check_cluster
 from dds_core.log.chain import SALT_BYTES, Anchor, ChainCheck, ChainReport, SaltSource, checked, seal
 from dds_core.log.envelope import HEAD_FIELDS, LOG_OPENED, LOG_STREAM, Envelope, Head, opening, unopened
 
-# -- importing ---------------------------------------------------------------------------------------------------------
-
-# Taking a whole log into a database, unchanged: the chain is checked on the way, and all of it appears or nothing.
-
-
 _BATCH = 2000
 
 
@@ -38,8 +33,8 @@ def import_envelopes(
     anchors: Iterable[Anchor] = (),
     progress: Callable[[int], None] = lambda position: None,
 ) -> ChainReport:
-    """Store a log's envelopes from position 1 on, in one transaction; `progress` is told the newest position now
-    and then.
+    """Store a whole log's envelopes, unchanged, in one transaction, and check the chain on the way; `progress` is told the newest
+    position now and then.
 
     An import that is interrupted leaves nothing behind and may simply be run again. Raises `BrokenChain`,
     `LogExists`, and `InputError` when the first event is not there.
@@ -80,9 +75,6 @@ def _batches(first: Envelope | None, rest: Iterator[Envelope]) -> Iterator[list[
     while batch:
         yield batch
         batch = list(islice(rest, _BATCH))
-
-
-# -- database ----------------------------------------------------------------------------------------------------------
 
 
 def random_salt(_event_id: str) -> bytes:

@@ -31,10 +31,7 @@ from dds_core.log.chain import SaltSource
 from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, LOG_OPENED, Envelope, Group, Head, LeanEvent
 from dds_core.log.interface import BATCH, EventLog
 
-# -- erasing -----------------------------------------------------------------------------------------------------------
-
-# Erasing data and remembering what an archive took away: the only places where stored rows change or go.
-
+# -- where stored rows change or go: erasing, and what an archive took away ----------------------------------------------
 
 _RECORD = text(
     f"INSERT INTO {archived_streams.name} (log, stream, version) SELECT log, stream, MAX(version) FROM {events.name} "
@@ -65,12 +62,7 @@ def record_archived_streams(connection: Connection, log: str, before: int) -> No
     connection.execute(_RECORD, {"log": log, "before": before})
 
 
-# -- pages -------------------------------------------------------------------------------------------------------------
-
-# Reading a log page by page: every page is a short transaction, so a long read holds up neither writers nor clean-up.
-#
-# That is safe because positions become visible in order and rows never change, but for redaction and for the archive
-# taking a prefix away, which is looked for after each page.
+# -- reading -------------------------------------------------------------------------------------------------------------
 
 
 def read_pages(
@@ -83,7 +75,11 @@ def read_pages(
     types: Collection[str] | None,
     batch: int,
 ) -> Iterator[Sequence[Row]]:
-    """Pages of rows with these columns, in the order of positions; `after` is exclusive, `until` inclusive."""
+    """Pages of rows with these columns, in the order of positions; `after` is exclusive, `until` inclusive.
+
+    Every page is a short transaction, so a long read holds up neither writers nor clean-up. That is safe because positions become
+    visible in order and rows never change, but for redaction and for the archive taking a prefix away, which is looked for after
+    each page."""
     statements, where = statements_for(engine), where_of(engine)
     with reading(engine) as connection:
         head = head_of(connection, log, where)
@@ -135,7 +131,7 @@ def _query(
     return query, tuple(fixed)
 
 
-# -- log ---------------------------------------------------------------------------------------------------------------
+# -- the log -------------------------------------------------------------------------------------------------------------
 
 REMEMBERED_STREAMS = 100_000
 """How many streams' versions a writer keeps in memory (some 15 MiB) before it starts again from none."""
@@ -282,12 +278,6 @@ class SqlLog:
         return head_of(connection, self._name, where_of(self._engine), lock=True)
 
 
-# -- tail --------------------------------------------------------------------------------------------------------------
-
-# Following a log: what is there already, then whatever is appended. Misses nothing, because positions become visible in
-# order.
-
-
 def follow(
     log: EventLog,
     after: int = 0,
@@ -298,7 +288,7 @@ def follow(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[Envelope]:
     """Events after `after` without end, until `stopped()` says so; the log is asked again every `poll_seconds`
-    once it has no more."""
+    once it has no more. Misses nothing, because positions become visible in order."""
     while True:
         ending = stopped()  # asked first: what was appended before the end is still given
         last = log.head().position

@@ -39,17 +39,12 @@ def plain(code: int, text: str, headers: Mapping[str, str] | None = None) -> Res
     return Response(code, TEXT, text.encode(), headers or {})
 
 
-# -- pages -------------------------------------------------------------------------------------------------------------
-
-# Routes for probes and metrics. What they say comes from elsewhere.
-
-
 SMALL = 1024
 """Bytes from which packing pays."""
 
 
 class Probe(Protocol):
-    """Answers a probe: all checks, or one (`live.health.Health.readyz`)."""
+    """Answers a probe: all checks, or one (`runtime.health.Health.readyz`)."""
 
     def __call__(self, check: str = "", *, verbose: bool = False, exclude: Collection[str] = ()) -> tuple[int, str]: ...
 

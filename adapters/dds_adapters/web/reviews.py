@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -50,16 +50,7 @@ class Answer(Protocol):
 class Asking(Protocol):
     """What is needed of an API server (`kubernetes.cluster.Cluster`). It may raise anything when there is no answer."""
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer: ...
+    def ask(self, method: str, path: str, *, body: bytes | None = None, timeout: float = 60.0) -> Answer: ...
 
 
 class _NoReview(Exception):

@@ -25,11 +25,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from dds_adapters.web.messages import Request, Response, Route, plain
 from dds_core.errors import InputError
 
-# -- handler -----------------------------------------------------------------------------------------------------------
-
-# One request on one connection, read by the standard library's parser and answered by a route.
-
-
 LOG = logging.getLogger("dds.web")
 
 MOST_BODY = 65_536
@@ -41,7 +36,7 @@ Find = Callable[[str], tuple[Route, str] | None]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request. `complete` is called when it was read."""
+    """Answers one request on one connection, by a route. `complete` is called when it was read."""
 
     protocol_version = "HTTP/1.1"
 

@@ -12,9 +12,9 @@ import yaml
 from dds_adapters.fabric import FabricSettings
 from dds_adapters.kubernetes.rbac import Names, Where
 from dds_commands.doctor import FabricManager, doctor
-from dds_commands.fabric_settings import fabric_of
+from dds_commands.live import fabric_of
 from dds_commands.parameters import NAME_VARIABLE
-from dds_commands.publish import publish
+from dds_commands.serve import publish
 from dds_commands.settings import Setting
 from dds_core.publisher.policy import read_publish_policy
 from tests.project.deploy.chart import Values, manifests, of_kind

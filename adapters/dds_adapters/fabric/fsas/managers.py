@@ -1,4 +1,4 @@
-"""The Fsas fabric manager together with the cluster manager, which knows how many devices a machine may have.
+"""The Fsas fabric manager, alone or together with the cluster manager, which knows how many devices a machine may have.
 
 A machine that is in no node group of the cluster has no limits. Which of a machine's resource specifications is of which model,
 the specification's selector says: a condition `model eq <cdi-model-name>`. Of several of one model the strictest counts.
@@ -19,10 +19,10 @@ from dds_adapters.fabric.answers import MAX_MACHINES, FabricId, Free, Items, Par
 from dds_adapters.fabric.connections import Connections
 from dds_adapters.fabric.fsas.credentials import Folder
 from dds_adapters.fabric.fsas.token import ErrorBody, Token, denied_again, redirected
-from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply
-from dds_adapters.fabric.provider import FabricBusy, FabricError, FabricOdd, FabricRefused, FabricUnreachable
+from dds_adapters.fabric.http import LARGEST, LARGEST_OF_MANY, Call, Http, Reply, refusal
+from dds_adapters.fabric.provider import FabricError, FabricRefused, FabricUnreachable
 from dds_adapters.fabric.settings import FabricSettings, Outside
-from dds_adapters.fabric.words import named, said
+from dds_adapters.fabric.words import named
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 
 MAX_GROUPS = 1000
@@ -120,13 +120,7 @@ class CmMachineDetail(Part):
     data: CmTenant
 
 
-# -- session -----------------------------------------------------------------------------------------------------------
-
-# Questions to the Fsas managers, asked with a token: the one place that puts it on a request.
-#
-# A question that is refused for its token is asked once more with another; every other refusal is told in the manager's
-# own words, without secrets, and short.
-
+# -- questions with a token ----------------------------------------------------------------------------------------------
 
 P = TypeVar("P", bound=Part)
 
@@ -138,7 +132,8 @@ _FIXES = {
 
 
 class Session:
-    """GETs to one endpoint. May be used from several threads."""
+    """GETs to one endpoint: the one place that puts a token on a request. One that is refused for its token is asked once more
+    with another; every other refusal is told in the manager's own words. May be used from several threads."""
 
     def __init__(self, settings: FabricSettings, folder: Folder, outside: Outside) -> None:
         self._endpoint = settings.endpoint.rstrip("/")
@@ -178,37 +173,25 @@ class Session:
         """`token` is the one that was sent, which another thread may have replaced meanwhile."""
         if 300 <= reply.status < 400:
             return redirected(reply)
-        words = said(_words(reply.body), (*self.token.hidden(), token))
-        kind = FabricBusy if reply.status == 429 else FabricRefused
-        return kind(
-            f"answers with {reply.status}{f': {words}' if words else ''}",
-            code=reply.status,
-            where=reply.where,
-            fix=_FIXES.get(reply.status, "look the request up in the manager's log"),
-        )
+        fix = _FIXES.get(reply.status, "look the request up in the manager's log")
+        return refusal(reply, _told, fix, (*self.token.hidden(), token))
 
 
-def _words(body: bytes) -> str:
-    """Code and message of an error's body; nothing of a body that is of another form."""
-    try:
-        detail = read(ErrorBody, body, "").detail
-    except FabricOdd:
-        return ""
-    if detail is None:
-        return ""
-    return " ".join(str(part) for part in (detail.code, detail.message) if isinstance(part, str | int))
+def _told(body: bytes) -> tuple[object, ...]:
+    """Code and message of an error."""
+    detail = read(ErrorBody, body, "").detail
+    return (detail.code, detail.message) if detail is not None else ()
 
 
-# -- fm ----------------------------------------------------------------------------------------------------------------
-
-# The Fsas fabric manager: machines with their fabrics, and free devices as a number per fabric and model.
-
+# -- providers -----------------------------------------------------------------------------------------------------------
 
 PATH = "/fabric_manager/api/v1/machines"
+ROOT = "/cluster_manager/cluster_autoscaler"
 
 
 class FmProvider:
-    """Speaks to the fabric manager alone; it knows of no limits."""
+    """Speaks to the fabric manager alone: machines with their fabrics, and free devices as a number per fabric and model. It
+    knows of no limits."""
 
     def __init__(self, session: Session, settings: FabricSettings) -> None:
         self._session = session
@@ -257,11 +240,6 @@ class FmProvider:
 
     def close(self) -> None:
         self._session.close()
-
-
-# -- cm ----------------------------------------------------------------------------------------------------------------
-
-ROOT = "/cluster_manager/cluster_autoscaler"
 
 
 class CmProvider(FmProvider):

@@ -14,15 +14,11 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dds_adapters.fabric.answers import MAX_MACHINES, DeviceId, Items, Part, Text, Uuid, each, odd, partly, read
 from dds_adapters.fabric.connections import Connections
-from dds_adapters.fabric.http import LARGEST, Call, Http
-from dds_adapters.fabric.provider import FabricBusy, FabricError, FabricOdd, FabricRefused
+from dds_adapters.fabric.http import LARGEST, Call, Http, refusal
+from dds_adapters.fabric.provider import FabricError
 from dds_adapters.fabric.settings import FabricSettings, Outside
-from dds_adapters.fabric.words import named, said
+from dds_adapters.fabric.words import named
 from dds_core.publisher.model import FreeDevice, Limit, Machine, PoolModel, Stock
-
-# -- forms -------------------------------------------------------------------------------------------------------------
-
-# What is read of CDIM's answers: the fields that are used, and no other.
 
 
 def _last_segment(value: Any) -> Any:
@@ -87,8 +83,6 @@ class NecError(Part):
     code: Any = None
     message: Any = None
 
-
-# -- cdim --------------------------------------------------------------------------------------------------------------
 
 BASE = "/cdim/api/v1"
 DETAIL = {"detail": "true"}
@@ -160,19 +154,10 @@ class NecProvider:
         reply = self._http.ask(Call(name, url, self._settings.nec_seconds, DETAIL, largest=LARGEST))
         if 200 <= reply.status < 300:
             return read(form, reply.body, reply.where), reply.where
-        words = _words(reply.body)
-        kind = FabricBusy if reply.status == 429 else FabricRefused
-        raise kind(
-            f"answers with {reply.status}{f': {words}' if words else ''}",
-            code=reply.status,
-            where=reply.where,
-            fix="check the address (redirects are not followed), and look the request up in the manager's log",
-        )
+        fix = "check the address (redirects are not followed), and look the request up in the manager's log"
+        raise refusal(reply, _told, fix)
 
 
-def _words(body: bytes) -> str:
-    try:
-        found = read(NecError, body, "")
-    except FabricOdd:
-        return ""
-    return said(" ".join(str(part) for part in (found.code, found.message) if isinstance(part, str | int)))
+def _told(body: bytes) -> tuple[object, ...]:
+    found = read(NecError, body, "")
+    return (found.code, found.message)
