@@ -33,7 +33,7 @@ from dds_commands.live import (
     used_fabric,
     where_of,
 )
-from dds_commands.running import FINE, INPUT
+from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
 from dds_commands.settings import FLAG, Row, Setting, config_option, origin, rows, setting, settings
 from dds_core.errors import DdsError, InputError
@@ -222,11 +222,8 @@ def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
 
 def _run(told: Told) -> int:
     """Until it is told to end; the exit code. What is wrong with the logs or the kubeconfig is said before anything is begun."""
-    try:
-        from dds_adapters.runtime import logs, serving
-    except ModuleNotFoundError as error:
-        what = f"the package {error.name} is not installed"
-        raise InputError(what, fix="pip install 'dds-core[serve]'") from None
+    require("serve")
+    from dds_adapters.runtime import logs, serving
 
     where, scaler, publisher = told
     logger = logs.start(where.log_level, where.log_format)
