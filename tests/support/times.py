@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
@@ -26,8 +26,8 @@ class Times:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.wall: Counter[str] = Counter()
-        self.cpu: Counter[str] = Counter()
+        self.wall: defaultdict[str, float] = defaultdict(float)
+        self.cpu: defaultdict[str, float] = defaultdict(float)
         self._at = 0.0
 
     @pytest.hookimpl(wrapper=True)
@@ -51,14 +51,14 @@ class Times:
             return
         rows: dict[str, list[float]] = {}
         for test, wall in self.wall.items():
-            row = rows.setdefault(test.split("::")[0].removeprefix("tests/").partition("/")[0], [0, 0.0, 0.0])
+            row = rows.setdefault(test.split("::")[0].removeprefix("tests/").partition("/")[0], [0.0, 0.0, 0.0])
             row[:] = row[0] + 1, row[1] + wall, row[2] + self.cpu[test]
         rows["all"] = [sum(column) for column in zip(*rows.values(), strict=True)]
         say = terminalreporter.write_line
         terminalreporter.section("times")
         say(f"{'folder':<12} {'tests':>6} {'wall s':>8} {'CPU s':>8}")
         for folder, (tests, wall, cpu) in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
-            say(f"{folder:<12} {tests:>6} {wall:>8.1f} {cpu:>8.1f}")
+            say(f"{folder:<12} {tests:>6.0f} {wall:>8.1f} {cpu:>8.1f}")
         say(f"the run took {time.monotonic() - self.began:.1f} s; its {SLOWEST} slowest tests:")
-        for test, wall in self.wall.most_common(SLOWEST):
+        for test, wall in sorted(self.wall.items(), key=lambda one: -one[1])[:SLOWEST]:
             say(f"{wall:>8.1f} s, CPU {self.cpu[test]:>6.1f} s  {test}")
