@@ -11,11 +11,14 @@ SOURCES := dds_core adapters/dds_adapters migrations/dds_migrations lab/dds_lab 
 CHECKED := $(SOURCES) tests benchmarks $(wildcard examples)
 DEMO   := demo.out
 WORKERS ?= auto
-# One Python for all: what this shell has set must not leak into tests or benchmarks.
-unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS
+# Tests that go by the clock mostly wait: more of them at a time than there are cores.
+WAITING ?= 6
+# One Python for all: what this shell has set must not leak into tests or benchmarks. Without bytecode every start of Python would
+# compile all it imports, and tests start many.
+unexport PYTHONPATH PYTHONSTARTUP PYTHONWARNINGS PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench lint format fingerprint lock clean
+.PHONY: help demo test test-all soak bench lint format fingerprint lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,13 +56,21 @@ format: $(READY) ## let ruff sort imports and lay out the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The import rules are a test of their own (tests/project/test_import_rules.py) and run first: they say most in one line.
-test: lint ## lint, types, import rules, tests with warnings as errors, branch coverage of dds_core
-	$(BIN)/pytest -q tests/project/test_import_rules.py
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --cov --cov-report=term
+IMPORTS := tests/project/test_import_rules.py
+RUN := $(BIN)/pytest -q --dist worksteal
 
-soak: $(READY) ## the tests that take longer than `make test` may
-	$(BIN)/pytest -m soak --timeout 7200 --durations 20 tests
+# The import rules run first: they say most in one line. Coverage is measured where it is asserted: of dds_core, by its own tests.
+test: lint ## lint, types, import rules, every test that need not wait: what docs/testing.md calls small
+	$(BIN)/pytest -q $(IMPORTS)
+	$(RUN) -n $(WORKERS) -m "not full and not soak" --cov --cov-report=term:skip-covered tests/core
+	$(RUN) -n $(WORKERS) -m "not full and not soak" --ignore tests/core --ignore $(IMPORTS)
+
+test-all: test ## and what goes by the clock, kills processes, draws many examples
+	$(RUN) -n $(WAITING) -m "full and not soak" tests/realtime
+	$(RUN) -n $(WORKERS) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
+
+soak: $(READY) ## the tests that take longer than `make test-all` may
+	$(BIN)/pytest -m soak --hypothesis-profile large --timeout 7200 --durations 20 tests
 
 bench: $(READY) ## measure side by side with other libraries; writes docs/performance.md
 	$(BIN)/python -m benchmarks

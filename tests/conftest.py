@@ -7,8 +7,8 @@ A test's place says what it costs (docs/testing.md). `make test` leaves out what
 import signal
 
 import freezegun
-import hypothesis
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.postgres import postgres as postgres
 from tests.support.times import Times
@@ -18,10 +18,12 @@ FULL = ("tests/realtime/", "tests/property/lab/")
 DATABASES = ("tests/adapters/log/", "tests/adapters/sql/")
 """Where `make test` runs tests on PostgreSQL: what holds here holds for whatever stands on the log."""
 
-# Small: the same examples every time, so that `make test` says the same twice. Large: others each time (`--hypothesis-profile`).
-hypothesis.settings.register_profile("small", deadline=None, derandomize=True, database=None)
-hypothesis.settings.register_profile("large", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("small")
+# Small: the same examples every time, so that `make test` says the same twice. Large: others each time, and how to repeat a
+# failure (`--hypothesis-profile large`).
+_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("small", deadline=None, suppress_health_check=_PATIENT, derandomize=True, database=None)
+settings.register_profile("large", deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+settings.load_profile("small")
 
 # freezegun looks at every attribute of every module that is loaded; the official client's modules load themselves when they are
 # looked at, and break when they do so under a frozen clock.

@@ -137,9 +137,7 @@ def test_another_clusters_log_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_locked_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = Database.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "lock_seconds", 0.2)
+    monkeypatch.setattr(Database.__init__, "__kwdefaults__", {"synchronous": "FULL", "lock_seconds": 0.2})
     log = log_of(FIRST_ATTACH, tmp_path)
     holder = sqlite3.connect(log, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

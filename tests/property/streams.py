@@ -1,30 +1,18 @@
-"""What hypothesis draws: streams of moves, modes and policies; and how much of it.
-
-`QUICK` draws the same examples every time, so that `make test` says the same twice; `SOAK` draws others each time and says
-how to repeat a failure.
-"""
+"""What hypothesis draws: streams of moves, modes and policies; and how much of it."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.property.actors import ACTORS
 from tests.property.cluster import Move
 from tests.property.run import ENGINE, POLICIES
 from tests.property.verbs import VERBS
+from tests.support.drawn import examples
 
-_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large]
-
-QUICK = settings(
-    max_examples=60,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=_PATIENT,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink],
-)
-SOAK = settings(max_examples=500, database=None, deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+QUICK = examples(20, 100)
+SOAK = settings(max_examples=500, derandomize=False, print_blob=True)
 
 _small = st.integers(0, 7)
 modes = st.sampled_from(("observe", "attach", "detach"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_core.matching.allocator import AllocationError, Claim, Gates, InUse
@@ -15,6 +15,7 @@ from dds_core.matching.claims import ALL, Alternative
 from dds_core.matching.objects import Device, Slice
 from dds_core.matching.search import prevented
 from tests.core.matching.given import GPU, NODE, allocator, asked, claim, device, first_of, slice_of
+from tests.support.drawn import examples
 
 Object = dict[str, Any]
 Choice = list[tuple[int, Alternative, tuple[Device, ...]]]
@@ -204,7 +205,7 @@ def constraints_hold(choice: Choice, claims_: list[Claim]) -> bool:
     return True
 
 
-@settings(max_examples=400, deadline=None)
+@examples(100, 400)
 @given(instances())
 def test_the_first_way_that_is_allowed_is_found(instance: tuple[Slice, list[Claim], InUse]) -> None:
     slice_, claims_, in_use = instance
@@ -232,7 +233,7 @@ def test_the_first_way_that_is_allowed_is_found(instance: tuple[Slice, list[Clai
     assert not fit, f"nothing is allowed, and found was {found}"
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30, 100)
 @given(instances())
 def test_a_stream_of_claims_never_takes_more_than_there_is(instance: tuple[Slice, list[Claim], InUse]) -> None:
     slice_, claims_, _ = instance

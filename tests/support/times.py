@@ -26,8 +26,8 @@ class Times:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.wall: dict[str, float] = defaultdict(float)
-        self.cpu: dict[str, float] = defaultdict(float)
+        self.wall: defaultdict[str, float] = defaultdict(float)
+        self.cpu: defaultdict[str, float] = defaultdict(float)
         self._at = 0.0
 
     @pytest.hookimpl(wrapper=True)
@@ -58,7 +58,7 @@ class Times:
         terminalreporter.section("times")
         say(f"{'folder':<12} {'tests':>6} {'wall s':>8} {'CPU s':>8}")
         for folder, (tests, wall, cpu) in sorted(rows.items(), key=lambda row: (row[0] == "all", row[0])):
-            say(f"{folder:<12} {tests:>6} {wall:>8.1f} {cpu:>8.1f}")
+            say(f"{folder:<12} {tests:>6.0f} {wall:>8.1f} {cpu:>8.1f}")
         say(f"the run took {time.monotonic() - self.began:.1f} s; its {SLOWEST} slowest tests:")
-        for test, wall in sorted(self.wall.items(), key=lambda row: -row[1])[:SLOWEST]:
+        for test, wall in sorted(self.wall.items(), key=lambda one: -one[1])[:SLOWEST]:
             say(f"{wall:>8.1f} s, CPU {self.cpu[test]:>6.1f} s  {test}")

@@ -137,7 +137,8 @@ class PoolsJudge:
         """Look at the clock: what has lasted too long is a finding, once for as long as it lasts."""
         now = self._attention.read(self.view.now)
         for key in self.view.pools():
-            self._look_at(key)
+            if any(map(self._is_own, self.view.of(key))):
+                self._offer(key)  # what else is looked at changes with a slice or a claim only
         for (rule, of), (since, text) in list(self._open.items()):
             longest = self._longest[rule]
             if now - since > longest * MICROSECONDS:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.fabric import FabricOdd
@@ -22,6 +22,7 @@ from dds_adapters.fabric.fsas.managers import (
 from dds_adapters.fabric.fsas.token import ErrorBody, Login, claims_of, instant_of
 from dds_adapters.fabric.nec.cdim import NecError, NecNodes, NecResources
 from tests.adapters.fabric.rig import jwt
+from tests.support.drawn import examples
 
 WHERE = "call (request 1)"
 CONDITION = {"column": "model", "operator": "eq", "value": "A"}
@@ -69,7 +70,7 @@ def test_the_good_one_is_taken(form: type[Part]) -> None:
     assert isinstance(read(form, json.dumps(GOOD[form]).encode(), WHERE), form)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(60, 400)
 @given(st.sampled_from(list(GOOD)), st.data(), ANYTHING)
 def test_anything_in_any_place(form: type[Part], data: st.DataObject, value: Any) -> None:
     body = copy.deepcopy(GOOD[form])
@@ -84,13 +85,13 @@ def test_anything_in_any_place(form: type[Part], data: st.DataObject, value: Any
     taken_or_odd(form, json.dumps(body).encode())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(40, 200)
 @given(st.sampled_from(list(GOOD)), st.binary(max_size=200))
 def test_any_bytes(form: type[Part], body: bytes) -> None:
     taken_or_odd(form, body)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(40, 200)
 @given(
     st.text()
     | st.builds(lambda a, b, c: f"{a}.{b}.{c}", st.text(), st.text(), st.text())

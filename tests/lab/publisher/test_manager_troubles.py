@@ -129,6 +129,7 @@ def test_an_answer_of_ten_thousand_devices_is_not_believed() -> None:
     run.sound()
 
 
+@pytest.mark.full
 def test_who_has_ten_thousand_devices_gets_them_listed() -> None:
     some = Surroundings(policy=PublishPolicy(mode="publish", pool_devices=10_000))
     with publishing(story(""), some) as run:

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.publish import FABRICS, IDLE, INTERVAL, MODELS, stage
 from dds_core.log import MemoryLog
 from dds_core.publisher.component import PUBLISHER
 from dds_core.replay import verify
 
 
+@pytest.mark.full
 def test_sixty_four_fabrics_of_eight_models(tmp_path: Path) -> None:
     log = MemoryLog("lab/publisher", cluster="lab", recorded_at=1)
     with stage(tmp_path, log) as on:

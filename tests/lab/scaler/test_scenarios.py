@@ -1,4 +1,4 @@
-"""Every scenario with our scaler ends as it should, whatever stores the log; what it should be is in `tests/support/ends.py`.
+"""Every scenario with our scaler ends as it should; what it should be is in `tests/support/ends.py`.
 
 The hands that played operator and scaler in some of them are taken away, and there is an operator. What moves is compared with
 what is needed while devices are held, not only at the end: that is the judge's part.
@@ -6,7 +6,6 @@ what is needed while devices are held, not only at the end: that is the judge's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,6 @@ from tests.support.ours import CLUSTER, LOG, Running, new_log, policy_for, runni
 SOME = 4
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def log_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
-    """Makes a log for a scenario."""
-    if request.param == "memory":
-        yield new_log
-        return
-    url = f"sqlite:///{tmp_path}/log.db"
-    sql.upgrade(url)
-    with sql.Database(url) as database:
-        yield lambda scenario: database.open_log(LOG, cluster=CLUSTER, recorded_at=scenario.start)
-
-
 def ended(name: str, seed: int | None = None, **more: Any) -> Running:
     with running(told_to_us(name), seed=seed, **more) as run:
         run.lab.run()
@@ -50,8 +37,17 @@ def test_the_table_names_every_scenario() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ENDS))
-def test_a_scenario_ends_as_it_should(name: str, log_of: Any) -> None:
-    held_to(ended(name, log=log_of(shipped.find(name))), ENDS[name])
+def test_a_scenario_ends_as_it_should(name: str) -> None:
+    held_to(ended(name), ENDS[name])
+
+
+def test_so_does_the_longest_on_a_log_that_lasts(tmp_path: Path) -> None:
+    """The others are played on SQLite and PostgreSQL over HTTP (tests/realtime/scaler/test_scenarios_over_http.py)."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    sql.upgrade(url)
+    with sql.Database(url) as database:
+        log = database.open_log(LOG, cluster=CLUSTER, recorded_at=shipped.find("burst").start)
+        held_to(ended("burst", log=log), ENDS["burst"])
 
 
 @pytest.mark.parametrize("seed", range(1, SOME))

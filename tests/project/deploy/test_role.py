@@ -62,7 +62,7 @@ def _process(folder: Path) -> Uses:
     scenario, uses = without_scaler(told_to_us("first_attach")), Uses()
     users = (*scenario.cluster.users, Named(name=ACCOUNT, groups=GROUPS))
     cluster = scenario.cluster.model_copy(update={"users": users, "taint_rules": "resource.k8s.io/v1beta2"})
-    lease = LeaseSettings(duration=30.0, renew_deadline=20.0, retry_period=0.5)
+    lease = LeaseSettings(duration=10.0, renew_deadline=8.0, retry_period=0.5)
     settings = LiveSettings(identity="test", leader_elect=True, lease=lease, health=None, metrics=None)
     logs: list[EventLog] = []
 

@@ -15,7 +15,7 @@ TEXT = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.full)])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with the log of the recording that the project ships."""
     if request.param == "sqlite":

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_lab.api.requests import Request, Response
@@ -128,7 +128,7 @@ def server() -> ApiServer:
     return made
 
 
-@settings(max_examples=1_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=1_500)
 @given(st.sampled_from(METHODS), paths(), queries, headers, bodies)
 def test_every_request_gets_an_answer(
     server: ApiServer, method: str, path: str, query: dict[str, str], header: dict[str, str], body: bytes
@@ -184,7 +184,7 @@ def filled(server: ApiServer) -> ApiServer:
     return server
 
 
-@settings(max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2_000)
 @given(mutated(), st.booleans())
 def test_every_write_that_is_a_little_wrong_gets_an_answer(
     filled: ApiServer, write: tuple[str, str, str, bytes], dry: bool
@@ -205,7 +205,7 @@ def lab() -> Iterator[Served]:
         yield running
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.sampled_from(METHODS), paths(), queries, headers, bodies)
 def test_over_a_socket_too(
     lab: Served, method: str, path: str, query: dict[str, str], header: dict[str, str], body: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_lab import crds
@@ -150,7 +150,7 @@ def store(strategy: Strategy, body: Object) -> Object | None:
     return None if strategy.check_create(made) else made
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(damaged())
 def test_creations_are_answered(given: tuple[str, Object]) -> None:
     plural, body = given
@@ -168,7 +168,7 @@ def test_creations_are_answered(given: tuple[str, Object]) -> None:
                 Custom(resource, version).decode({"metadata": {}, "spec": {"resource": {}}})
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(damaged(), st.booleans())
 def test_updates_are_answered_and_touch_only_their_part(given: tuple[str, Object], of_status: bool) -> None:
     plural, body = given

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_lab.actors.fabric import Pool
@@ -80,7 +80,7 @@ def paths(room: ManagerRoom) -> list[str]:
     ]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.data())
 def test_every_call_has_one_answer(data: st.DataObject) -> None:
     api = data.draw(st.sampled_from(["cm", "nec"]))
@@ -120,7 +120,7 @@ MOVES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(MOVES)
 def test_no_device_is_ever_twice_anywhere(moves: list[tuple[str, int, str]]) -> None:
     pools = (Pool("1", A100, 3), Pool("1", H100, 2), Pool("2", A100, 1))

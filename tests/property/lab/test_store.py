@@ -138,7 +138,7 @@ WRITES = st.tuples(KEYS, st.sampled_from((None, 0, 1, 2, -1, -1)))
 WHERE = st.sampled_from(("", *NAMESPACES))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(WRITES, max_size=40), WHERE, st.sampled_from(SELECTORS), st.sampled_from((5, 20_000)), st.data())
 def test_lists_and_watches_show_what_was_written(
     writes: list[tuple[Key, int | None]], namespace: str, selector: str, history: int, data: st.DataObject
@@ -171,7 +171,7 @@ def test_lists_and_watches_show_what_was_written(
         assert told(late) == world.model.since(now, namespace, selector)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(WRITES, max_size=25), st.lists(WRITES, max_size=10), WHERE, st.sampled_from(SELECTORS), st.integers(1, 4)
 )
@@ -202,7 +202,7 @@ def test_pages_show_one_moment_whatever_is_written_between_them(
 STEPS = st.one_of(WRITES, st.sampled_from(("cut", "cut for long", "restart", "wait")))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(STEPS, max_size=40), st.sampled_from(SELECTORS), st.integers(0, 1 << 16))
 def test_a_mirror_over_cut_watches_ends_up_with_what_is_there(steps: list[Any], selector: str, seed: int) -> None:
     world = World(20_000)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_lab.api.gates import Gates
@@ -210,7 +210,7 @@ actions = st.one_of(
 rules = st.lists(st.builds(Rule, actions, end=st.just(STRIKING_S), share=shares), min_size=1, max_size=4)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(rules, st.integers(0, 1_000_000), st.sampled_from([5, 50, 20_000]))
 def test_nothing_is_lost_and_nothing_invented(rules: list[Rule], seed: int, history: int) -> None:
     time = VirtualTime(seed, START)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_core.publisher.policy import PublishPolicy
@@ -17,7 +17,8 @@ from dds_lab.driver import PUBLISHER_USER
 from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.work import Run
-from tests.property.streams import QUICK, SOAK
+from tests.property.streams import SOAK
+from tests.support.drawn import examples
 from tests.support.publishing import PublishRun, Surroundings, change_models, publishing, written
 from tests.support.troubles import TroubledApi
 
@@ -187,7 +188,7 @@ def held_to(scenario: Scenario, drawn: list[tuple[str, int, int]]) -> None:
     run.sound()
 
 
-@settings(QUICK, max_examples=25)
+@examples(5, 25)
 @given(here=MANY, there=counts, others=counts, drawn=moves)
 def test_nothing_that_is_held_goes_and_all_converges(
     here: int, there: int, others: int, drawn: list[tuple[str, int, int]]
@@ -197,7 +198,7 @@ def test_nothing_that_is_held_goes_and_all_converges(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@settings(SOAK)
+@SOAK
 @given(here=MANY, there=counts, others=counts, drawn=moves)
 def test_the_same_at_length(here: int, there: int, others: int, drawn: list[tuple[str, int, int]]) -> None:
     held_to(inventory(here, there, others), drawn)

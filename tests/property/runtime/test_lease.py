@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, Phase
+from tests.support.drawn import examples
 from tests.support.elections import SAFE, Contender, Election, Trip
 
 STRIKING_S = 120.0
@@ -130,11 +131,11 @@ def everything(
 
 
 givens = (weathers, pauses, strikes, seeds, rates_of_clocks)
-test_never_two = settings(max_examples=150, deadline=None)(given(*givens)(everything))
-test_never_two_in_thousands = pytest.mark.soak(settings(max_examples=10_000, deadline=None)(given(*givens)(everything)))
+test_never_two = examples(30, 150)(given(*givens)(everything))
+test_never_two_in_thousands = pytest.mark.soak(settings(max_examples=10_000)(given(*givens)(everything)))
 
 
-@settings(max_examples=15, deadline=None)
+@examples(4, 15)
 @given(seeds, rates_of_clocks)
 def test_in_good_weather_the_first_leads_for_ever(seed: int, rates: tuple[float, ...]) -> None:
     election = Election(SETTINGS, Random(seed))
@@ -149,7 +150,7 @@ def test_in_good_weather_the_first_leads_for_ever(seed: int, rates: tuple[float,
     assert election.spec()["leaseTransitions"] == 0
 
 
-@settings(max_examples=30, deadline=None)
+@examples(8, 30)
 @given(seeds, st.sampled_from([409, 429, 500, 503, None]), st.booleans())
 def test_a_server_in_trouble_is_not_stormed(seed: int, code: int | None, reads_too: bool) -> None:
     election = Election(SETTINGS, Random(seed))

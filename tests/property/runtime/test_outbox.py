@@ -15,6 +15,7 @@ from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
 from dds_core.scaler.policy import MODES, Mode
+from tests.support.drawn import examples
 
 OBJECTS = ("claims/a", "claims/b", "pods/c", "nodes/d")
 RESULTS: tuple[Result, ...] = (
@@ -130,4 +131,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestOutbox = Model.TestCase
-TestOutbox.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestOutbox.settings = settings(examples(40, 150), stateful_step_count=40)

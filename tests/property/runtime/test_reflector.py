@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, Arrivals
@@ -19,6 +19,7 @@ from dds_adapters.kubernetes.watch.identity import identity
 from dds_adapters.kubernetes.watch.known import Known, Listing
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed, Uniform
+from tests.support.drawn import examples
 from tests.support.reflected import reflected
 
 NAMES = "abcd"
@@ -105,7 +106,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=400)
+@examples(80, 400)
 def test_whatever_breaks_the_mirror_becomes_the_list(steps: list[tuple[str, str]]) -> None:
     server, arrivals = Server(), Arrivals()
     reader = Reader(server, arrivals)
@@ -159,7 +160,7 @@ ACTIONS = st.sampled_from(
 
 
 @given(actions=st.lists(st.tuples(ACTIONS, st.floats(0.1, 0.7)), min_size=1, max_size=4), seed=st.integers(0, 1000))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(2, 8)
 def test_the_same_over_http(actions: list[tuple[Action, float]], seed: int) -> None:
     rules = [Rule(action, share=share, end=0.8) for action, share in actions]
     random = Random(seed)

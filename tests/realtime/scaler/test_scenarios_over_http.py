@@ -1,4 +1,4 @@
-"""Every scenario with our scaler over HTTP, on SQLite and on PostgreSQL, ends as it should: what it should be is in
+"""Every scenario with our scaler over HTTP, some on SQLite and some on PostgreSQL, ends as it should: what it should be is in
 `tests/support/ends.py`, and the judge looks on from the lab's own thread while devices are held.
 
 The lab is some times faster than the clock, and the policy with it. Several scenes are played side by side, as most of the time
@@ -8,6 +8,7 @@ longer than a test may; the soak plays it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -37,10 +38,10 @@ STORES = ("sqlite", "postgres")
 Url = Callable[[str], str]
 
 
-@pytest.fixture(params=STORES)
-def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> Url:
+@pytest.fixture
+def url_of(request: pytest.FixtureRequest, store: str, tmp_path: Path) -> Url:
     """Where a scene's log is to be."""
-    if request.param == "sqlite":
+    if store == "sqlite":
         return lambda name: f"sqlite:///{tmp_path}/{name}.sqlite3"
     server: Postgres = request.getfixturevalue("postgres")
     return lambda name: server.new_database()
@@ -80,11 +81,16 @@ def side_by_side(names: tuple[str, ...], url_of: Url, folder: Path, *, as_progra
     assert not wrong, "\n".join(f"{name}: {error}" for name, error in wrong.items())
 
 
-@pytest.mark.parametrize("names", batches(NAMES, SIDE_BY_SIDE), ids=lambda names: "+".join(names))
+@pytest.mark.parametrize(
+    ("names", "store"),
+    [*zip(batches(NAMES, SIDE_BY_SIDE), itertools.cycle(STORES), strict=False)],
+    ids=lambda one: one if isinstance(one, str) else "+".join(one),
+)
 def test_scenarios_end_as_they_should(names: tuple[str, ...], url_of: Url, tmp_path: Path) -> None:
     side_by_side(names, url_of, tmp_path)
 
 
+@pytest.mark.parametrize("store", STORES)
 def test_so_they_do_with_the_program_itself(url_of: Url, tmp_path: Path) -> None:
     side_by_side(("first_attach", "two_claims", "many_devices"), url_of, tmp_path, as_program=True)
 
@@ -95,6 +101,7 @@ def wireless(scenario: Scenario) -> Scenario:
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize("store", STORES)
 def test_a_story_of_faults_ends_as_it_should(url_of: Url, tmp_path: Path) -> None:
     """But for what it has on the wire: a reflector's patience with a silent watch is in seconds of ours, so that in a hurried lab
     it takes longer than a claim may wait. `test_wire_faults.py` has that part."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes import RESOURCES
 from dds_core.events import Rejected, decode, encode
 from tests.adapters.kubernetes.decode.test_canaries import ALL, at
 from tests.adapters.kubernetes.samples import NamingView, Watched, raw_of, sample
+from tests.support.drawn import examples
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("2026-11-21T02:11:04Z"),
@@ -29,7 +30,7 @@ def survives(watched: Watched, resource: str, obj: Any, type: str) -> None:
         assert decode(event.__class__.__name__, encode(event)) == event
 
 
-@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@examples(80, 600)
 @given(st.data())
 def test_garbage_in_any_field(data: st.DataObject) -> None:
     watched = Watched(NamingView())
@@ -48,14 +49,14 @@ def test_garbage_in_any_field(data: st.DataObject) -> None:
         survives(watched, resource, copy.deepcopy(obj), type)
 
 
-@settings(max_examples=200)
+@examples(40, 200)
 @given(st.sampled_from(sorted(RESOURCES)), st.binary(max_size=200) | json_values.map(raw_of))
 def test_garbage_instead_of_an_object(resource: str, raw: bytes) -> None:
     for type in ("ADDED", "MODIFIED", "DELETED"):
         survives(Watched(), resource, raw, type)
 
 
-@settings(max_examples=200)
+@examples(40, 200)
 @given(st.sampled_from(sorted(RESOURCES)), st.integers(0, 5000), st.binary(min_size=1, max_size=3))
 def test_an_object_cut_or_damaged_anywhere(resource: str, place: int, damage: bytes) -> None:
     whole = raw_of(sample(resource))
@@ -64,7 +65,7 @@ def test_an_object_cut_or_damaged_anywhere(resource: str, place: int, damage: by
         survives(Watched(), resource, raw, "MODIFIED")
 
 
-@settings(max_examples=400)
+@examples(60, 400)
 @given(st.sampled_from(["device-info", "label-prefix", "fabric-id-range", "mode"]), yaml_texts)
 def test_garbage_in_the_config_map(key: str, text: str) -> None:
     obj = sample("configmaps")

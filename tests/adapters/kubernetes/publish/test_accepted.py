@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
@@ -15,6 +15,7 @@ from dds_core.publisher.model import PoolModel
 from tests.adapters.kubernetes.publish.booth import Booth, layouts, pool
 from tests.adapters.kubernetes.samples import raw_of, sample
 from tests.adapters.kubernetes.test_config import entry
+from tests.support.drawn import examples
 
 short = st.text(st.characters(codec="utf-8"), max_size=70)
 names = st.sampled_from(
@@ -76,7 +77,7 @@ def good(changes: dict[str, Any]) -> PoolModel | None:
     return config.models[0] if config.models else None
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@examples(60, 500)
 @given(entries)
 def test_what_is_found_good_is_taken_and_kept_as_it_is(changes: dict[str, Any]) -> None:
     model = good(changes)
@@ -92,7 +93,7 @@ simple = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(50, 300)
 @given(simple)
 def test_request_policies_are_judged_as_the_api_server_does(changes: dict[str, Any]) -> None:
     model = good({**changes, "allow_multiple_allocations": True})

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes import NamedView, read_recording
@@ -21,6 +21,7 @@ from dds_core.publisher.state import PoolPicture
 from tests.adapters.kubernetes.decode.test_canaries import CANARY, SECRETS, at, matches, places, planted, said
 from tests.adapters.kubernetes.decode.test_garbage import json_values, yaml_texts
 from tests.adapters.kubernetes.samples import ONE_NODE, RECORDINGS, NamingView, Watched, raw_of, sample
+from tests.support.drawn import examples
 
 XID = Taint("gpu.nvidia.com/xid", "79", "NoSchedule")
 
@@ -309,7 +310,7 @@ def survives(found: Watched, resource: str, obj: Any, type: str) -> None:
         assert decode(event.__class__.__name__, encode(event)) == event
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@examples(50, 300)
 @given(st.data())
 def test_garbage_in_any_field(data: st.DataObject) -> None:
     found = watching(NamingView())
@@ -327,7 +328,7 @@ def test_garbage_in_any_field(data: st.DataObject) -> None:
         survives(found, resource, copy.deepcopy(obj), type)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@examples(50, 300)
 @given(st.dictionaries(st.text(max_size=12), json_values, max_size=4), st.integers(-(2**70), 2**70))
 def test_garbage_in_a_device(garbage: dict[str, Any], number: int) -> None:
     survives(watching(), "resourceslices", slice_of({**garbage, "name": "a"}), "MODIFIED")
@@ -359,7 +360,7 @@ entries = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@examples(50, 300)
 @given(entries.map(json.dumps) | yaml_texts)
 def test_garbage_in_device_info(text: str) -> None:
     survives(watching(), "configmaps", planted(sample("configmaps"), ("data", "device-info"), text), "MODIFIED")
