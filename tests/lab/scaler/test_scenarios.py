@@ -20,7 +20,7 @@ from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import between
 from dds_lab.scenario.parts import Fabrics
 from tests.support.ends import ENDS, held_to
-from tests.support.ours import CLUSTER, LOG, Running, new_log, policy_for, running, told_to_us
+from tests.support.ours import CLUSTER, LOG, Running, policy_for, running, told_to_us
 
 SOME = 4
 
