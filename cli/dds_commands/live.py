@@ -31,11 +31,12 @@ from dds_commands.parameters import default_path, made, policy_read, state_folde
 from dds_commands.running import FINE, INPUT
 from dds_commands.settings import DEFAULT, Row, origin, setting, text
 from dds_core.errors import DatabaseMissing, DdsError, InputError, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_of
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
-from dds_core.scaler.policy import Mode, Policy, from_reference, read_policy
+from dds_core.scaler.policy import Policy, from_reference, read_policy
 
 # -- serve log ---------------------------------------------------------------------------------------------------------
 

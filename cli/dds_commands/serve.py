@@ -32,8 +32,9 @@ from dds_commands.running import FINE
 from dds_commands.screen import table
 from dds_commands.settings import FLAG, Row, config_option, origin, rows, setting
 from dds_core.errors import InputError
+from dds_core.kit.policy import MODES
 from dds_core.publisher.component import PUBLISHER
-from dds_core.scaler.policy import MODES, Policy
+from dds_core.scaler.policy import Policy
 
 # -- serve settings ----------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ from typing import Any, Literal, Protocol, Self
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_core.kit.policy import Mode
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.scaler.policy import Mode, Policy
+from dds_core.scaler.policy import Policy
 
 RBAC = "rbac.authorization.k8s.io/v1"
 ACCOUNT = "dds"

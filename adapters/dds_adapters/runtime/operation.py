@@ -25,17 +25,16 @@ from dds_adapters.runtime.health import (
     unless_standby,
     views,
 )
-from dds_adapters.runtime.logs import Fields, Naming, Narrator, reasons
+from dds_adapters.runtime.logs import Naming, Narrator
 from dds_adapters.runtime.loop import Committed, P, Watcher
 from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publishing import PublisherPart
-from dds_core.component import SCALER
 from dds_core.errors import DdsError
-from dds_core.events import Event
-from dds_core.publisher import events as e
 from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.deadlines import KINDS
 from dds_core.publisher.state import PoolPicture
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import Picture
 
 # -- pool names --------------------------------------------------------------------------------------------------------
@@ -47,6 +46,7 @@ class PoolNames(Naming):
     """The publisher's."""
 
     fences = False
+    deadlines = KINDS
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,19 +63,6 @@ class PoolNames(Naming):
 
     def called(self, uid: str) -> str:
         return self.name(uid)
-
-    def about(self, event: Event) -> Fields:
-        found: Fields = {}
-        match event:
-            case e.OfPool():
-                found = {"driver": event.driver, "pool": event.pool}
-            case e.OfStock():
-                found = {"fabric": event.fabric, "model": event.model}
-            case e.MachineObserved() | e.MachineGone():
-                found = {"machine": event.subject}
-            case e.FabricFailed() | e.FabricAnswered():
-                found = {"question": event.of}
-        return {**reasons(event), **found}
 
 
 # -- operation ---------------------------------------------------------------------------------------------------------
