@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.fleet import DEVICES_A_NODE, Fleet
 from benchmarks.measure import Contender, Row, Timing, Work, ratio, short, side_by_side
-from dds_core.engine import Engine
+from dds_core.scaler.component import Engine
 
 FACTS = 10_000
 SMALL, LARGE = 100, 10_000

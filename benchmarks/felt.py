@@ -16,10 +16,11 @@ from benchmarks.fleet import DEVICES_A_NODE, Fact, Fleet
 from benchmarks.measure import Row
 from benchmarks.samples import EVENTS_A_CLAIM, batches
 from dds_adapters.sql import Database, SqlLog, upgrade
-from dds_core.engine import Engine, new_event
+from dds_core.engine import new_event
 from dds_core.events import Checkpoint, Started, Synced
 from dds_core.log import Group
 from dds_core.replay import fold_log
+from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.state import PROJECTION, dump
 
 CLAIMS = 10_000
@@ -103,7 +104,7 @@ def _start(database: Database) -> None:
     """What a process does before it lists the cluster, and the level pass that follows the list."""
     log = database.log(LOG)
     head = log.head()
-    engine = Engine(fold_log(log.read_lean(after=head.checkpoint - 1)))
+    engine = Engine(fold_log(log.read_lean(after=head.checkpoint - 1), SCALER))
     now = engine.picture.now
     engine.feed(Started("benchmark", "", PROJECTION, log.take_epoch(now), "attach"), now)
     engine.feed(Synced(), now)

@@ -18,6 +18,7 @@ from dds_core.events import decode
 from dds_core.lifecycle import CLAIM_TABLE
 from dds_core.log import LOG_OPENED, EventSource, LeanEvent
 from dds_core.replay import fold_log
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved
 
 EVENTS = 200_000
@@ -63,7 +64,7 @@ def _stepped(source: EventSource, claims: int) -> int:
 
 
 def _loaded(source: EventSource, claims: int) -> int:
-    picture = fold_log(source.read_lean())
+    picture = fold_log(source.read_lean(), SCALER)
     assert len(picture.lives) == claims
     return claims * EVENTS_A_CLAIM
 

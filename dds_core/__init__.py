@@ -6,8 +6,8 @@ they speak of in `dds_core.model`, every exception in `dds_core.errors`.
 """
 
 from dds_core import errors, events, model
-from dds_core.component import SCALER, Component, component_named, component_of
-from dds_core.engine import Engine, EngineOf, Step, new_event
+from dds_core.component import Component, component_named, component_of
+from dds_core.engine import EngineOf, Step, new_event
 from dds_core.events import difference
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.kit.deadlines import Deadline
@@ -37,6 +37,7 @@ from dds_core.replay import (
     re_decide,
     verify,
 )
+from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.deadlines import Agenda, deadlines
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy, from_reference, read_policy

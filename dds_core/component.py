@@ -1,121 +1,77 @@
-"""A component: who keeps a log. What differs between the scaler and the publisher for everything that feeds, folds, verifies or
-decides again: how its picture is made, how an event is folded into it, what follows, which instants it waits for, and how it
-is dumped. A log says in its name whose it is (`<cluster>/<component>`).
+"""A component: who keeps a log. What differs between the scaler and the publisher for everything that feeds, folds, verifies,
+decides again or tells: how its picture is made, how an event is folded into it, what follows, which instants it waits for, how
+it is dumped, which events its log may hold, and in which words they are told. A log says in its name whose it is
+(`<cluster>/<component>`).
 
-This module must never hold a rule: it only says where each component has its own.
+This module knows no component: each registers itself (`dds_core.scaler.component`, `dds_core.publisher.component`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from pydantic import BaseModel
+
 from dds_core.errors import InputError
 from dds_core.events import Event
-from dds_core.fingerprint import FINGERPRINT
-from dds_core.kit.deadlines import Deadline
-from dds_core.scaler.deadlines import Agenda
-from dds_core.scaler.fold import apply
-from dds_core.scaler.rules import settle
-from dds_core.scaler.state import PROJECTION, Picture, dump, load, same
+from dds_core.kit.deadlines import Agenda
+from dds_core.kit.state import Remembered
+from dds_core.kit.work import Work
+from dds_core.timeline.telling import Telling
 
-
-class Touched(Protocol):
-    """What has to be looked at again; only the component itself looks into it."""
-
-    def take(self) -> Any:
-        """A copy; this one is clean afterwards."""
-
-    def add(self, other: Any) -> None: ...
-    def clear(self) -> None: ...
-
-
-class Pictured(Protocol):
-    """What every picture has: the instant of the newest event in it, the epoch of who writes, whether it is whole, whether
-    decisions are carried out, and what the current group touched."""
-
-    now: int
-    epoch: int
-    synced: bool
-
-    @property
-    def live(self) -> bool: ...
-    @property
-    def dirty(self) -> Touched: ...
-    def trial(self) -> AbstractContextManager[None]:
-        """Changes made inside leave no trace."""
-
-
-class Settled(Protocol):
-    """What followed from a fact: events, each with the index in the group of what caused it, and what was looked at."""
-
-    emitted: list[tuple[Event, int]]
-
-    @property
-    def touched(self) -> Any: ...
-
-
-class Waiting(Protocol):
-    """The instants that a picture waits for, in order."""
-
-    def next(self) -> Deadline | None: ...
-    def has(self, one: Deadline, /) -> bool: ...
-    def refresh(self, touched: Any, /) -> None: ...
-    def rebuild(self) -> None: ...
-
-
-P = TypeVar("P", bound=Pictured)
+P = TypeVar("P", bound=Remembered[Any])
+P_contra = TypeVar("P_contra", bound=Remembered[Any], contravariant=True)
 
 
 @dataclass(frozen=True)
 class Component(Generic[P]):
     """One kind of log. `fingerprint` is that of the code that decides, `projection` the version of what `dump` gives.
 
-    `settle` decides and folds what follows from the fact that was folded last; `load` raises InputError for data that `dump`
-    did not give; `same` compares two pictures.
+    `decide` gives what follows from the fact that was folded last, and with `keep` folds it; `load` raises InputError for data
+    that `dump` did not give; `same` compares two pictures; `policy` reads what a person wrote; `events` are the types that its
+    log may hold; `told` is how it is told (`dds_core.timeline`); `usual` says that a log whose name names no component is its.
     """
 
     name: str
     fingerprint: str
     projection: int
     picture: Callable[[], P]
-    apply: Callable[[P, Event, int], object]
-    settle: Callable[[P, int], Settled]
-    agenda: Callable[[P], Waiting]
+    apply: Callable[[P, Event, int], P]
+    decide: Decide[P]
+    agenda: Callable[[P], Agenda[P]]
     dump: Callable[[P], dict[str, Any]]
     load: Callable[[dict[str, Any]], P]
     same: Callable[[P, P], bool]
+    policy: Callable[[Mapping[str, Any]], BaseModel]
+    events: tuple[type[Event], ...]
+    told: Telling
+    usual: bool = False
+
+    def __post_init__(self) -> None:
+        COMPONENTS[self.name] = self
 
 
-SCALER: Component[Picture] = Component(
-    name="scaler",
-    fingerprint=FINGERPRINT,
-    projection=PROJECTION,
-    picture=Picture,
-    apply=apply,
-    settle=settle,
-    agenda=Agenda,
-    dump=dump,
-    load=load,
-    same=same,
-)
-"""The dynamic device scaler."""
+class Decide(Protocol[P]):
+    def __call__(self, picture: P, at: int, *, keep: bool = False) -> Work[P]: ...
+
+
+COMPONENTS: dict[str, Component[Any]] = {}
+"""Every component, by its name."""
 
 
 def component_named(name: str) -> Component[Any]:
     """The component of that name. Raises InputError for one that this version does not have."""
-    from dds_core.publisher.component import PUBLISHER  # it is made with the class above
-
-    for one in (SCALER, PUBLISHER):
-        if one.name == name:
-            return one
-    raise InputError(f"there is no component {name!r}", fix="it is scaler or publisher")
+    found = COMPONENTS.get(name)
+    if found is None:
+        known = sorted(COMPONENTS, key=lambda one: not COMPONENTS[one].usual)
+        raise InputError(f"there is no component {name!r}", fix=f"it is {' or '.join(known)}")
+    return found
 
 
 def component_of(log: str) -> Component[Any]:
     """The component whose log that is, by the end of the log's name: `…/publisher` is a publisher's, any other the scaler's, as
     people name the logs that they write from recordings."""
-    publisher = component_named("publisher")
-    return publisher if log.rpartition("/")[2] == publisher.name else SCALER
+    found = COMPONENTS.get(log.rpartition("/")[2])
+    return found if found is not None else next(one for one in COMPONENTS.values() if one.usual)

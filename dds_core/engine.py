@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple
 
-from dds_core.component import SCALER, Component, P
+from dds_core.component import Component, P
 from dds_core.events import SCHEMA_VERSION, DeadlinePassed, Decision, Event, Transition, encode
+from dds_core.kit.work import Caused
 from dds_core.log.envelope import Group, NewEvent
-from dds_core.scaler.rules import Caused
-from dds_core.scaler.state import Picture
 
 
 class Step(NamedTuple):
@@ -72,7 +71,7 @@ class EngineOf(Generic[P]):
         """
         at = max(at, self.picture.now)
         self.component.apply(self.picture, fact, at)
-        work = self.component.settle(self.picture, at)
+        work = self.component.decide(self.picture, at, keep=True)
         self.agenda.refresh(work.touched)
         return Step(at, fact, work.emitted)
 
@@ -90,10 +89,3 @@ class EngineOf(Generic[P]):
             while (deadline := self.due(at)) is not None:
                 yield self.feed(deadline, deadline.due)
             yield self.feed(fact, at)
-
-
-class Engine(EngineOf[Picture]):
-    """The engine of the scaler."""
-
-    def __init__(self, picture: Picture | None = None) -> None:
-        super().__init__(SCALER, picture)

@@ -28,6 +28,9 @@ OWNER = "dds"
 PUBLISHER = "dds-publisher"
 """The same label's value on the slices of our publisher."""
 
+BLOCKING = ("NoSchedule", "NoExecute")
+"""The effects of a taint by which the scheduler leaves a node or a device alone."""
+
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that needs its devices no more."""
 
@@ -51,6 +54,13 @@ class Toleration(Record, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.operator == "Exists":
+            return not self.key or self.key == taint.key
+        return self.key == taint.key and self.value == taint.value
 
 
 class Device(Record, frozen=True):
@@ -213,6 +223,13 @@ class Node(Record, frozen=True):
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
     deleting: bool = False
+
+    def takes(self, tolerations: tuple[Toleration, ...]) -> bool:
+        """Whether the scheduler could put a pod with these here: not cordoned, and no taint that the pod does not tolerate."""
+        if self.unschedulable or self.deleting:
+            return False
+        blocking = (taint for taint in self.taints if taint.effect in BLOCKING)
+        return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in blocking)
 
 
 class DeviceClass(Record, frozen=True):

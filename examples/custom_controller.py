@@ -17,6 +17,7 @@ from dds_adapters import sql
 from dds_adapters.kubernetes import Translator, read_recording
 from dds_core import FINGERPRINT, PROJECTION, Engine, EventLog, Policy, claim_machine, errors, fold_log
 from dds_core.events import Decision, Event, PolicyChanged, Started, Synced
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved
 
 CLUSTER = "4f0d1c9e-example-kube-system-uid"
@@ -75,7 +76,7 @@ class Controller:
 
     def _load(self) -> None:
         """Memory is what the log amounts to, and nothing else."""
-        self.engine = Engine(fold_log(self._log.read_lean()))
+        self.engine = Engine(fold_log(self._log.read_lean(), SCALER))
         self.lives = {uid: self._life(uid, row.state) for uid, row in self.engine.picture.lives.rows.items()}
 
     def _begin(self, at: int) -> None:

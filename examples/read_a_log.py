@@ -11,12 +11,14 @@ import sys
 
 from dds_adapters.sql import Database
 from dds_core import SCALER, EventLog, component_of, errors, fold_log, verify, verify_chain
-from dds_core.timeline import Directory, moments, render_text, timeline
+from dds_core.replay import moments
+from dds_core.scaler.timeline import Directory, timeline
+from dds_core.timeline import render_text
 
 
 def tell_state(log: EventLog) -> list[str]:
     """The claims as they stand, from a fold of the log; gives their names."""
-    picture = fold_log(log.read_lean())
+    picture = fold_log(log.read_lean(), SCALER)
     for life in picture.lives.rows.values():
         print(f"{life.namespace}/{life.name} is {life.state}, cycle {life.cycle}, attempt {life.attempt}")
     return sorted(f"{life.namespace}/{life.name}" for life in picture.lives.rows.values())
@@ -24,21 +26,21 @@ def tell_state(log: EventLog) -> list[str]:
 
 def tell_names(log: EventLog) -> list[str]:
     """Every claim that was ever seen, also those that are long gone."""
-    directory = Directory().read(moments(log.read_lean()))
+    directory = Directory().read(moments(log.read_lean(), SCALER))
     return [subject.name for subject in directory.subjects() if subject.kind == "claim"]
 
 
 def tell_story(log: EventLog, name: str) -> None:
     """Why a claim went through what it did."""
-    subject = Directory().read(moments(log.read_lean())).find(name)
+    subject = Directory().read(moments(log.read_lean(), SCALER)).find(name)
     print(f"\n{subject.kind} {subject.name}")
-    print(render_text(timeline(moments(log.read_lean()), subject)), end="")
+    print(render_text(timeline(moments(log.read_lean(), SCALER), subject)), end="")
 
 
 def is_true(log: EventLog) -> bool:
     """Whether nothing was changed, and every decision is the one that the rules make."""
     chain = verify_chain(log.read())
-    report = verify(log.read())
+    report = verify(log.read(), SCALER)
     print(f"\n{chain.events} events, hash {chain.hash.hex()[:16]}…; {len(report.differences)} differences")
     return report.ok
 

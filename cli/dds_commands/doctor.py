@@ -39,11 +39,11 @@ from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import show, show_json, style, width
 from dds_commands.settings import FLAG, setting, settings
 from dds_commands.sources import Log
+from dds_core.kit.policy import MODES, Mode
 from dds_core.log import Head
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_core.publisher.policy import PUBLISH_MODES, PublishMode
-from dds_core.scaler.policy import MODES, Mode
 from dds_core.scaler.state import Picture
 
 # -- doctor fabric -----------------------------------------------------------------------------------------------------

@@ -28,10 +28,11 @@ from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import default_path, made, policy_read, state_folder, without_password
 from dds_commands.settings import DEFAULT, Row, origin, setting, text
 from dds_core.errors import DatabaseMissing, InputError, LogUnavailable, SchemaMissing, SchemaOlder
+from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.log.envelope import component_of
 from dds_core.publisher.policy import PublishMode, PublishPolicy, read_publish_policy
-from dds_core.scaler.policy import Mode, Policy, from_reference, read_policy
+from dds_core.scaler.policy import Policy, from_reference, read_policy
 
 COMPONENT = "scaler"
 

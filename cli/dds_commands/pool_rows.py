@@ -7,12 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dds_core.publisher.describe import in_order
-from dds_core.publisher.events import pool_stream
-from dds_core.publisher.fold import shows
-from dds_core.publisher.model import MANAGED_BY, PoolModel, SliceLayout
-from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.events import limits_words, pool_stream
+from dds_core.publisher.model import MANAGED_BY, PoolKey, PoolModel, SliceLayout
 from dds_core.publisher.state import PoolPicture
-from dds_core.publisher.timeline import limits_words
 from dds_core.timeline.clock import rfc3339
 
 OURS = "dds"
@@ -106,7 +103,7 @@ def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
         tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
         stock=stock.free if stock is not None else None,
         wanted=len(decided.names) if decided is not None else shown,
-        as_decided=shows(picture, key, decided) if decided is not None else None,
+        as_decided=picture.shows(key, decided) if decided is not None else None,
         since=decided.since if decided is not None else 0,
     )
 

@@ -33,26 +33,26 @@ from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
 from dds_commands.timelines import brief, find, require_path, show_text
 from dds_commands.verifying import verify_rows
-from dds_core.component import SCALER, component_of
+from dds_core.component import component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
 from dds_core.events import Checkpoint, Decision
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import ChainReport, Envelope, Group, fixed_salts
-from dds_core.log.appending import advanced, check_cluster
-from dds_core.log.chain import SaltSource, seal
+from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
 from dds_core.log.envelope import opening, unopened
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.state import PoolPicture
-from dds_core.replay import OPEN_LOOP, re_decide
+from dds_core.replay import OPEN_LOOP, of_steps, re_decide
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import PROJECTION, Picture, dump
-from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, of_steps, path_diagram, render_lines, timeline
+from dds_core.scaler.timeline import timeline
+from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.phrases import spoken
-from dds_core.timeline.telling import telling_of
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ def show_changes(source: Source, told: Iterable[Moment], node: str | None, form:
         require_path(source)
     subject = _node(source, node)
     counts = _CountedPools(told)
-    entries = telling_of(source.component).timeline(counts, subject)
+    entries = source.component.told.timeline(counts, subject)
     if form == "json":
         show_json({"entries": [as_data(entry) for entry in entries], "summary": counts.data()})
     elif form == "jsonl":

@@ -37,9 +37,10 @@ from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
 from dds_commands.settings import FLAG, Row, Setting, config_option, origin, rows, setting, settings
 from dds_core.errors import DdsError, InputError
+from dds_core.kit.policy import MODES
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.policy import PUBLISH_MODES, PublishPolicy
-from dds_core.scaler.policy import MODES, Policy
+from dds_core.scaler.policy import Policy
 
 WITHIN = (
     setting("--publish/--no-publish", "Run the publisher, too, with a log and a lease of its own.", default=False),

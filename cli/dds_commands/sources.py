@@ -17,15 +17,15 @@ from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.parameters import LOG_VARIABLE, served_log, without_password
 from dds_commands.screen import progress
-from dds_core.component import SCALER, Component, component_of
+from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
 from dds_core.events import TYPES, Checkpoint, Fact
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
-from dds_core.replay import fold_log
+from dds_core.replay import fold_log, moments, of_steps
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
-from dds_core.timeline import Moment, moments, of_steps
-from dds_core.timeline.telling import telling_of
+from dds_core.timeline import Moment
 
 _SQLITE = b"SQLite format 3\x00"
 
@@ -111,7 +111,7 @@ class Log:
         return moments(self.source.read_lean(self.after), self.component)
 
     def named(self) -> Iterator[Moment]:
-        telling = telling_of(self.component)
+        telling = self.component.told
         return moments(telling.naming(self.source.read_lean(self.after, types=telling.names)), self.component)
 
     def span(self) -> tuple[int, int]:

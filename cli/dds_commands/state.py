@@ -11,9 +11,9 @@ from dds_commands.parameters import format_option, instant, source_arguments
 from dds_commands.rows import ClaimRow, DeviceRow, claim_data, claim_rows, device_data, device_rows
 from dds_commands.screen import show_json, show_jsonl, table
 from dds_commands.sources import Opened, require
-from dds_core.component import SCALER
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import duration
 

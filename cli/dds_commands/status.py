@@ -21,13 +21,12 @@ from dds_core.errors import LogUnavailable
 from dds_core.events import TYPES, Alerted, Fact
 from dds_core.log import EventLog, Head, LeanEvent
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.fold import NOT_AS_WRITTEN, pool_of, shows
+from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
 from dds_core.publisher.state import PoolPicture
-from dds_core.replay import fold_log
-from dds_core.timeline import Entry, as_data, moments, render_lines
+from dds_core.replay import fold_log, moments
+from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.clock import duration, rfc3339
 from dds_core.timeline.phrases import spoken
-from dds_core.timeline.telling import telling_of
 
 # -- status text -------------------------------------------------------------------------------------------------------
 
@@ -257,7 +256,7 @@ def _is_over(picture: PoolPicture, alert: Alerted) -> bool:
     told once of two who fight over it."""
     key = pool_of(alert.of) if alert.reason == NOT_AS_WRITTEN else None
     row = picture.pools.get(key) if key is not None else None
-    return key is not None and (row is None or shows(picture, key, row))
+    return key is not None and (row is None or picture.shows(key, row))
 
 
 def _pool(data: Mapping[str, Any], since: int) -> dict[str, Any]:
@@ -417,16 +416,16 @@ class LogView:
         rows = progress(self._log.read_lean(after, head.position), head.position - after, "folding")
         first = after + (begun is None)  # it may be a checkpoint, which is no news
         last: list[LeanEvent] = []
-        self.picture = fold_log(_until(rows, max(first, head.position - _NEWS), last), begun, component=self.component)
+        self.picture = fold_log(_until(rows, max(first, head.position - _NEWS), last), self.component, begun)
         if begun is None:
             self._begin_news()
         entries = [entry for moment in moments(last, self.component) for entry in self._teller.tell(moment)]
         self.news = [*self.news, *brief(entries)][-_NEWS:]
-        self.picture = fold_log(last, self.picture, component=self.component)
+        self.picture = fold_log(last, self.component, self.picture)
 
     def _begin_news(self) -> None:
         """What is told from here on speaks in the names that the picture knows."""
-        self._teller = telling_of(self.component).teller(None, self.picture)
+        self._teller = self.component.told.teller(None, self.picture)
         self.news = []
 
 

@@ -14,9 +14,8 @@ from dds_core.events import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING
 from dds_core.log import Head
 from dds_core.model import Claim, Model, Observed
-from dds_core.scaler.rows import ClaimLife, Fence
+from dds_core.scaler.model import ClaimLife, Fence
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.handover import open_for
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, in_flight_cap, published_free, request_name
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import rfc3339
@@ -119,7 +118,7 @@ def _obstacles(picture: Picture, claim: Claim, node: str, model: Model) -> Itera
     if place is None:
         yield f"node {node} is not known"
         return
-    if not all(open_for(place, pod.tolerations) for pod in picture.pods_of(claim) if not pod.node):
+    if not all(place.takes(pod.tolerations) for pod in picture.pods_of(claim) if not pod.node):
         yield f"{node} is cordoned, tainted or being deleted"
     cooling = picture.cooling.get((node, name))
     if cooling is not None:

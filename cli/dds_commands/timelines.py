@@ -10,9 +10,9 @@ import click
 from dds_commands.parameters import format_option, log_option
 from dds_commands.screen import progress, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Source
-from dds_core.component import SCALER
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
+from dds_core.scaler.component import SCALER
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -23,8 +23,7 @@ from dds_core.timeline import (
     path_diagram,
     render_lines,
 )
-from dds_core.timeline.entries import ACT, DECISION, REST
-from dds_core.timeline.telling import telling_of
+from dds_core.timeline.telling import ACT, DECISION, REST
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
@@ -48,12 +47,12 @@ def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str 
         found = find(source, subject)
         if form == "mermaid":
             require_path(source)
-        show_timeline(telling_of(source.component).timeline(source.told(), found), found, form)
+        show_timeline(source.component.told.timeline(source.told(), found), found, form)
 
 
 def find(source: Source, text: str) -> Subject:
     """What is meant, such as a claim or a pool. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
-    directory = telling_of(source.component).directory().read(progress(source.named(), None, "looking"))
+    directory = source.component.told.directory().read(progress(source.named(), None, "looking"))
     try:
         return directory.find(text)
     except NoSuchSubject as error:

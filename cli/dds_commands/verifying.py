@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from dds_commands.screen import counted, note, progress, show, show_json, style
-from dds_core.component import SCALER, Component
+from dds_core.component import Component
 from dds_core.errors import VerificationFailed
 from dds_core.log import Anchor, ChainCheck, Envelope, checked
 from dds_core.replay import VerifyReport, verify
+from dds_core.scaler.component import SCALER
 
 
 def verify_rows(

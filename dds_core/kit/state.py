@@ -1,50 +1,188 @@
-"""Pictures as plain data, for checkpoints and comparisons, and back: what the pictures of all components have in common.
+"""What a component knows: tables of rows with a journal that can take changes back, and the picture over them as plain data.
 
-A `Form` names the tables; the struct that it is made of has a field for each, in the order in which they are written. Indexes are
-no part of it: they are built again from the rows.
+A picture declares its tables as annotations of its class (`claims: Table[str, Claim]`); they are made from there, and so is
+the form in which a checkpoint holds them. Every change goes through `put` or `drop` of a table. Indexes are kept right by
+hooks and are never stored: they are built again from the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from dds_core.errors import InputError
-from dds_core.kit.table import Journal, Table
 from dds_core.model import Record
-from dds_core.scaler.rows import Refusal
 
-# -- remembered --------------------------------------------------------------------------------------------------------
-
-# What every picture remembers, of whichever component: its own decisions, what was refused, and a few facts that are no
-# rows.
-#
-# What was observed, and what is derived from it, is each component's own.
-
-
+K = TypeVar("K")
+V = TypeVar("V")
 Kind = TypeVar("Kind")
+
+Undo = Callable[[], None]
+Hook = Callable[[K, V | None, V | None], None]
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+class Journal:
+    """The changes made since the last `start`, newest last; off until started. It lets `decide` try steps and leave no trace."""
+
+    __slots__ = ("changes", "on")
+
+    def __init__(self) -> None:
+        self.on = False
+        self.changes: list[Undo] = []
+
+    def start(self) -> None:
+        self.on = True
+        self.changes = []
+
+    def undo(self) -> None:
+        """Take every change back, newest first, and switch off."""
+        self.on = False
+        for change in reversed(self.changes):
+            change()
+        self.changes = []
+
+
+class Table(Generic[K, V]):
+    """Rows of one kind by key, and hooks that are called with (key, old row, new row) after every change, also one that is taken
+    back."""
+
+    __slots__ = ("_hooks", "_journal", "get", "rows")
+
+    def __init__(self, journal: Journal) -> None:
+        self.rows: dict[K, V] = {}
+        self.get: Callable[[K], V | None] = self.rows.get  # the dictionary's own: it is asked a hundred times a fact
+        self._journal = journal
+        self._hooks: tuple[Hook[K, V], ...] = ()
+
+    def watch(self, hook: Hook[K, V]) -> None:
+        self._hooks += (hook,)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.rows)
+
+    def put(self, key: K, row: V) -> None:
+        self._replace(key, row)
+
+    def drop(self, key: K) -> None:
+        if key in self.rows:
+            self._replace(key, None)
+
+    def drop_where(self, which: Callable[[K], bool]) -> None:
+        for key in [key for key in self.rows if which(key)]:
+            self._replace(key, None)
+
+    def _replace(self, key: K, row: V | None) -> None:
+        old = self.rows.get(key)
+        if self._journal.on:
+            self._journal.changes.append(lambda: self._set(key, row, old))
+        self._set(key, old, row)
+
+    def _set(self, key: K, old: V | None, row: V | None) -> None:
+        if row is None:
+            self.rows.pop(key, None)
+        else:
+            self.rows[key] = row
+        for hook in self._hooks:
+            hook(key, old, row)
+
+
+class Index(Generic[K, V]):
+    """For each key the set of members; an empty set takes no room."""
+
+    __slots__ = ("sets",)
+
+    def __init__(self) -> None:
+        self.sets: dict[K, set[V]] = {}
+
+    def __getitem__(self, key: K) -> set[V] | frozenset[V]:
+        return self.sets.get(key, frozenset())
+
+    def add(self, key: K, member: V) -> None:
+        found = self.sets.get(key)
+        if found is None:
+            self.sets[key] = {member}
+        else:
+            found.add(member)
+
+    def discard(self, key: K, member: V) -> None:
+        found = self.sets.get(key)
+        if found is not None:
+            found.discard(member)
+            if not found:
+                del self.sets[key]
+
+    def clear(self) -> None:
+        self.sets.clear()
+
+
+# -- the picture -------------------------------------------------------------------------------------------------------
+
+Key = tuple[str, str]
+"""(type of decision, what it was about) as `Decision.key` gives it; of deadlines (kind, of)."""
+
+
+class Refusal(Record, frozen=True):
+    """A write that was refused for good: not decided again before `until`. `node` is where an order was for."""
+
+    count: int
+    until: int
+    node: str = ""
 
 
 class Remembered(Generic[Kind]):
-    """`Kind` are the kinds of objects that are observed, `dirty` what the fold of the current group touched, in a class of the
-    component's own. All changes go through the tables' `put` and `drop`."""
+    """What every component remembers of its own: what it labelled, what was refused, what was shown (in mode observe, and
+    alerts), which deadlines came back, what is to be issued again after a restart, and the rejections that are facts already.
+    `Kind` are the kinds of objects that are observed, `dirty` is what the fold of the current group touched, in a class of the
+    component's own."""
+
+    labelled: Table[tuple[str, str], str]
+    refusals: Table[Key, Refusal]
+    shown: Table[Key, bytes]
+    passed: Table[Key, int]
+    reissue: Table[Key, bool]
+    rejections: Table[tuple[str, str, str], bool]
+
+    scalars: ClassVar[dict[str, Any]] = {
+        "now": int,
+        "synced": bool,
+        "synced_at": int,
+        "level_at": int,
+        "epoch": int,
+        "restarted": bool,
+    }
+    """What is kept in a checkpoint beside the tables, with its type."""
 
     dirty: Any
+    policy: Any
     _tables: dict[type[Kind], Table[str, Any]]
 
-    def __init__(self) -> None:
-        journal = self.journal = Journal()
-        self.labelled: Table[tuple[str, str], str] = Table(journal)
-        self.refusals: Table[tuple[str, str], Refusal] = Table(journal)
-        self.shown: Table[tuple[str, str], bytes] = Table(journal)
-        self.passed: Table[tuple[str, str], int] = Table(journal)
-        self.reissue: Table[tuple[str, str], bool] = Table(journal)
-        self.rejections: Table[tuple[str, str, str], bool] = Table(journal)
+    if TYPE_CHECKING:
 
+        @property
+        def mode(self) -> str:
+            """The mode in effect: the ConfigMap can only lower the policy's."""
+
+        @property
+        def live(self) -> bool:
+            """Whether decisions are carried out."""
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        kind: Any = type(self)
+        for name in tables_of(kind):
+            setattr(self, name, Table(self.journal))
         self.now = 0
         self.synced = False
         self.synced_at = 0
@@ -52,6 +190,41 @@ class Remembered(Generic[Kind]):
         self.stale: set[str] = set()
         self.epoch = 0
         self.restarted = False
+        self.named: dict[tuple[type[Kind], str, str], str] = {}
+        self.alerts_of: Index[str, Key] = Index()
+        self.rejections_of: Index[str, tuple[str, str, str]] = Index()
+        self.shown.watch(self._shown_changed)
+        self.rejections.watch(self._rejection_changed)
+
+    def _observe(self, tables: dict[type[Kind], Table[str, Any]]) -> None:
+        """These are the tables of observed objects; keep their objects findable by name."""
+        self._tables = tables
+        for kind, table in tables.items():
+            table.watch(self._naming(kind))
+
+    def _naming(self, kind: type[Kind]) -> Hook[str, Any]:
+        named = self.named
+
+        def changed(uid: str, old: Any, new: Any) -> None:
+            if old is not None:
+                key = (kind, getattr(old, "namespace", ""), getattr(old, "name", ""))
+                if named.get(key) == uid:
+                    del named[key]
+            if new is not None:
+                named[(kind, getattr(new, "namespace", ""), getattr(new, "name", ""))] = uid
+
+        return changed
+
+    def _shown_changed(self, key: Key, old: bytes | None, new: bytes | None) -> None:
+        if key[0] == "Alerted":
+            of = key[1].rpartition(":")[0]
+            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
+
+    def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
+        (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
+
+    def rebuild(self) -> None:
+        """Make anew what is derived from several rows at once, after a load."""
 
     def table(self, kind: type[Kind]) -> Table[str, Any]:
         """The table of an object kind."""
@@ -61,9 +234,17 @@ class Remembered(Generic[Kind]):
         """The object as last observed, None when not known."""
         return self._tables[kind].get(uid)
 
+    def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
+        """The uid of the object of that name, None when not known."""
+        return self.named.get((kind, namespace, name))
+
     def told(self, uid: str, field: str, reason: str) -> bool:
         """Whether this rejection is already a fact."""
         return (uid, field, reason) in self.rejections
+
+    def rejected(self, uid: str) -> bool:
+        """Whether anything of the object was rejected; of some that is all that is known."""
+        return bool(self.rejections_of[uid])
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -78,58 +259,79 @@ class Remembered(Generic[Kind]):
             self.dirty = kept
 
 
-# -- plain -------------------------------------------------------------------------------------------------------------
+@cache
+def tables_of(picture: Any) -> dict[str, tuple[Any, Any]]:
+    """The tables that a picture declares, by name: the types of their keys and rows."""
+    hints = get_type_hints(picture)
+    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Table}
 
 
-@dataclass(frozen=True)
-class Form:
-    """`scalars` are taken as they are, `by_text` are tables whose keys are texts, `by_pair` others: lists of (key, row). Policy,
-    stale views, rejections and what was shown are in every picture."""
+# -- plain data --------------------------------------------------------------------------------------------------------
 
-    struct: type[Record]
-    projection: int
-    scalars: tuple[str, ...]
-    by_text: tuple[str, ...]
-    by_pair: tuple[str, ...]
-    picture: Callable[[], Any]
-    policy: Callable[[dict[str, Any]], Any]
+S = TypeVar("S", bound=Remembered[Any])
 
-    def dump(self, picture: Any) -> dict[str, Any]:
+_KEPT_OTHERWISE = ("shown", "rejections", "reissue")
+
+
+class Form(Generic[S]):
+    """A picture as plain data, for checkpoints and comparisons, and back. A table whose keys are texts is a mapping, any other
+    a list of (key, row), both in the order of their keys. `projection` is the version of this form: a change to what a picture
+    declares needs a new number and an upcasting step for `Checkpoint`."""
+
+    def __init__(self, picture: Callable[[], S], projection: int, policy: Callable[[dict[str, Any]], Any]) -> None:
+        kind: Any = picture
+        self.projection = projection
+        self._picture, self._policy = picture, policy
+        self._scalars: dict[str, Any] = kind.scalars
+        tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
+        self._by_text = [name for name, (key, _) in tables.items() if key is str]
+        self._by_pair = [name for name in tables if name not in self._by_text]
+        rows: dict[str, Any] = {}
+        for name, (key, row) in tables.items():
+            rows[name] = dict[str, row] if key is str else tuple[tuple[key, row], ...]  # type: ignore[valid-type]
+        rows |= {"shown": tuple[tuple[Key, str], ...], "rejections": tuple[tuple[str, str, str], ...]}
+        rows |= {"policy": dict[str, Any], "stale": tuple[str, ...]}
+        empty = picture()
+        fields = [(name, type, getattr(empty, name)) for name, type in self._scalars.items()]
+        fields += [(name, type, {} if get_origin(type) is dict else ()) for name, type in rows.items()]
+        self._struct = msgspec.defstruct("Snapshot", fields, bases=(Record,), frozen=True)
+
+    def dump(self, picture: S) -> dict[str, Any]:
         """The picture as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self._snapshot(picture))
         return plain
 
-    def same(self, one: Any, other: Any) -> bool:
+    def same(self, one: S, other: S) -> bool:
         """Whether two pictures hold the same. What they are dumped as may differ: a text that is a default is left out only where
         it is the default's own object, and one that was read from a log is not."""
         return bool(self._snapshot(one) == self._snapshot(other))
 
-    def _snapshot(self, picture: Any) -> Record:
-        fields: dict[str, Any] = {name: getattr(picture, name) for name in self.scalars}
-        for name in self.by_text:
+    def _snapshot(self, picture: S) -> Any:
+        fields: dict[str, Any] = {name: getattr(picture, name) for name in self._scalars}
+        for name in self._by_text:
             rows = getattr(picture, name).rows
             fields[name] = {key: rows[key] for key in sorted(rows)}
-        for name in self.by_pair:
+        for name in self._by_pair:
             fields[name] = tuple(sorted(getattr(picture, name).rows.items(), key=lambda pair: pair[0]))
         fields["shown"] = tuple((key, picture.shown.rows[key].decode()) for key in sorted(picture.shown))
         fields["policy"] = picture.policy.model_dump(mode="json")
         fields["stale"] = tuple(sorted(picture.stale))
         fields["rejections"] = tuple(sorted(picture.rejections))
-        return self.struct(**fields)
+        return self._struct(**fields)
 
-    def load(self, plain: dict[str, Any]) -> Any:
+    def load(self, plain: dict[str, Any]) -> S:
         """The picture that `dump` gave. Raises InputError when the data is not of that form."""
         try:
-            snapshot: Any = msgspec.convert(plain, self.struct)
+            snapshot: Any = msgspec.convert(plain, self._struct)
         except msgspec.ValidationError as error:
             what = f"the checkpoint does not hold a picture of projection {self.projection}: {error}"
             raise InputError(what) from None
-        picture = self.picture()
-        picture.policy = self.policy(snapshot.policy)
-        for name in self.scalars:
+        picture = self._picture()
+        picture.policy = self._policy(snapshot.policy)
+        for name in self._scalars:
             setattr(picture, name, getattr(snapshot, name))
         picture.stale = set(snapshot.stale)
-        for name in (*self.by_text, *self.by_pair):
+        for name in (*self._by_text, *self._by_pair):
             table: Table[Any, Any] = getattr(picture, name)
             rows = getattr(snapshot, name)
             for key, row in rows.items() if isinstance(rows, dict) else rows:
@@ -138,5 +340,6 @@ class Form:
             picture.rejections.put(told, True)
         for key, text in snapshot.shown:
             picture.shown.put(key, text.encode())
+        picture.rebuild()
         picture.dirty.clear()
         return picture

@@ -1,5 +1,4 @@
-"""The event log, without what stores it: envelopes, the chain, the contract, the line codec, upcasting, and the log
-in memory."""
+"""The event log, without what stores it: envelopes, the chain, the contract, the line codec, and the log in memory."""
 
 from dds_core.log.chain import Anchor, ChainCheck, ChainReport, SaltSource, checked, fixed_salts, verify_chain
 from dds_core.log.envelope import (
@@ -15,7 +14,6 @@ from dds_core.log.envelope import (
 )
 from dds_core.log.interface import BATCH, EventLog, EventSource, JoinedSource
 from dds_core.log.memory import MemoryLog
-from dds_core.log.upcast import Upcasts
 from dds_core.log.verify import anchor_of, verify_log
 
 __all__ = [
@@ -36,7 +34,6 @@ __all__ = [
     "MemoryLog",
     "NewEvent",
     "SaltSource",
-    "Upcasts",
     "anchor_of",
     "checked",
     "event_id",

@@ -6,18 +6,31 @@
 The canonical envelope is a JSON array (UTF-8, no spaces) of the envelope's fields up to `to_state` and the digest in
 hex. Data enters only by its salted digest, so erasing data and salt leaves every hash in place, and a digest tells
 nothing about what was erased. This module draws no random numbers: whoever appends passes a salt source in.
+
+Here are also the steps of an append that do not depend on where the log is stored: what is refused, what is there already,
+what is new. An implementation locks the head, looks up what `to_look_up` names, and stores what `prepare` gives.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 
-from dds_core.errors import BrokenChain
-from dds_core.log.envelope import GENESIS, Envelope, Group, Head, NewEvent, event_id
+from dds_core.errors import (
+    Archived,
+    BrokenChain,
+    EventConflict,
+    Fenced,
+    ForeignLog,
+    InvalidEvent,
+    NotACheckpoint,
+    WrongVersion,
+)
+from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Group, Head, NewEvent, event_id
 
 SaltSource = Callable[[str], bytes]
 """Gives the salt (16 bytes) of the event with this id."""
@@ -224,3 +237,217 @@ def verify_chain(envelopes: Iterable[Envelope], *, anchors: Iterable[Anchor] = (
     for envelope in envelopes:
         check.feed(envelope)
     return check.report()
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+# What every log refuses, and in which words.
+
+
+def check_groups(groups: Sequence[Group]) -> None:
+    """Refuse with `InvalidEvent` what no log may hold, before anything is locked."""
+    previous = -1
+    for group in groups:
+        if group.ordinal <= previous:
+            raise InvalidEvent(f"group {group.ordinal} follows group {previous}", fix="number groups upwards from 0")
+        if not group.events:
+            raise InvalidEvent(f"group {group.ordinal} is empty", fix="append groups of at least one event")
+        previous = group.ordinal
+        for index, event in enumerate(group.events):
+            _check_event(group, index, event)
+
+
+def _check_event(group: Group, index: int, event: NewEvent) -> None:
+    where = f"group {group.ordinal}, event {index} ({event.type})"
+    if not event.stream or not event.type or event.schema_version < 1:
+        raise InvalidEvent("stream, type or schema version is missing", where=where, fix="give all three")
+    if not event.stream.isprintable():
+        raise InvalidEvent(f"{event.stream!r} is no name of a stream", where=where, fix="name streams by UID")
+    if event.cause is not None and not 0 <= event.cause < max(index, 1):
+        raise InvalidEvent(
+            f"cause {event.cause} does not stand before it", where=where, fix="name an earlier event of the group"
+        )
+    if event.type == LOG_OPENED:
+        raise InvalidEvent("the log writes its first event itself", where=where, fix="leave it out")
+    if event.type == CHECKPOINT and len(group.events) != 1:
+        raise InvalidEvent("a checkpoint stands alone in its group", where=where, fix="append it as a group of its own")
+    try:
+        event.data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidEvent(f"data is no UTF-8 text ({error.reason})", where=where, fix="encode data as JSON") from None
+
+
+def check_epoch(head: Head, epoch: int) -> None:
+    """Raise `Fenced` unless `epoch` is the newest that the log gave out."""
+    if epoch != head.epoch or epoch < 1:
+        raise Fenced(
+            f"epoch {epoch} may not write, the newest is {head.epoch}",
+            where=f"log {head.log}",
+            fix="stop writing; take a new epoch only after winning the lease again",
+        )
+
+
+def check_not_archived(head: Head, after: int) -> None:
+    """Raise `Archived` when reading from `after` on would silently leave something out of the log."""
+    check_part(head.log, head.archived, after)
+
+
+def check_part(log: str, before: int, after: int) -> None:
+    """Raise `Archived` when a source that begins after position `before` is asked for what comes after `after`
+    already."""
+    if after < before:
+        raise Archived(
+            f"positions {after + 1} to {before} are not here, they were moved to an archive",
+            where=f"log {log}",
+            fix=f"give the archive as well, or read from the checkpoint at {before + 1} on",
+        )
+
+
+def check_cluster(head: Head, cluster: str) -> None:
+    """Raise `ForeignLog` unless the log belongs to the cluster with this identity."""
+    if head.cluster != cluster:
+        raise ForeignLog(
+            f"it belongs to the cluster with kube-system UID {head.cluster}, this one has {cluster}",
+            where=f"log {head.log}",
+            fix="give this cluster a log of another name, or correct the name of the cluster",
+        )
+
+
+# -- appending ---------------------------------------------------------------------------------------------------------
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """`fresh` has to be stored, together with the new `head`; `answer` is what the append gives back."""
+
+    fresh: list[Envelope]
+    head: Head
+    answer: list[Envelope]
+
+
+def to_look_up(head: Head, epoch: int, groups: Sequence[Group]) -> list[str]:
+    """The event ids that may be in the log already; usually none, since ordinals grow."""
+    return [
+        event_id(head.log, epoch, group.ordinal, index)
+        for group in groups
+        if group.ordinal <= head.ordinal
+        for index in range(len(group.events) + 1)  # one more: a stored group that is longer is another content
+    ]
+
+
+def prepare(
+    head: Head,
+    epoch: int,
+    groups: Sequence[Group],
+    stored: Mapping[str, Envelope],
+    versions: dict[str, int],
+    recorded_at: int,
+    salts: SaltSource,
+    expected: Mapping[str, int] | None,
+) -> Prepared:
+    """Sort `groups` into repeated and new ones and seal the new ones.
+
+    `stored` holds what was found of `to_look_up`, `versions` the present version of every stream in `groups` and
+    `expected`; it is moved on.
+    """
+    repeated: dict[int, list[Envelope]] = {}
+    for group in groups:
+        if group.ordinal <= head.ordinal:
+            found = _stored_group(head, epoch, group, stored)
+            if found:
+                repeated[group.ordinal] = found
+            elif group.ordinal <= head.archived_ordinal:
+                raise Archived(
+                    f"group {group.ordinal} of epoch {epoch} may have been archived and cannot be compared",
+                    where=f"log {head.log}",
+                    fix="take a new epoch and append with new ordinals",
+                )
+    new = [group for group in groups if group.ordinal not in repeated]
+    if new:
+        _check_versions(head.log, expected or {}, versions, repeated)
+    fresh = seal(head, epoch, new, versions, recorded_at, salts)
+    return Prepared(fresh, advanced(head, fresh), _in_order(groups, repeated, fresh))
+
+
+def _stored_group(head: Head, epoch: int, group: Group, stored: Mapping[str, Envelope]) -> list[Envelope]:
+    """The group as stored, empty when it is not; raises `EventConflict` when it is another."""
+    ids = [event_id(head.log, epoch, group.ordinal, index) for index in range(len(group.events) + 1)]
+    found = [stored[name] for name in ids if name in stored]
+    if found and (len(found) != len(group.events) or not all(map(_same, found, group.events, [ids] * len(found)))):
+        raise EventConflict(
+            f"group {group.ordinal} of epoch {epoch} is there with another content, from position {found[0].position}",
+            where=f"log {head.log}",
+            fix="rebuild the writer from the log and take a new epoch",
+        )
+    return found
+
+
+def _same(stored: Envelope, new: NewEvent, ids: list[str]) -> bool:
+    """Whether the stored event is the new one; erased data are compared by nothing, their salt is gone."""
+    index = ids.index(stored.event_id)
+    cause = causation_of(ids, index, new)
+    return (
+        (stored.stream, stored.type, stored.schema_version, stored.occurred_at, stored.from_state, stored.to_state)
+        == (new.stream, new.type, new.schema_version, new.occurred_at, new.from_state, new.to_state)
+        and stored.causation_id == cause
+        and (stored.salt is None or digest_of(stored.salt, new.data) == stored.digest)
+    )
+
+
+def _check_versions(
+    log: str, expected: Mapping[str, int], versions: Mapping[str, int], repeated: Mapping[int, list[Envelope]]
+) -> None:
+    """What an earlier try of the same batch has written does not count against it."""
+    own = Counter(envelope.stream for envelopes in repeated.values() for envelope in envelopes)
+    for stream, version in expected.items():
+        if versions[stream] - own[stream] != version:
+            raise WrongVersion(
+                f"stream {stream} is at version {versions[stream]}, expected {version}",
+                where=f"log {log}",
+                fix="read what was appended meanwhile and decide again",
+            )
+
+
+def _in_order(groups: Sequence[Group], repeated: Mapping[int, list[Envelope]], fresh: list[Envelope]) -> list[Envelope]:
+    if not repeated:
+        return fresh
+    rest = iter(fresh)
+    return [
+        envelope for group in groups for envelope in (repeated.get(group.ordinal) or [next(rest) for _ in group.events])
+    ]
+
+
+def advanced(head: Head, fresh: Sequence[Envelope]) -> Head:
+    """The head after `fresh` was appended; also how an import computes the head it has to leave behind."""
+    if not fresh:
+        return head
+    last = fresh[-1]
+    ordinals = [e.group for e in fresh if e.epoch == last.epoch]
+    return msgspec.structs.replace(
+        head,
+        position=last.position,
+        hash=last.hash,
+        epoch=max(head.epoch, last.epoch),
+        ordinal=max([*ordinals, head.ordinal] if head.epoch == last.epoch else ordinals),
+        checkpoint=max([e.position for e in fresh if e.type == CHECKPOINT], default=head.checkpoint),
+        recorded_at=last.recorded_at,
+    )
+
+
+def with_epoch(head: Head, recorded_at: int) -> Head:
+    """The head after the next epoch was given out."""
+    return msgspec.structs.replace(head, epoch=head.epoch + 1, ordinal=-1, archived_ordinal=-1, epoch_at=recorded_at)
+
+
+def truncated(head: Head, checkpoint: Envelope | None, position: int, removed_ordinals: Iterable[int]) -> Head:
+    """The head after everything before the checkpoint was removed; `removed_ordinals` are those of the current
+    epoch."""
+    if checkpoint is None or checkpoint.type != CHECKPOINT:
+        raise NotACheckpoint(
+            f"the event at position {position} is no checkpoint",
+            where=f"log {head.log}",
+            fix=f"archive up to a checkpoint; the newest is at {head.checkpoint}"
+            if head.checkpoint
+            else "append a checkpoint first",
+        )
+    highest = max(removed_ordinals, default=head.archived_ordinal)
+    return msgspec.structs.replace(head, archived=position - 1, archived_ordinal=max(highest, head.archived_ordinal))

@@ -2,7 +2,7 @@
 test suite.
 
 Positions are contiguous from 1 and become visible in order, so a reader that remembers the last position it saw
-misses nothing. Nothing here does anything; implementations share the steps of `dds_core.log.appending`.
+misses nothing. Nothing here does anything; implementations share the steps of `dds_core.log.chain`.
 """
 
 from __future__ import annotations

@@ -10,18 +10,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from dds_core.errors import BrokenChain
-from dds_core.log.appending import (
+from dds_core.log.chain import (
+    SaltSource,
     advanced,
     check_cluster,
     check_epoch,
     check_groups,
     check_not_archived,
+    fixed_salts,
     prepare,
+    seal,
     to_look_up,
     truncated,
     with_epoch,
 )
-from dds_core.log.chain import SaltSource, fixed_salts, seal
 from dds_core.log.envelope import LOG_OPENED, LOG_STREAM, Envelope, Group, Head, LeanEvent, lean, opening, unopened
 from dds_core.log.interface import BATCH
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 from msgspec import Struct
@@ -89,3 +90,24 @@ def parsed(value: object) -> Quantity:
 
 def _away_from_zero(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
+
+
+_NUMBER = re.compile(r"([+-]?\d*\.?\d+|[+-]?\d+\.)(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))")
+_SCALE = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    **{letter: Fraction(1000 ** (i + 1)) for i, letter in enumerate("kMGTPE")},
+    **{f"{letter}i": Fraction(1024 ** (i + 1)) for i, letter in enumerate("KMGTPE")},
+}
+
+
+def amount(text: str) -> Fraction | None:
+    """The value of a quantity such as `40Gi`, `2500Mi`, `100m` or `1e3`; None when it is not one."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return None
+    number, exponent, suffix = found.groups()
+    scale = Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[suffix or ""]
+    return Fraction(number.rstrip(".")) * scale

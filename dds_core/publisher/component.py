@@ -1,13 +1,16 @@
-"""The publisher as a component: what the engine, replay and verification need to know of it."""
+"""The pool publisher: what the engine, replay, verification and timelines need to know of it."""
 
 from __future__ import annotations
 
 from dds_core.component import Component
 from dds_core.fingerprint import PUBLISHER_FINGERPRINT
 from dds_core.publisher.deadlines import Agenda
+from dds_core.publisher.events import EVENTS
 from dds_core.publisher.fold import apply
-from dds_core.publisher.rules import settle
+from dds_core.publisher.policy import read_publish_policy
+from dds_core.publisher.rules import decide
 from dds_core.publisher.state import PROJECTION, PoolPicture, dump, load, same
+from dds_core.publisher.timeline import TOLD
 
 PUBLISHER: Component[PoolPicture] = Component(
     name="publisher",
@@ -15,10 +18,12 @@ PUBLISHER: Component[PoolPicture] = Component(
     projection=PROJECTION,
     picture=PoolPicture,
     apply=apply,
-    settle=settle,
+    decide=decide,
     agenda=Agenda,
     dump=dump,
     load=load,
     same=same,
+    policy=read_publish_policy,
+    events=EVENTS,
+    told=TOLD,
 )
-"""The pool publisher."""

@@ -1,73 +1,58 @@
-"""What a fabric answers, and what the publisher decides; its facts about objects of the cluster are in `objects`."""
+"""What the publisher's log holds beside what all logs do: facts about its objects, what a fabric answers, and what it decides."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, ClassVar
+
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
-from dds_core.events.base import Decision, Fact
-from dds_core.events.registry import register
-from dds_core.publisher.model import FreeDevice, Machine, PoolModel, SliceLayout
+from dds_core.events import shared
+from dds_core.events.base import Decision, Fact, Level, Names, OfObject, changes_of, observed, register
+from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
+from dds_core.timeline.phrases import listed, spoken
+
+# -- objects -----------------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:  # a change set reads like the object; a field that did not change is UNSET at run time
+    HostChanges = Host
+    PoolSliceChanges = PoolSlice
+    PoolConfigChanges = PoolConfig
+else:
+    HostChanges = changes_of(Host)
+    PoolSliceChanges = changes_of(PoolSlice)
+    PoolConfigChanges = changes_of(PoolConfig)
+
+
+class HostObserved(OfObject, frozen=True):
+    """A node appeared or changed, as the publisher sees it: its machine, its labels."""
+
+    changes: HostChanges
+
+
+class HostGone(OfObject, frozen=True):
+    """A node was deleted."""
+
+
+class PoolSliceObserved(OfObject, frozen=True):
+    """A ResourceSlice appeared or changed, ours or anybody's, as the publisher sees it."""
+
+    changes: PoolSliceChanges
+
+
+class PoolSliceGone(OfObject, frozen=True):
+    """A ResourceSlice was deleted, by us or by anybody."""
+
+
+class PoolConfigObserved(OfObject, frozen=True):
+    """The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry."""
+
+    changes: PoolConfigChanges
+
+
+class PoolConfigGone(OfObject, frozen=True):
+    """The ConfigMap was deleted. What is published stays as it is until there is one again."""
+
 
 # -- the fabric --------------------------------------------------------------------------------------------------------
-
-
-class MachineObserved(Fact, frozen=True):
-    """The fabric's answer about a machine is new: which fabric reaches it, how much it may have."""
-
-    machine: Machine
-
-    @property
-    def subject(self) -> str:
-        return self.machine.uuid
-
-
-class MachineGone(Fact, frozen=True):
-    """A whole list of machines did not have it any more."""
-
-    machine: str
-
-    @property
-    def subject(self) -> str:
-        return self.machine
-
-
-class OfStock(Fact, frozen=True):
-    fabric: str
-    model: str
-
-    @property
-    def subject(self) -> str:
-        return stock_stream(self.fabric, self.model)
-
-
-class StockObserved(OfStock, frozen=True):
-    """What a fabric has free of a model is new; `devices` where its API says which. `whole`: the attached ones count too."""
-
-    free: int
-    devices: tuple[FreeDevice, ...] | None = None
-    whole: bool = False
-
-
-class FabricFailed(Fact, frozen=True):
-    """The fabric did not answer a question, or not as it should: told once until it answers again. `of` is what was asked about:
-    "machines", "stock/FABRIC/MODEL" or "limits/MACHINE". What it answered before stands."""
-
-    of: str
-    text: str
-
-    @property
-    def subject(self) -> str:
-        return FABRIC
-
-
-class FabricAnswered(Fact, frozen=True):
-    """A question that had failed is answered again; "machines" also the first time that it is, by this process."""
-
-    of: str
-
-    @property
-    def subject(self) -> str:
-        return FABRIC
-
 
 FABRIC = "fabric"
 """The stream of everything that is about the fabric's API as a whole."""
@@ -81,6 +66,134 @@ def pool_stream(driver: str, pool: str) -> str:
     return f"pool/{driver}/{pool}"
 
 
+def pool_of(stream: str) -> tuple[str, str] | None:
+    """The pool (driver, name) whose stream that is, None for another stream."""
+    word, _, rest = stream.partition("/")
+    driver, _, pool = rest.partition("/")
+    return (driver, pool) if word == "pool" and pool else None
+
+
+BEYOND_BELIEF = "StockBeyondBelief"
+"""Reason of an alert: the fabric says that more is free than the policy believes."""
+NOT_AS_WRITTEN = "ReadBackDiffers"
+"""Reason of an alert: a pool is not seen as it was written, again and again."""
+DROPPED = "BindingConditionsDropped"
+"""Reason of a refusal: the API does not keep what makes a device wait for its attach."""
+
+
+def limits_words(limits: dict[str, Limit] | None) -> str:
+    """Such as "at most 4 of A100 40G"; "" where the fabric names none."""
+    found = []
+    for model, limit in sorted((limits or {}).items()):
+        most = f"at most {limit.most}" if limit.most is not None else ""
+        least = f"at least {limit.least}" if limit.least is not None else ""
+        if most or least:
+            found.append(f"{' and '.join(filter(None, (most, least)))} of {model}")
+    return ", ".join(found)
+
+
+def broken(devices: tuple[FreeDevice, ...] | None) -> tuple[str, ...]:
+    """The devices that the fabric names and that are not healthy."""
+    return tuple(one.id for one in devices or () if not one.healthy)
+
+
+class MachineObserved(Fact, frozen=True):
+    """The fabric's answer about a machine is new: which fabric reaches it, how much it may have."""
+
+    machine: Machine
+
+    @property
+    def subject(self) -> str:
+        return self.machine.uuid
+
+    def words(self, names: Names) -> str:
+        machine = self.machine
+        named = f" ({machine.name})" if machine.name and machine.name != machine.uuid else ""
+        where = f"in fabric {machine.fabric}" if machine.fabric else "in no fabric"
+        limits = limits_words(machine.limits)
+        return f"machine {machine.uuid}{named} is {where}" + (f", may have {limits}" if limits else "")
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "machine": self.subject}
+
+
+class MachineGone(Fact, frozen=True):
+    """A whole list of machines did not have it any more."""
+
+    level: ClassVar[Level] = "info"
+
+    machine: str
+
+    @property
+    def subject(self) -> str:
+        return self.machine
+
+    def words(self, names: Names) -> str:
+        return f"the fabric does not name machine {self.machine} any more"
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "machine": self.subject}
+
+
+class OfStock(Fact, frozen=True):
+    fabric: str
+    model: str
+
+    @property
+    def subject(self) -> str:
+        return stock_stream(self.fabric, self.model)
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "fabric": self.fabric, "model": self.model}
+
+
+class StockObserved(OfStock, frozen=True):
+    """What a fabric has free of a model is new; `devices` where its API says which. `whole`: the attached ones count too."""
+
+    free: int
+    devices: tuple[FreeDevice, ...] | None = None
+    whole: bool = False
+
+    def words(self, names: Names) -> str:
+        bad = broken(self.devices)
+        counted = f"fabric {self.fabric} {'has' if self.whole else 'has free'} {self.free} of {self.model}"
+        return counted + (f", not healthy: {listed(bad)}" if bad else "")
+
+
+class OfQuestion(Fact, frozen=True):
+    """`of` is what the fabric was asked about: "machines", "stock/FABRIC/MODEL" or "limits/MACHINE"."""
+
+    of: str
+
+    @property
+    def subject(self) -> str:
+        return FABRIC
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "question": self.of}
+
+
+class FabricFailed(OfQuestion, frozen=True):
+    """The fabric did not answer a question, or not as it should: told once until it answers again. `of` is what was asked about:
+    "machines", "stock/FABRIC/MODEL" or "limits/MACHINE". What it answered before stands."""
+
+    level: ClassVar[Level] = "warning"
+
+    text: str
+
+    def words(self, names: Names) -> str:
+        return f"the fabric gave no good answer about {spoken(self.of)}: {self.text}"
+
+
+class FabricAnswered(OfQuestion, frozen=True):
+    """A question that had failed is answered again; "machines" also the first time that it is, by this process."""
+
+    level: ClassVar[Level] = "info"
+
+    def words(self, names: Names) -> str:
+        return f"the fabric answers about {spoken(self.of)}"
+
+
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
@@ -92,6 +205,13 @@ class OfPool(Decision, frozen=True, kw_only=True):
     @property
     def subject(self) -> str:
         return pool_stream(self.driver, self.pool)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return ("pool", self.subject)
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "driver": self.driver, "pool": self.pool}
 
 
 class PoolPublished(OfPool, frozen=True, kw_only=True):
@@ -111,6 +231,15 @@ class PoolPublished(OfPool, frozen=True, kw_only=True):
     adopt: bool = False
     why: str = ""
 
+    def words(self, names: Names) -> str:
+        number = sum(len(one.devices) for one in self.slices)
+        devices = "1 device" if number == 1 else f"{number} devices"
+        slices = f" in {len(self.slices)} slices" if len(self.slices) > 1 else ""
+        closed = [name for one in self.slices for name in one.closed]
+        taint = f", tainted {self.taint}" if self.taint else f", closed {listed(closed)}" if closed else ""
+        why = f": {self.why}" if self.why else ""
+        return f"publish pool {self.pool} with {devices}{slices} at generation {self.generation}{taint}{why}"
+
 
 class PoolWithdrawn(OfPool, frozen=True, kw_only=True):
     """No slice of ours of this pool is to be there any more; `drop` are those that are (name → uid)."""
@@ -118,13 +247,15 @@ class PoolWithdrawn(OfPool, frozen=True, kw_only=True):
     drop: dict[str, str] = {}
     why: str = ""
 
+    def words(self, names: Names) -> str:
+        return f"withdraw pool {self.pool}" + (f": {self.why}" if self.why else "")
 
-EVENTS = register(
-    MachineObserved,
-    MachineGone,
-    StockObserved,
-    FabricFailed,
-    FabricAnswered,
-    PoolPublished,
-    PoolWithdrawn,
+
+EVENTS = (
+    *shared.EVENTS,
+    *observed(Host, HostChanges, HostObserved, HostGone),
+    *observed(PoolSlice, PoolSliceChanges, PoolSliceObserved, PoolSliceGone),
+    *observed(PoolConfig, PoolConfigChanges, PoolConfigObserved, PoolConfigGone),
+    *register(MachineObserved, MachineGone, StockObserved, FabricFailed, FabricAnswered, PoolPublished, PoolWithdrawn),
 )
+"""What the publisher's log may hold."""

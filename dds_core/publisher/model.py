@@ -6,6 +6,7 @@ there (a slice is names and a digest, however many devices it has) or of no inte
 
 from __future__ import annotations
 
+from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.model import Record, Requirement, Taint
 
 MANAGED_BY = "dds-publisher"
@@ -167,3 +168,63 @@ class SliceLayout(Record, frozen=True):
     name: str
     devices: tuple[str, ...]
     closed: tuple[str, ...] = ()
+
+
+# -- what the publisher remembers of its own, folded from its decisions and from what became of them ------------------------
+
+PoolKey = tuple[str, str]
+"""(driver, pool)."""
+
+
+class PoolRow(Record, frozen=True):
+    """A pool as it was decided last: the names that it has, in which slices, how described.
+
+    `digests` belong to `slices`. `since` is the instant of the decision, `done` that of its write, 0 before. `settled`: the
+    cluster showed it so. `void`: the write is not under way any more and did not come about. `misses` counts how often it had
+    come about and had to be written again though nothing else was wanted. `open`: so many of its devices were offered, and
+    nobody has taken them.
+    """
+
+    fabric: str
+    prefix: str
+    model: PoolModel
+    generation: int
+    slices: tuple[SliceLayout, ...]
+    digests: tuple[str, ...]
+    taint: str = ""
+    since: int = 0
+    done: int = 0
+    settled: bool = False
+    void: bool = False
+    misses: int = 0
+    open: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every device of the pool."""
+        return tuple(name for one in self.slices for name in one.devices)
+
+    @property
+    def came_about(self) -> bool:
+        """Whether it was written, or seen so: then it is missed when it does not show."""
+        return self.settled or self.done > 0
+
+    @property
+    def pause(self) -> int:
+        """Microseconds until a pool missed so often may be written again: none at first, then 30 s doubling to an hour."""
+        return min(30 * MICROSECONDS << min(self.misses - 1, 10), HOUR) if self.misses else 0
+
+    def place(self, name: str) -> int | None:
+        """Where among the slices the one of this name is."""
+        return next((place for place, one in enumerate(self.slices) if one.name == name), None)
+
+
+FABRIC_ = "fabric/"
+"""Before a fabric's id in the table of what is absent; a machine's UUID stands there as it is."""
+
+
+class Absent(Record, frozen=True):
+    """A machine that whole answers no longer have, and the fabric it was in."""
+
+    fabric: str
+    since: int

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from dds_core.errors import PolicyError
-from dds_core.scaler.policy import PositiveSeconds, Seconds
+from dds_core.kit.policy import PositiveSeconds, Seconds, Strict, counted, read
 
 PublishMode = Literal["observe", "publish"]
 PUBLISH_MODES: tuple[PublishMode, ...] = ("observe", "publish")
 
 
-class PublishPolicy(BaseModel):
+class PublishPolicy(Strict):
     """The whole effective policy of a publisher."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     mode: PublishMode = Field(
         default="observe", description="observe: decide and write nothing; publish: write slices and node labels."
@@ -39,9 +35,10 @@ class PublishPolicy(BaseModel):
     label_limits: bool = Field(
         default=True, description="Write the fabric's limits per machine as node labels -size-max and -size-min."
     )
-    pool_devices: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1_000,
-        description="An answer that more devices of a model are free in a fabric is not believed: its pool stays as it is.",
+    pool_devices: Annotated[int, Field(ge=1, le=100_000)] = counted(
+        1_000,
+        "devices",
+        "An answer that more devices of a model are free in a fabric is not believed: its pool stays as it is.",
     )
     read_back_seconds: PositiveSeconds = Field(
         default=30, description="A pool that does not show what was written to it after so long is written again."
@@ -56,16 +53,4 @@ def read_publish_policy(written: Mapping[str, Any]) -> PublishPolicy:
 
     Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
     """
-    try:
-        return PublishPolicy.model_validate_json(msgspec.json.encode(written))
-    except TypeError as error:
-        raise PolicyError(
-            f"the publisher's policy holds a value that is not plain data: {error}; write numbers, texts and tables"
-        ) from None
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
-        )
-        raise PolicyError(
-            f"the publisher's policy is not valid: {faults}; see docs/policy.md for every field"
-        ) from None
+    return read(PublishPolicy, written, "the publisher's policy")

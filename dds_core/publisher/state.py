@@ -1,221 +1,45 @@
-"""The publisher's whole picture as plain data, for checkpoints and comparisons, and back.
+"""The publisher's picture: everything that its rules know, folded from its log, with the questions that several of them ask;
+and how it is dumped and loaded.
 
-The form has a version of its own, `PROJECTION`; a change to it needs a new number and an upcasting step for `Checkpoint`.
-Indexes are not part of it: they are built again from the rows.
+One owner holds it and changes it only through `dds_core.publisher.fold.apply`. `dirty` names what the fold of the current group
+touched, so that the rules look at nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dds_core.events import Capabilities
-from dds_core.kit.state import Form, Remembered
-from dds_core.kit.table import Index, Table
-from dds_core.model import Claim, DeviceKey, FabricResource, Observed, Record
+from dds_core.kit import work
+from dds_core.kit.state import Form
+from dds_core.model import Requirement
 from dds_core.publisher.describe import FAILURE, pool_name, selector
 from dds_core.publisher.events import pool_stream
+from dds_core.publisher.indexes import Indexes, machines_of
 from dds_core.publisher.model import (
     MANAGED_BY,
     Host,
     Machine,
     PoolConfig,
+    PoolKey,
     PoolModel,
+    PoolRow,
     PoolSlice,
-    PublisherObserved,
     Stock,
-    by_name,
 )
-from dds_core.publisher.policy import PublishPolicy, read_publish_policy
-from dds_core.publisher.rows import Absent, PoolKey, PoolRow
-from dds_core.scaler.rows import Refusal
-
-# -- picture -----------------------------------------------------------------------------------------------------------
-
-# The publisher's picture: everything that its rules know, folded from its log, with the questions that several of them
-# ask.
-#
-# One owner holds it and changes it only through `dds_core.publisher.fold.apply`. `dirty` names what the fold of the
-# current group touched, so that the rules look at nothing else.
-
-
-StockKey = tuple[str, str]
-"""(fabric, cdi-model-name)."""
-Seen = Observed | PublisherObserved
+from dds_core.publisher.policy import read_publish_policy
 
 _NOTHING = PoolConfig(uid="")
-LEAVING = "Detaching"
-"""State of a ComposableResource whose device is still on its node, but not for long."""
-GOING = (LEAVING, "Deleting")
-"""States of a ComposableResource whose device is on its way back."""
 
 
-class Dirty:
-    """What has to be looked at again: pools, nodes by name, or everything; and `due`, the deadlines (kind, of) that may be others
-    now."""
-
-    __slots__ = ("due", "everything", "hosts", "pools")
-
-    def __init__(self) -> None:
-        self.pools: set[PoolKey] = set()
-        self.hosts: set[str] = set()
-        self.due: set[tuple[str, str]] = set()
-        self.everything = False
-
-    def __bool__(self) -> bool:
-        return bool(self.pools or self.hosts or self.due or self.everything)
-
-    def take(self) -> Dirty:
-        """A copy of what is dirty; this one is clean afterwards."""
-        taken = Dirty()
-        taken.add(self)
-        self.clear()
-        return taken
-
-    def add(self, other: Dirty) -> None:
-        self.pools |= other.pools
-        self.hosts |= other.hosts
-        self.due |= other.due
-        self.everything = self.everything or other.everything
-
-    def clear(self) -> None:
-        self.pools, self.hosts, self.due, self.everything = set(), set(), set(), False
-
-
-class PoolPicture(Remembered[Seen]):
-    """Tables, indexes, and questions. All changes go through the tables' `put` and `drop`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        journal = self.journal
-        self.configs: Table[str, PoolConfig] = Table(journal)
-        self.hosts: Table[str, Host] = Table(journal)
-        self.slices: Table[str, PoolSlice] = Table(journal)
-        self.claims: Table[str, Claim] = Table(journal)
-        self.resources: Table[str, FabricResource] = Table(journal)
-        self._tables: dict[type[Seen], Table[str, Any]] = {
-            PoolConfig: self.configs,
-            Host: self.hosts,
-            PoolSlice: self.slices,
-            Claim: self.claims,
-            FabricResource: self.resources,
-        }
-        self.machines_by_uuid: Table[str, Machine] = Table(journal)
-        self.stocks: Table[StockKey, Stock] = Table(journal)
-        self.uncounted: Table[str, StockKey] = Table(journal)
-        self.failures: Table[str, str] = Table(journal)
-        self.absent: Table[str, Absent] = Table(journal)
-        self.pools: Table[PoolKey, PoolRow] = Table(journal)
-
-        self.policy = PublishPolicy()
-        self.capabilities = Capabilities()
-        self.listed_at = 0
-        self.dirty = Dirty()
-        self._index()
-
-    # -- indexes -------------------------------------------------------------------------------------------------
-
-    def _index(self) -> None:
-        self.named: dict[tuple[type[Seen], str, str], str] = {}
-        self.slices_of: Index[PoolKey, str] = Index()
-        self.local_slices: Index[str, str] = Index()
-        self.holders: Index[DeviceKey, str] = Index()
-        self.held_in: Index[PoolKey, DeviceKey] = Index()
-        self.keys_of: Index[str, DeviceKey] = Index()
-        self.resources_on: Index[str, str] = Index()
-        self.under_way: Index[str, str] = Index()
-        self.hosts_of: Index[str, str] = Index()
-        self.machines_in: Index[str, str] = Index()
-        self.pools_in: Index[str, PoolKey] = Index()
-        self.labels_of: Index[str, tuple[str, str]] = Index()
-        for kind, table in self._tables.items():
-            table.watch(partial(self._named, kind))
-        self.slices.watch(self._slice_changed)
-        self.claims.watch(self._claim_changed)
-        self.resources.watch(self._resource_changed)
-        self.hosts.watch(self._host_changed)
-        self.machines_by_uuid.watch(self._machine_changed)
-        self.pools.watch(self._pool_changed)
-        self.labelled.watch(self._labelled_changed)
-        self.absent.watch(lambda name, old, new: self.dirty.due.add(("gone", name)))
-        self.refusals.watch(lambda key, old, new: self.dirty.due.add(("retry", "/".join(key))))
-        self.passed.watch(lambda key, old, new: self.dirty.due.add(key))
-
-    def _named(self, kind: type[Seen], uid: str, old: Any, new: Any) -> None:
-        for row, there in ((old, False), (new, True)):
-            if row is not None:
-                key = (kind, getattr(row, "namespace", ""), getattr(row, "name", ""))
-                if there:
-                    self.named[key] = uid
-                elif self.named.get(key) == uid:
-                    del self.named[key]
-
-    def _slice_changed(self, uid: str, old: PoolSlice | None, new: PoolSlice | None) -> None:
-        for row, change in ((old, "discard"), (new, "add")):
-            if row is None:
-                continue
-            if row.node:
-                getattr(self.local_slices, change)(row.node, uid)
-                for name, uuid in row.uuids.items():
-                    getattr(self.keys_of, change)(uuid, (row.driver, row.pool, name))
-            else:
-                getattr(self.slices_of, change)((row.driver, row.pool), uid)
-
-    def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
-        for key in results_of(old):
-            self.holders.discard(key, uid)
-            if not self.holders[key]:
-                self.held_in.discard(key[:2], key)
-        for key in results_of(new):
-            self.holders.add(key, uid)
-            self.held_in.add(key[:2], key)
-
-    def _resource_changed(self, uid: str, old: FabricResource | None, new: FabricResource | None) -> None:
-        for row, on_node, on_its_way in (
-            (old, self.resources_on.discard, self.under_way.discard),
-            (new, self.resources_on.add, self.under_way.add),
-        ):
-            if row is not None:
-                on_node(row.node, uid)
-                if is_under_way(row):
-                    on_its_way(row.model, uid)
-
-    def _host_changed(self, uid: str, old: Host | None, new: Host | None) -> None:
-        for row, change in ((old, self.hosts_of.discard), (new, self.hosts_of.add)):
-            if row is not None:
-                for machine in machines_of(row):
-                    change(machine, uid)
-
-    def _machine_changed(self, uuid: str, old: Machine | None, new: Machine | None) -> None:
-        if old is not None:
-            self.machines_in.discard(old.fabric, uuid)
-        if new is not None:
-            self.machines_in.add(new.fabric, uuid)
-
-    def _pool_changed(self, key: PoolKey, old: PoolRow | None, new: PoolRow | None) -> None:
-        if old is not None:
-            self.pools_in.discard(old.fabric, key)
-        if new is not None:
-            self.pools_in.add(new.fabric, key)
-
-    def _labelled_changed(self, key: tuple[str, str], old: str | None, new: str | None) -> None:
-        if new is None:
-            self.labels_of.discard(key[0], key)
-        else:
-            self.labels_of.add(key[0], key)
+class PoolPicture(Indexes):
+    """Tables, indexes, and questions."""
 
     # -- what the translation asks ---------------------------------------------------------------------------------
 
     def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
         """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
-        if kind is PoolConfig:
-            return next(iter(self.configs), None)
-        return self.named.get((kind, namespace, name))
-
-    def rejected(self, uid: str) -> bool:
-        """Whether anything of the object was rejected."""
-        return any(key[0] == uid for key in self.rejections)
+        return next(iter(self.configs), None) if kind is PoolConfig else super().uid_of(kind, namespace, name)
 
     def machine(self, uuid: str) -> Machine | None:
         """A machine as the fabric last told."""
@@ -326,6 +150,19 @@ class PoolPicture(Remembered[Seen]):
         device, found, fabric = one.pool.rpartition("-fabric")
         return bool(found) and set(one.selector) == set(selector(self.prefix, device, fabric))
 
+    def shows(self, key: PoolKey, row: PoolRow) -> bool:
+        """Whether the cluster shows a pool as it was decided."""
+        live = {one.name: one for one in self.own_slices(key)}
+        if live.keys() != {one.name for one in row.slices}:
+            return False
+        wanted = selector(row.prefix, row.model.device, row.fabric)
+        return all(is_so(live[one.name], row, place, wanted) for place, one in enumerate(row.slices))
+
+    def unheld(self, key: PoolKey, row: PoolRow) -> int:
+        """How many of its devices no claim holds."""
+        held = {device[2] for device in self.held_in[key]}
+        return sum(name not in held for name in row.names)
+
     def held(self, key: PoolKey) -> dict[str, str]:
         """The devices of a pool that claims hold, each with the node that the first of its claims is on ("" for none)."""
         found: dict[str, str] = {}
@@ -376,6 +213,19 @@ class PoolPicture(Remembered[Seen]):
         dirty.pools |= {key for key in self.slices_of.sets if self.own_slices(key)}
         dirty.hosts |= {one.name for one in self.hosts.rows.values()}
 
+    def forget_answers(self, which: Callable[[str, str], bool]) -> None:
+        """What was answered of these fabrics and models was true long ago when they are asked about again, and so was why not."""
+        self.stocks.drop_where(lambda key: which(*key))
+        for of in list(self.failures):
+            kind, _, rest = of.partition("/")
+            fabric, _, model = rest.partition("/")
+            if kind == "stock" and which(fabric, model):
+                self.failures.drop(of)
+
+    def is_back(self, name: str) -> None:
+        self.absent.drop(name)
+        self.passed.drop(("gone", name))
+
     def touch_fabric(self, fabric: str) -> None:
         """Every pool of a fabric."""
         if fabric:
@@ -389,25 +239,15 @@ class PoolPicture(Remembered[Seen]):
             self.dirty.pools |= {self.pool_of(model, fabric) for model in wanted}
 
 
-def has_arrived(one: FabricResource) -> bool:
-    """Whether the operator knows which device it is."""
-    return bool(one.uuid or one.fabric_id)
-
-
-def is_under_way(one: FabricResource) -> bool:
-    """Whether a device is ordered and may come."""
-    return one.state not in GOING and not one.deleting and not has_arrived(one)
-
-
-def machines_of(host: Host) -> list[str]:
-    """How a fabric may name the machine of a node; what comes first counts."""
-    return [host.machine, by_name(host.name)] if host.machine else [by_name(host.name)]
-
-
-def results_of(claim: Claim | None) -> list[DeviceKey]:
-    """What a claim has been given."""
-    allocation = claim.allocation if claim is not None else None
-    return [one.key for one in allocation.results if not one.admin] if allocation is not None else []
+def is_so(found: PoolSlice, row: PoolRow, place: int, wanted: tuple[Requirement, ...]) -> bool:
+    """Whether a slice is as the one at this place was decided. `wanted` is the pool's selector."""
+    return (
+        found.digest == row.digests[place]
+        and found.devices == row.slices[place].devices
+        and (found.generation, found.slices) == (row.generation, len(row.slices))
+        and found.selector == wanted
+        and found.owner == MANAGED_BY
+    )
 
 
 def stream_of(key: PoolKey) -> str:
@@ -415,66 +255,10 @@ def stream_of(key: PoolKey) -> str:
     return pool_stream(*key)
 
 
-# -- snapshot ----------------------------------------------------------------------------------------------------------
-
 PROJECTION = 1
 
-Pair = tuple[str, str]
+_FORM = Form(PoolPicture, PROJECTION, read_publish_policy)
+dump, load, same = _FORM.dump, _FORM.load, _FORM.same
 
-
-class Snapshot(Record, frozen=True):
-    """The tables in the order of their keys; a table whose key is no text is a list of (key, row)."""
-
-    now: int = 0
-    policy: dict[str, Any] = {}
-    capabilities: Capabilities = Capabilities()
-    listed_at: int = 0
-    synced: bool = False
-    synced_at: int = 0
-    level_at: int = 0
-    stale: tuple[str, ...] = ()
-    epoch: int = 0
-    restarted: bool = False
-    rejections: tuple[tuple[str, str, str], ...] = ()
-    configs: dict[str, PoolConfig] = {}
-    hosts: dict[str, Host] = {}
-    slices: dict[str, PoolSlice] = {}
-    claims: dict[str, Claim] = {}
-    resources: dict[str, FabricResource] = {}
-    machines_by_uuid: dict[str, Machine] = {}
-    stocks: tuple[tuple[Pair, Stock], ...] = ()
-    uncounted: dict[str, Pair] = {}
-    failures: dict[str, str] = {}
-    absent: dict[str, Absent] = {}
-    pools: tuple[tuple[Pair, PoolRow], ...] = ()
-    labelled: tuple[tuple[Pair, str], ...] = ()
-    refusals: tuple[tuple[Pair, Refusal], ...] = ()
-    shown: tuple[tuple[Pair, str], ...] = ()
-    passed: tuple[tuple[Pair, int], ...] = ()
-
-
-_SCALARS = ("now", "capabilities", "listed_at", "synced", "synced_at", "level_at", "epoch", "restarted")
-_BY_TEXT = ("configs", "hosts", "slices", "claims", "resources", "machines_by_uuid", "uncounted", "failures", "absent")
-_BY_PAIR = ("stocks", "pools", "labelled", "refusals", "passed")
-
-
-_FORM = Form(Snapshot, PROJECTION, _SCALARS, _BY_TEXT, _BY_PAIR, PoolPicture, read_publish_policy)
-
-
-def dump(picture: PoolPicture) -> dict[str, Any]:
-    """The picture as plain data."""
-    return _FORM.dump(picture)
-
-
-def same(one: PoolPicture, other: PoolPicture) -> bool:
-    """Whether two pictures hold the same."""
-    return _FORM.same(one, other)
-
-
-def load(plain: dict[str, Any]) -> PoolPicture:
-    """The picture that `dump` gave.
-
-    Raises InputError when the data is not of that form.
-    """
-    picture: PoolPicture = _FORM.load(plain)
-    return picture
+Work = work.Work[PoolPicture]
+"""One run of the publisher's rules."""

@@ -1,183 +1,43 @@
-"""Timelines of the publisher: what happened to a pool, a node or a machine of the fabric.
-
-As everything in `dds_core.timeline` it changes nothing and decides nothing.
-"""
+"""Timelines of the publisher: what happened to a pool, a node or a machine of the fabric; what the fabric has and answers,
+what was refused, and every decision."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-from dds_core.events import Decision, Event, Seen, Transition
+from dds_core.events import Decision, Event, Transition
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
+from dds_core.publisher.deadlines import KINDS
 from dds_core.publisher.events import pool_stream
-from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, Stock
+from dds_core.publisher.model import Host, Machine, PoolConfig, PoolModel, PoolSlice, Stock
 from dds_core.publisher.state import PoolPicture, load
-from dds_core.timeline.decisions import PHRASES, decision_words
-from dds_core.timeline.entries import DECISION, ERASED, FACT, Entry, Note, Teller
-from dds_core.timeline.facts import FACTS, OBJECTS, fact_words
-from dds_core.timeline.known import UNCHANGED, Known, Pair, Row
-from dds_core.timeline.moments import Moment
 from dds_core.timeline.phrases import labels, listed, spoken, taints
-from dds_core.timeline.scope import Everything, Scope
-from dds_core.timeline.subjects import Directory, Subject
-
-# -- known -------------------------------------------------------------------------------------------------------------
-
-# What a timeline of the publisher needs to know to speak in names: objects, machines and stocks as they were told last.
-#
-# A fold of facts only, much lighter than the picture: it has no indexes and decides nothing.
-
-
-FAILS = "fails"
-
-
-def question(of: str) -> str:
-    """What `PublisherKnown.states` has a question to the fabric under."""
-    return f"answer/{of}"
-
-
-class PublisherKnown(Known):
-    """Objects by uid, machines by UUID, stocks by stream. `states` is what was told last of stocks, machines and questions, with
-    the instant since when it is so, 0 where nobody knows."""
-
-    fences = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.machines: dict[str, Machine] = {}
-        self.stocks: dict[str, Stock] = {}
-        self.pool_config = PoolConfig(uid="")
-        self._hosts: dict[str, str] = {}
-
-    def learn(self, fact: Event) -> Pair:
-        """Take a fact in; gives what it is about, before and after."""
-        match fact:
-            case e.PolicyChanged():
-                return UNCHANGED
-            case e.Checkpoint():
-                self.begin_with(load(fact.picture))
-                return UNCHANGED
-            case e.MachineObserved():
-                before, self.machines[fact.subject] = self.machines.get(fact.subject), fact.machine
-                return before, fact.machine
-            case e.MachineGone():
-                return self.machines.pop(fact.machine, None), None
-            case e.StockObserved():
-                stock = Stock(fact.fabric, fact.model, fact.free, fact.devices, fact.whole)
-                old, self.stocks[fact.subject] = self.stocks.get(fact.subject), stock
-                return old, stock
-        return super().learn(fact)
-
-    def _keep(self, after: Seen) -> None:
-        super()._keep(after)
-        if isinstance(after, PoolConfig):
-            self.pool_config = after
-        elif isinstance(after, Host):
-            self._hosts[after.name] = after.uid
-
-    def begin_with(self, picture: PoolPicture) -> None:
-        """Begin in the middle: the picture holds everything so far."""
-        for table in (picture.configs, picture.hosts, picture.slices, picture.claims, picture.resources):
-            for row in table.rows.values():
-                self._keep(row)
-        self.machines = dict(picture.machines_by_uuid.rows)
-        self.stocks = {e.stock_stream(*key): stock for key, stock in picture.stocks.rows.items()}
-        self.states.update({question(of): (FAILS, 0) for of in picture.failures})
-
-    def host(self, node: str) -> Host | None:
-        """The node of that name, as it was last."""
-        found = self.objects.get(self._hosts.get(node, ""))
-        return found if isinstance(found, Host) else None
-
-    def stock_of(self, pool: str) -> str:
-        """The stream of what a pool is made from, by its stream; "" where the ConfigMap has no such model."""
-        _, _, rest = pool.partition("/")
-        driver, _, name = rest.partition("/")
-        device, _, fabric = name.rpartition("-fabric")
-        model: PoolModel | None = next(
-            (one for one in self.pool_config.models if (one.driver, one.device) == (driver, device)), None
-        )
-        return e.stock_stream(fabric, model.model) if model is not None else ""
-
-
-# -- subjects ----------------------------------------------------------------------------------------------------------
-
-# Whom a timeline of the publisher is about: what a person typed, found among everything that its log tells of.
-#
-# Takes a pool (its name), a node (name or uid) or a machine of the fabric (UUID or name); the beginning of a UUID will
-# do when nothing else begins so.
-
-
-NAMING = frozenset(
-    kind.__name__
-    for kind in (
-        e.Checkpoint,
-        e.HostObserved,
-        e.MachineObserved,
-        e.PoolPublished,
-        e.PoolSliceObserved,
-        e.PoolWithdrawn,
-    )
+from dds_core.timeline.telling import (
+    ABOUT_ALL,
+    DECISION,
+    ERASED,
+    FACT,
+    UNCHANGED,
+    Directory,
+    Entry,
+    Everything,
+    Known,
+    Moment,
+    Note,
+    Pair,
+    Row,
+    Scope,
+    Subject,
+    Teller,
+    Telling,
+    decision_words,
+    either,
+    fact_words,
+    with_note,
 )
-"""The types of events that names come from: all that has to be read to find a subject."""
 
-
-class PublisherDirectory(Directory):
-    """Every pool, node and machine that was ever seen, by all their names."""
-
-    kinds = "pool, node or machine"
-    advice = "give a pool, a node, or the UUID or name of a machine"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = PublisherKnown()
-
-    def read(self, told: Iterable[Moment]) -> PublisherDirectory:
-        """Take in what is told; gives itself."""
-        for moment in told:
-            for event in (moment.fact, *moment.caused):
-                if event is not None:
-                    self._read(event)
-        return self
-
-    def _read(self, event: Event) -> None:
-        if isinstance(event, e.OfPool):
-            self._add(("pool", event.pool), event.subject, f"{event.driver}/{event.pool}")
-            return
-        _, row = self._told.learn(event)
-        self._take(row)
-        if isinstance(event, e.Checkpoint):
-            for one in (*self._told.objects.values(), *self._told.machines.values()):
-                self._take(one)
-
-    def _take(self, row: Row | None) -> None:
-        match row:
-            case PoolSlice() if not row.node and row.pool:
-                self._add(("pool", row.pool), pool_stream(row.driver, row.pool), f"{row.driver}/{row.pool}")
-            case Host():
-                self._add(("node", row.name), row.uid)
-            case Machine():
-                self._add(("machine", row.uuid), row.uuid, *filter(None, (row.name,)))
-
-    def _things(self, text: str) -> set[tuple[str, str]]:
-        """A machine is often called as its node is: then the node is meant."""
-        found = super()._things(text)
-        exact = {thing for thing in found if thing[1] == text}
-        return exact if len(exact) == 1 else found
-
-
-# -- words -------------------------------------------------------------------------------------------------------------
-
-# The publisher's facts and decisions in words. Nothing here decides whether a fact matters to anybody.
-
-
-if TYPE_CHECKING:
-    from dds_core.timeline.known import Known, Row
-
-
-# -- objects of the cluster --------------------------------------------------------------------------------------------
+# -- names and words ---------------------------------------------------------------------------------------------------
 
 
 def _host(before: Host | None, host: Host, known: Known) -> Iterator[str]:
@@ -219,91 +79,142 @@ def _config(before: PoolConfig | None, config: PoolConfig, known: Known) -> Iter
     yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
 
 
-OBJECTS.update(
-    {
-        Host: _host,
-        PoolSlice: _slice,
-        PoolConfig: _config,
+FAILS = "fails"
+
+
+def question(of: str) -> str:
+    """What `PublisherKnown.states` has a question to the fabric under."""
+    return f"answer/{of}"
+
+
+class PublisherKnown(Known):
+    """Also machines by UUID and stocks by stream. `states` is what was told last of stocks, machines and questions, with
+    the instant since when it is so, 0 where nobody knows."""
+
+    fences = False
+    deadlines = KINDS
+    kinds = Known.kinds | {
+        Host: ("node", _host),
+        PoolSlice: ("slice", _slice),
+        PoolConfig: ("ConfigMap", _config),
     }
-)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machines: dict[str, Machine] = {}
+        self.stocks: dict[str, Stock] = {}
+        self.pool_config = PoolConfig(uid="")
+        self._hosts: dict[str, str] = {}
+
+    def learn(self, fact: Event) -> Pair:
+        """Take a fact in; gives what it is about, before and after."""
+        match fact:
+            case e.Checkpoint():
+                self.begin_with(load(fact.picture))
+                return UNCHANGED
+            case e.MachineObserved():
+                before, self.machines[fact.subject] = self.machines.get(fact.subject), fact.machine
+                return before, fact.machine
+            case e.MachineGone():
+                return self.machines.pop(fact.machine, None), None
+            case e.StockObserved():
+                stock = Stock(fact.fabric, fact.model, fact.free, fact.devices, fact.whole)
+                old, self.stocks[fact.subject] = self.stocks.get(fact.subject), stock
+                return old, stock
+        return super().learn(fact)
+
+    def _keep(self, row: Row) -> None:
+        super()._keep(row)
+        if isinstance(row, PoolConfig):
+            self.pool_config = row
+        elif isinstance(row, Host):
+            self._hosts[row.name] = row.uid
+
+    def begin_with(self, picture: PoolPicture) -> None:
+        """Begin in the middle: the picture holds everything so far."""
+        for table in (picture.configs, picture.hosts, picture.slices, picture.claims, picture.resources):
+            for row in table.rows.values():
+                self._keep(row)
+        self.machines = dict(picture.machines_by_uuid.rows)
+        self.stocks = {e.stock_stream(*key): stock for key, stock in picture.stocks.rows.items()}
+        self.states.update({question(of): (FAILS, 0) for of in picture.failures})
+
+    def host(self, node: str) -> Host | None:
+        """The node of that name, as it was last."""
+        found = self.objects.get(self._hosts.get(node, ""))
+        return found if isinstance(found, Host) else None
+
+    def stock_of(self, pool: str) -> str:
+        """The stream of what a pool is made from, by its stream; "" where the ConfigMap has no such model."""
+        _, _, rest = pool.partition("/")
+        driver, _, name = rest.partition("/")
+        device, _, fabric = name.rpartition("-fabric")
+        model: PoolModel | None = next(
+            (one for one in self.pool_config.models if (one.driver, one.device) == (driver, device)), None
+        )
+        return e.stock_stream(fabric, model.model) if model is not None else ""
 
 
-# -- the fabric --------------------------------------------------------------------------------------------------------
+# -- subjects ----------------------------------------------------------------------------------------------------------
 
-
-def limits_words(limits: dict[str, Limit] | None) -> str:
-    """Such as "at most 4 of A100 40G"; "" where the fabric names none."""
-    found = []
-    for model, limit in sorted((limits or {}).items()):
-        most = f"at most {limit.most}" if limit.most is not None else ""
-        least = f"at least {limit.least}" if limit.least is not None else ""
-        if most or least:
-            found.append(f"{' and '.join(filter(None, (most, least)))} of {model}")
-    return ", ".join(found)
-
-
-def broken(devices: tuple[FreeDevice, ...] | None) -> tuple[str, ...]:
-    """The devices that the fabric names and that are not healthy."""
-    return tuple(one.id for one in devices or () if not one.healthy)
-
-
-def _machine(fact: e.MachineObserved, known: Known) -> str:
-    machine = fact.machine
-    named = f" ({machine.name})" if machine.name and machine.name != machine.uuid else ""
-    where = f"in fabric {machine.fabric}" if machine.fabric else "in no fabric"
-    limits = limits_words(machine.limits)
-    return f"machine {machine.uuid}{named} is {where}" + (f", may have {limits}" if limits else "")
-
-
-def _stock(fact: e.StockObserved, known: Known) -> str:
-    bad = broken(fact.devices)
-    counted = "has" if fact.whole else "has free"
-    return f"fabric {fact.fabric} {counted} {fact.free} of {fact.model}" + (
-        f", not healthy: {listed(bad)}" if bad else ""
+NAMING = frozenset(
+    kind.__name__
+    for kind in (
+        e.Checkpoint,
+        e.HostObserved,
+        e.MachineObserved,
+        e.PoolPublished,
+        e.PoolSliceObserved,
+        e.PoolWithdrawn,
     )
-
-
-FACTS.update(
-    {
-        e.MachineObserved: _machine,
-        e.MachineGone: lambda fact, known: f"the fabric does not name machine {fact.machine} any more",
-        e.StockObserved: _stock,
-        e.FabricFailed: lambda fact, known: f"the fabric gave no good answer about {spoken(fact.of)}: {fact.text}",
-        e.FabricAnswered: lambda fact, known: f"the fabric answers about {spoken(fact.of)}",
-    }
 )
+"""The types of events that names come from: all that has to be read to find a subject."""
 
 
-# -- decisions ---------------------------------------------------------------------------------------------------------
+class PublisherDirectory(Directory):
+    """Every pool, node and machine that was ever seen, by all their names."""
 
+    kinds = "pool, node or machine"
+    advice = "give a pool, a node, or the UUID or name of a machine"
 
-def _published(d: e.PoolPublished, known: Known) -> str:
-    number = sum(len(one.devices) for one in d.slices)
-    devices = "1 device" if number == 1 else f"{number} devices"
-    slices = f" in {len(d.slices)} slices" if len(d.slices) > 1 else ""
-    taint = f", tainted {d.taint}" if d.taint else ""
-    closed = [name for one in d.slices for name in one.closed]
-    taint += f", closed {listed(closed)}" if closed and not d.taint else ""
-    why = f": {d.why}" if d.why else ""
-    return f"publish pool {d.pool} with {devices}{slices} at generation {d.generation}{taint}{why}"
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = PublisherKnown()
 
+    def read(self, told: Iterable[Moment]) -> PublisherDirectory:
+        for moment in told:
+            for event in (moment.fact, *moment.caused):
+                if event is not None:
+                    self._read(event)
+        return self
 
-PHRASES.update(
-    {
-        e.PoolPublished: _published,
-        e.PoolWithdrawn: lambda d, known: f"withdraw pool {d.pool}" + (f": {d.why}" if d.why else ""),
-    }
-)
+    def _read(self, event: Event) -> None:
+        if isinstance(event, e.OfPool):
+            self._add(("pool", event.pool), event.subject, f"{event.driver}/{event.pool}")
+            return
+        _, row = self._told.learn(event)
+        self._take(row)
+        if isinstance(event, e.Checkpoint):
+            for one in (*self._told.objects.values(), *self._told.machines.values()):
+                self._take(one)
+
+    def _take(self, row: Row | None) -> None:
+        match row:
+            case PoolSlice() if not row.node and row.pool:
+                self._add(("pool", row.pool), pool_stream(row.driver, row.pool), f"{row.driver}/{row.pool}")
+            case Host():
+                self._add(("node", row.name), row.uid)
+            case Machine():
+                self._add(("machine", row.uuid), row.uuid, *filter(None, (row.name,)))
+
+    def _things(self, text: str) -> set[tuple[str, str]]:
+        """A machine is often called as its node is: then the node is meant."""
+        found = super()._things(text)
+        exact = {thing for thing in found if thing[1] == text}
+        return exact if len(exact) == 1 else found
 
 
 # -- scope -------------------------------------------------------------------------------------------------------------
-
-# What concerns a pool, a node or a machine in the publisher's log. Changes nothing and words nothing.
-
-
-_OUTCOMES = (e.WriteDone, e.WriteObsolete, e.WriteRefused, e.Superseded)
-_ABOUT_ALL = (e.Started, e.PolicyChanged, e.Synced, e.Stale)
-_ANSWERS = (e.FabricFailed, e.FabricAnswered)
 
 
 def scope_of(subject: Subject | None, known: PublisherKnown) -> Scope:
@@ -319,21 +230,24 @@ def scope_of(subject: Subject | None, known: PublisherKnown) -> Scope:
             return HostScope(subject.name, known)
 
 
-def _either(pair: Pair) -> Row | None:
-    return pair[1] if pair[1] is not None else pair[0]
-
-
-class PoolScope:
-    """A pool: its slices, what the fabric has for it, and the claims that hold a device of it."""
+class _Scope:
+    """Nothing in the publisher's log goes through a life."""
 
     gathers = True
+
+    def transition(self, moved: Transition) -> bool:
+        return False
+
+
+class PoolScope(_Scope):
+    """A pool: its slices, what the fabric has for it, and the claims that hold a device of it."""
 
     def __init__(self, streams: frozenset[str], known: PublisherKnown) -> None:
         self._streams = streams
         self._known = known
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        match _either(pair):
+        match either(pair):
             case PoolSlice() as one:
                 return pool_stream(one.driver, one.pool) in self._streams
             case Claim():
@@ -342,13 +256,13 @@ class PoolScope:
                 return True
         if isinstance(fact, e.OfStock):
             return fact.subject in self._stocks()
-        if isinstance(fact, _ANSWERS):
+        if isinstance(fact, e.OfQuestion):
             return fact.of in self._stocks()
-        if isinstance(fact, _OUTCOMES):
+        if isinstance(fact, e.Outcome):
             return fact.target in self._streams
         if isinstance(fact, e.DeadlinePassed):
             return fact.of in self._streams or fact.of.partition("/")[2] in self._streams
-        return isinstance(fact, _ABOUT_ALL)
+        return isinstance(fact, ABOUT_ALL)
 
     def _holds(self, claim: Claim) -> bool:
         results = claim.allocation.results if claim.allocation is not None else ()
@@ -360,21 +274,16 @@ class PoolScope:
     def decision(self, decision: Decision) -> bool:
         return getattr(decision, "of", decision.subject) in self._streams
 
-    def transition(self, moved: Transition) -> bool:
-        return False
 
-
-class HostScope:
+class HostScope(_Scope):
     """A node: its labels, what its vendor lists on it, its machine, and the claims that are on it."""
-
-    gathers = True
 
     def __init__(self, node: str, known: PublisherKnown) -> None:
         self._node = node
         self._known = known
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        match _either(pair):
+        match either(pair):
             case Host() as host:
                 return host.name == self._node
             case PoolSlice() | FabricResource() as one:
@@ -383,7 +292,7 @@ class HostScope:
                 return machine.uuid == self._machine()
             case Claim():
                 return any(isinstance(one, Claim) and self._is_on(one) for one in pair)
-        if isinstance(fact, _ANSWERS):
+        if isinstance(fact, e.OfQuestion):
             return bool(self._machine()) and fact.of == f"limits/{self._machine()}"
         return getattr(fact, "target", getattr(fact, "of", "")) == self._node
 
@@ -397,26 +306,21 @@ class HostScope:
     def decision(self, decision: Decision) -> bool:
         return getattr(decision, "node", getattr(decision, "of", "")) == self._node
 
-    def transition(self, moved: Transition) -> bool:
-        return False
 
-
-class MachineScope:
+class MachineScope(_Scope):
     """A machine of the fabric, and the nodes that it is."""
-
-    gathers = True
 
     def __init__(self, uuid: str, known: PublisherKnown) -> None:
         self._uuid = uuid
         self._known = known
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        match _either(pair):
+        match either(pair):
             case Machine() as machine:
                 return machine.uuid == self._uuid
             case Host():
                 return any(isinstance(one, Host) and one.machine == self._uuid for one in pair)
-        if isinstance(fact, _ANSWERS):
+        if isinstance(fact, e.OfQuestion):
             return fact.of == f"limits/{self._uuid}"
         return getattr(fact, "of", "") == self._uuid
 
@@ -425,31 +329,18 @@ class MachineScope:
         host = self._known.host(node) if node else None
         return host is not None and host.machine == self._uuid
 
-    def transition(self, moved: Transition) -> bool:
-        return False
-
 
 # -- entries -----------------------------------------------------------------------------------------------------------
-
-# The publisher's log told moment by moment: what the fabric has and answers, what was refused, and every decision.
-#
-# Pure and streaming: of what it is told it keeps the last forms of things and the facts since the last entry.
-
 
 NEW, GONE = "New", "Gone"
 
 
-class PublisherTeller(Teller):
+class PublisherTeller(Teller[PublisherKnown]):
     """Tells one moment after the other. Entries are of kind stock, machine, fabric (an answer about something failed, or came
     again), write (one was refused) and decision."""
 
-    def __init__(self, known: PublisherKnown, scope: Scope) -> None:
-        super().__init__(known, scope)
-
-    def tell(self, moment: Moment) -> list[Entry]:
-        """The entries that this moment gives: a change that its fact is, with what was decided; else each decision."""
-        if not self._scope.gathers:
-            self._pending = []
+    def _tell(self, moment: Moment) -> list[Entry]:
+        """A change that its fact is, with what was decided; else each decision."""
         change = self._change(moment)
         entries = [self._closed(change)] if change is not None else []
         if moment.erased:
@@ -458,14 +349,13 @@ class PublisherTeller(Teller):
         for event in moment.caused:
             if isinstance(event, Decision) and self._scope.decision(event):
                 self._decision(event, moment, entries, under=change is not None)
-        self._last = (moment.at, moment.position)
         return entries
 
     def _decision(self, event: Decision, moment: Moment, entries: list[Entry], *, under: bool) -> None:
         text = decision_words(event, self._known)
         if under:
             note = Note(moment.at, DECISION, text)
-            entries[-1] = entries[-1]._replace(notes=(*entries[-1].notes, note))
+            entries[-1] = with_note(entries[-1], note)
         else:
             entries.append(self._closed(Entry(moment.at, moment.position, DECISION, cause=text)))
 
@@ -508,7 +398,7 @@ def _told(fact: Event, pair: Pair) -> Entry | None:
             )
         case e.MachineObserved(), (before, Machine() as machine):
             was_in = _fabric(before) if isinstance(before, Machine) else NEW
-            limits = limits_words(machine.limits)
+            limits = e.limits_words(machine.limits)
             cause = f"may have {limits}" if limits else ""
             return _entry("machine", machine.name or machine.uuid, machine.uuid, was_in, _fabric(machine), cause)
         case e.MachineGone(), (before, _):
@@ -549,6 +439,17 @@ def _which(before: Stock | None, stock: Stock) -> str:
     parts = [
         ("new", [one for one in ids if one not in old]),
         ("gone", [one for one in old if one not in ids]),
-        ("not healthy", list(broken(stock.devices))),
+        ("not healthy", list(e.broken(stock.devices))),
     ]
     return "; ".join(f"{word}: {listed(names)}" for word, names in parts if names)
+
+
+def _teller(subject: Subject | None, picture: PoolPicture | None) -> PublisherTeller:
+    known = PublisherKnown()
+    if picture is not None:
+        known.begin_with(picture)
+    return PublisherTeller(known, scope_of(subject, known))
+
+
+TOLD = Telling(NAMING, iter, PublisherDirectory, _teller)
+"""How the publisher's log is told."""

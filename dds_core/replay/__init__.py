@@ -1,17 +1,17 @@
 """Replay: a log folded into a picture, verified against the rules, or decided again under another policy.
 
-Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. The log is the
-scaler's unless another component is given.
+Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. `component` is
+the one whose log it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from dds_core.component import SCALER, Component, P
+from dds_core.component import Component, P
 from dds_core.engine import EngineOf, Step
 from dds_core.events import (
     Checkpoint,
@@ -25,9 +25,8 @@ from dds_core.events import (
     encode,
 )
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.replay.logged import LoggedGroup, event_of, groups, require_component
+from dds_core.replay.logged import LoggedGroup, event_of, groups, moments, of_steps, require_component
 from dds_core.replay.verification import Difference, VerifyReport, verify
-from dds_core.scaler.state import Picture
 
 OPEN_LOOP = "open loop: the world did not follow from here on"
 _OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
@@ -35,13 +34,9 @@ _OUTCOMES = (DeadlinePassed, WriteDone, WriteObsolete, WriteRefused, Superseded)
 Rows = Iterable[Envelope] | Iterable[LeanEvent]
 
 
-@overload
-def fold_log(rows: Rows, picture: Picture | None = None) -> Picture: ...
-@overload
-def fold_log(rows: Rows, picture: P | None = None, *, component: Component[P]) -> P: ...
-def fold_log(rows: Rows, picture: Any = None, *, component: Component[Any] = SCALER) -> Any:
-    """The picture that a log amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted events are
-    passed over. `component` is the one whose log it is."""
+def fold_log(rows: Rows, component: Component[P], picture: P | None = None) -> P:
+    """The picture that a log of that component amounts to: `apply` and nothing else. It may start with a checkpoint. Redacted
+    events are passed over."""
     apply = component.apply
     result = picture if picture is not None else component.picture()
     first = picture is None
@@ -70,7 +65,7 @@ class Redecided(NamedTuple):
     differs: bool
 
 
-def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[Any] = SCALER) -> Iterator[Redecided]:
+def re_decide(rows: Iterable[Envelope], policy: BaseModel, component: Component[Any]) -> Iterator[Redecided]:
     """Feed a log's facts to the rules under another policy. Recorded deadlines and outcomes are dropped, the virtual timer
     gives its own. From the first difference on the loop is open: the world did not follow. `policy` is one
     of the component whose log it is."""
@@ -126,6 +121,8 @@ __all__ = [
     "event_of",
     "fold_log",
     "groups",
+    "moments",
+    "of_steps",
     "re_decide",
     "verify",
 ]

@@ -1,22 +1,71 @@
-"""A stored log as events: each row decoded and brought to the current schema, group by group.
+"""A stored log as events: each row decoded and brought to the current schema, group by group or moment by moment.
 
 Works on envelopes in the order of their positions, wherever they were read from, and holds one group at a time. It folds nothing.
+Stored bytes never change: old events are lifted when they are read, by pure steps from version n of a type to n+1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 
-from dds_core.component import SCALER, Component, component_of
-from dds_core.errors import InputError, MalformedEvent, UnknownEvent
-from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, Event, decode
+from dds_core.component import Component, component_of
+from dds_core.engine import Step
+from dds_core.errors import InputError, MalformedEvent, UnknownEvent, UpcastError
+from dds_core.events import SCHEMA_VERSION, TYPES, Checkpoint, Decision, Event, Fact, Transition, decode
 from dds_core.log.envelope import LOG_OPENED, Envelope, LeanEvent
-from dds_core.log.upcast import Upcasts
+from dds_core.timeline.telling import Moment
+
+# -- old events --------------------------------------------------------------------------------------------------------
+
+Data = dict[str, Any]
+Lift = Callable[[Data], Data]
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Upcasts:
+    """`current` names the newest version of each type, `steps[type, n]` goes from version n to n+1; raises
+    `UpcastError` on a gap."""
+
+    def __init__(
+        self, current: Mapping[str, int], steps: Mapping[tuple[str, int], Lift] = MappingProxyType({})
+    ) -> None:
+        wanted = {(name, version) for name, newest in current.items() for version in range(1, newest)}
+        for name, version in sorted(wanted ^ steps.keys()):
+            problem = "is missing" if (name, version) in wanted else "leads nowhere"
+            raise UpcastError(
+                f"the step of {name} from version {version} to {version + 1} {problem}",
+                fix="register exactly one step for every version before the current one",
+            )
+        self._current = dict(current)
+        self._steps = dict(steps)
+
+    def __call__(self, type: str, version: int, data: Data) -> Data:
+        """The data as the current version has them; raises `UnknownEvent` for a type or version that this
+        code does not know."""
+        newest = self._current.get(type)
+        if newest is None or not 1 <= version <= newest:
+            known = f"up to version {newest}" if newest else "not at all"
+            raise UnknownEvent(
+                f"event {type} version {version}; this version of dds knows the type {known}",
+                fix="read the log with the version of dds that wrote it, or a newer one",
+            )
+        for step in range(version, newest):
+            data = self._steps[type, step](data)
+        return data
+
+    def decoded(self, type: str, version: int, data: bytes) -> Data:
+        """The stored bytes decoded and brought to the current version."""
+        return self(type, version, _decode(data))
+
 
 UPCASTS = Upcasts(dict.fromkeys(TYPES, SCHEMA_VERSION))
+
+# -- groups ------------------------------------------------------------------------------------------------------------
 
 
 class LoggedGroup(NamedTuple):
@@ -34,7 +83,7 @@ class LoggedGroup(NamedTuple):
         return self.envelopes[0].occurred_at
 
 
-def event_of(row: Envelope | LeanEvent, component: Component[Any] = SCALER) -> Event | None:
+def event_of(row: Envelope | LeanEvent, component: Component[Any]) -> Event | None:
     """The event of a stored row, brought to the current schema version; None when its data was redacted. `component` is
     the one whose log it is.
 
@@ -78,14 +127,15 @@ _opening = msgspec.json.Decoder(_Opening)
 
 
 def require_component(row: Envelope | LeanEvent, component: Component[Any]) -> None:
-    """Look at the first event of a log. Raises InputError when it says that the log is a publisher's, and it is about to be taken
-    for the scaler's: that is what a reader gets who does not say whose it is."""
-    said = _opening.decode(row.data).component if row.data is not None else ""
-    if component is SCALER and component_of(said) is not SCALER:
-        raise InputError(f"it is the log of a {said}", where=f"position {row.position}", fix="give component=PUBLISHER")
+    """Look at the first event of a log. Raises InputError when it says that the log is another component's, and it is about to be
+    taken for one of the component whose logs may have any name."""
+    whose = component_of(_opening.decode(row.data).component if row.data is not None else "")
+    if component.usual and whose is not component:
+        fix = f"give component={whose.name.upper()}"
+        raise InputError(f"it is the log of a {whose.name}", where=f"position {row.position}", fix=fix)
 
 
-def groups(rows: Iterable[Envelope], component: Component[Any] = SCALER) -> Iterator[LoggedGroup]:
+def groups(rows: Iterable[Envelope], component: Component[Any]) -> Iterator[LoggedGroup]:
     """The groups of a log; the opening event is left out. `component` is the one whose log it is; raises InputError where
     the log itself says otherwise."""
     current: list[Envelope] = []
@@ -99,3 +149,38 @@ def groups(rows: Iterable[Envelope], component: Component[Any] = SCALER) -> Iter
             current.append(row)
     if current:
         yield LoggedGroup(current, [event_of(row, component) for row in current])
+
+
+# -- moments -----------------------------------------------------------------------------------------------------------
+
+FIRST = 2
+"""Position of the first fact in a log; the log's own opening has position 1."""
+
+
+def of_steps(steps: Iterable[Step], first: int = FIRST) -> Iterator[Moment]:
+    """The moments of a replay, with the positions that they have in a log that begins with them."""
+    position = first
+    for step in steps:
+        yield Moment(position, step.at, step.fact, [event for event, _ in step.caused])
+        position += 1 + len(step.caused)
+
+
+def moments(rows: Iterable[Envelope] | Iterable[LeanEvent], component: Component[Any]) -> Iterator[Moment]:
+    """The moments of a log of that component. A group begins with its fact, and nothing else in it is one, so lean rows will
+    do; types are kept when data are erased."""
+    current: Moment | None = None
+    for row in rows:
+        if row.type == LOG_OPENED:
+            require_component(row, component)
+            continue
+        event = event_of(row, component)
+        if current is None or not issubclass(TYPES.get(row.type, Fact), Decision | Transition):
+            if current is not None:
+                yield current
+            current = Moment(row.position, row.occurred_at, event, [], int(event is None))
+        elif event is None:
+            current = current._replace(erased=current.erased + 1)
+        else:
+            current.caused.append(event)
+    if current is not None:
+        yield current

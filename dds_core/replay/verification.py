@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
-from dds_core.component import SCALER, Component, P
+from dds_core.component import Component, P
 from dds_core.engine import new_event
 from dds_core.errors import DdsError, IllegalTransition
 from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Event, Fact, PolicyChanged, Started, encode
 from dds_core.kit.deadlines import Deadline
+from dds_core.kit.work import Caused
 from dds_core.log.envelope import Envelope, NewEvent, event_id
 from dds_core.replay.logged import LoggedGroup, groups
-from dds_core.scaler.rules import Caused
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class VerifyReport:
 
 
 def verify(
-    rows: Iterable[Envelope], *, component: Component[Any] = SCALER, fingerprint: str = "", at_most: int = 100
+    rows: Iterable[Envelope], component: Component[Any], *, fingerprint: str = "", at_most: int = 100
 ) -> VerifyReport:
     """Walk the log, decide at each fact, compare byte for byte with what was recorded, and go on with what was recorded.
 
@@ -138,8 +138,7 @@ class Verification(Generic[P]):
         self._check_form(group.envelopes[0], fact)
         try:
             apply(picture, fact, at)
-            with picture.trial():
-                work = self._component.settle(picture, at)
+            work = self._component.decide(picture, at)
         except DdsError as error:
             self._differ(group.position, f"a {type(fact).__name__} that can be folded", error.what)
             picture.dirty.clear()

@@ -1,15 +1,146 @@
-"""Transitions: the steps of the two lives of `dds_core.lifecycle`."""
+"""What the scaler's log holds beside what all logs do: facts about its objects, its decisions, and the steps of the two lives of
+`dds_core.lifecycle`. Each decision carries all that its writer needs, and the mode it was decided in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
-from dds_core.events.base import SCALER, Decision, Transition
-from dds_core.events.registry import register
-from dds_core.model import DeviceKey, Record
+from dds_core.events import shared
+from dds_core.events.base import (
+    SCALER,
+    Decision,
+    Level,
+    Names,
+    OfObject,
+    Transition,
+    changes_of,
+    observed,
+    register,
+)
+from dds_core.events.shared import OfScaler
+from dds_core.model import (
+    AttachRequest,
+    Config,
+    Device,
+    DeviceClass,
+    DeviceKey,
+    Node,
+    Pod,
+    Record,
+    Slice,
+    TaintRule,
+)
+from dds_core.timeline.clock import time_of_day
+
+# -- objects -----------------------------------------------------------------------------------------------------------
+
+if TYPE_CHECKING:  # a change set reads like the object; a field that did not change is UNSET at run time
+    SliceChanges = Slice
+    DeviceClassChanges = DeviceClass
+    TaintRuleChanges = TaintRule
+    NodeChanges = Node
+    PodChanges = Pod
+    ConfigChanges = Config
+    AttachRequestChanges = AttachRequest
+else:
+    SliceChanges = changes_of(Slice, leave_out=("devices",))
+    DeviceClassChanges = changes_of(DeviceClass)
+    TaintRuleChanges = changes_of(TaintRule)
+    NodeChanges = changes_of(Node)
+    PodChanges = changes_of(Pod)
+    ConfigChanges = changes_of(Config)
+    AttachRequestChanges = changes_of(AttachRequest)
+
+
+class SliceObserved(OfObject, frozen=True):
+    """A ResourceSlice appeared or changed.
+
+    `devices` holds the device differences of the slice: the new device, or None for one that is no longer listed.
+    """
+
+    changes: SliceChanges
+    devices: dict[str, Device | None] = {}
+
+
+class SliceGone(OfObject, frozen=True):
+    """A ResourceSlice was deleted; its devices are unknown from here on, not gone."""
+
+
+class DeviceClassObserved(OfObject, frozen=True):
+    """A DeviceClass appeared or changed; its selectors tell which devices a claim could take."""
+
+    changes: DeviceClassChanges
+
+
+class DeviceClassGone(OfObject, frozen=True):
+    """A DeviceClass was deleted."""
+
+
+class TaintRuleObserved(OfObject, frozen=True):
+    """A DeviceTaintRule appeared or changed, ours or anybody's."""
+
+    changes: TaintRuleChanges
+
+
+class TaintRuleGone(OfObject, frozen=True):
+    """A DeviceTaintRule was deleted."""
+
+
+class NodeObserved(OfObject, frozen=True):
+    """A node appeared or changed: its labels, its taints, whether it is cordoned."""
+
+    changes: NodeChanges
+
+
+class NodeGone(OfObject, frozen=True):
+    """A node was deleted; nothing can be attached to it or go back from it any more."""
+
+
+class PodObserved(OfObject, frozen=True):
+    """A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits."""
+
+    changes: PodChanges
+
+
+class PodGone(OfObject, frozen=True):
+    """A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim."""
+
+
+class ConfigObserved(OfObject, frozen=True):
+    """The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch."""
+
+    changes: ConfigChanges
+
+
+class ConfigGone(OfObject, frozen=True):
+    """The ConfigMap was deleted; without it there are no models and nothing is ours."""
+
+
+class AttachRequestObserved(OfObject, frozen=True):
+    """A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is."""
+
+    changes: AttachRequestChanges
+
+
+class AttachRequestGone(OfObject, frozen=True):
+    """A ComposabilityRequest was deleted."""
+
+
+class ClaimsListed(OfScaler, frozen=True):
+    """A consistent LIST of all claims was made for the fence of `resource` after it had settled and was folded."""
+
+    level: ClassVar[Level] = "debug"
+
+    resource: str
+    started: int
+
+    def words(self, names: Names) -> str:
+        return f"all claims were listed for the fence of {names.name(self.resource)}"
+
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
-
-# Decisions: what is wanted. Each carries all that its writer needs, and the mode it was decided in.
 
 
 class Promise(Record, frozen=True):
@@ -45,8 +176,22 @@ class Signal(Record, frozen=True):
     claim: str
     entries: tuple[Entry, ...]
 
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        yield from ((self.claim, "condition", entry.condition) for entry in self.entries)
+
+
+def _set(entries: Iterator[Entry]) -> str:
+    return "set " + ", ".join(f"{entry.condition} on {entry.device}" for entry in entries)
+
+
+def _named(uids: tuple[str, ...], names: Names) -> str:
+    return ", ".join(names.name(uid) for uid in uids)
+
 
 class OfClaim(Decision, frozen=True):
+    gone_with: ClassVar[str] = "claim"
+    written: ClassVar[bool] = False
+
     claim: str
     mode: str
 
@@ -54,9 +199,17 @@ class OfClaim(Decision, frozen=True):
     def subject(self) -> str:
         return self.claim
 
+    def for_claims(self) -> tuple[str, ...]:
+        return (self.claim,)
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), **names.claim_fields(self.claim)}
+
 
 class OfCell(Decision, frozen=True):
     """About one model on one node."""
+
+    gone_with: ClassVar[str] = "cell"
 
     node: str
     model: str
@@ -65,6 +218,14 @@ class OfCell(Decision, frozen=True):
     @property
     def subject(self) -> str:
         return SCALER
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (type(self).__name__, f"{self.node}/{self.model}")
+
+    def about(self, names: Names) -> dict[str, Any]:
+        of = {"node": self.node, "model": self.model, "request": getattr(self, "request", "")}
+        return {**super().about(names), **of}
 
 
 class AttachOrdered(OfCell, frozen=True):
@@ -77,6 +238,17 @@ class AttachOrdered(OfCell, frozen=True):
     previous: int | None = None
     uid: str = ""
     claims: tuple[str, ...] = ()
+
+    def words(self, names: Names) -> str:
+        whom = f" for {_named(self.claims, names)}" if self.claims else ""
+        why = f" ({self.reason})" if self.reason != "demand" else ""
+        wanted = f"{self.size} of {self.model} for {self.node}{whom}{why}"
+        if self.previous is None:
+            return f"make request {self.request}: {wanted}"
+        return f"raise request {self.request} from {self.previous} to {wanted}"
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        yield self.request, "size", str(self.size)
 
 
 class Reserved(OfClaim, frozen=True):
@@ -91,15 +263,26 @@ class Reserved(OfClaim, frozen=True):
     promises: tuple[Promise, ...]
     pod: str = ""
 
+    def for_devices(self) -> tuple[str, ...]:
+        return tuple(promise.uuid for promise in self.promises)
+
+    def words(self, names: Names) -> str:
+        return f"promise {', '.join(p.uuid or p.device for p in self.promises)} to {names.name(self.claim)}"
+
 
 class ReservationDropped(OfClaim, frozen=True):
     """The devices promised to the claim are free for others again; `reason` says why."""
 
     reason: str
 
+    def words(self, names: Names) -> str:
+        return f"take back what was promised to {names.name(self.claim)}: {self.reason}"
+
 
 class HandOver(Decision, frozen=True):
     """Tell the scheduler to schedule the pod again: every pool claim of the group in one batch."""
+
+    gone_with: ClassVar[str] = "claim"
 
     pod: str
     node: str
@@ -112,9 +295,28 @@ class HandOver(Decision, frozen=True):
     def subject(self) -> str:
         return self.signals[0].claim
 
+    def for_claims(self) -> tuple[str, ...]:
+        return tuple(signal.claim for signal in self.signals)
+
+    def words(self, names: Names) -> str:
+        told = _set(entry for signal in self.signals for entry in signal.entries)
+        pod = f", so that pod {names.name(self.pod)} is scheduled again" if self.pod else ""
+        whose = _named(self.for_claims(), names)
+        return f"{told} of {whose}{pod} (hand-over to {self.node}, {self.steering})"
+
+    def about(self, names: Names) -> dict[str, Any]:
+        whom = {"claim": names.name(self.subject), "pod": names.name(self.pod), "node": self.node}
+        return {**super().about(names), **whom, "steering": self.steering}
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        for signal in self.signals:
+            yield from signal.seen_by()
+
 
 class Steered(Decision, frozen=True):
     """Nominate the node for the pod, then clear the allocations of the signalled claims (hand-over mode `clear`)."""
+
+    gone_with: ClassVar[str] = "pod"
 
     pod: str
     node: str
@@ -126,9 +328,18 @@ class Steered(Decision, frozen=True):
     def subject(self) -> str:
         return self.pod
 
+    def words(self, names: Names) -> str:
+        pod, claims = names.name(self.pod), _named(self.claims, names)
+        return f"nominate {self.node} for pod {pod} and clear the allocation of {claims}"
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), "pod": names.name(self.pod), "node": self.node}
+
 
 class ClaimFailed(OfClaim, frozen=True):
     """This attempt will not succeed. What cools down is `model` on `node`."""
+
+    level: ClassVar[Level] = "warning"
 
     cycle: int
     attempt: int
@@ -137,27 +348,54 @@ class ClaimFailed(OfClaim, frozen=True):
     node: str
     model: str = ""
 
+    def words(self, names: Names) -> str:
+        return f"give up this attempt of {names.name(self.claim)}: {self.reason}: {self.message}"
+
 
 class FailureSignalled(OfClaim, frozen=True):
     """Set FabricDeviceFailed on the first not-ready own result."""
 
+    written: ClassVar[bool] = True
+
     attempt: int
     signal: Signal
+
+    def words(self, names: Names) -> str:
+        told = _set(iter(self.signal.entries))
+        return f"{told} of {names.name(self.claim)}, so that the scheduler looks elsewhere"
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        return self.signal.seen_by()
 
 
 class CoolDown(OfCell, frozen=True):
     """Keep the scheduler from choosing this model on this node until the instant `until`."""
 
+    written: ClassVar[bool] = False
+    around: ClassVar[bool] = True
+
     until: int
     reason: str
+
+    def words(self, names: Names) -> str:
+        until = time_of_day(self.until)
+        return f"keep the scheduler from {self.model} on {self.node} until {until}: {self.reason}"
 
 
 class CoolDownOver(OfCell, frozen=True):
     """The model may be chosen from the pool on this node again."""
 
+    written: ClassVar[bool] = False
+    around: ClassVar[bool] = True
+
+    def words(self, names: Names) -> str:
+        return f"let the scheduler choose {self.model} on {self.node} again"
+
 
 class OfDevice(Decision, frozen=True):
     """About one FabricResource, by its uid."""
+
+    gone_with: ClassVar[str] = "device"
 
     resource: str
     mode: str
@@ -165,6 +403,12 @@ class OfDevice(Decision, frozen=True):
     @property
     def subject(self) -> str:
         return self.resource
+
+    def for_devices(self) -> tuple[str, ...]:
+        return (self.resource,)
+
+    def about(self, names: Names) -> dict[str, Any]:
+        return {**super().about(names), **names.device_fields(self.resource)}
 
 
 class VictimMarked(OfDevice, frozen=True):
@@ -181,6 +425,12 @@ class VictimMarked(OfDevice, frozen=True):
     idle_since: int = 0
     taint: bool = False
 
+    def words(self, names: Names) -> str:
+        return f"mark {self.uuid or self.name} on {self.node} to go back to the pool: {self.reason}"
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        yield self.resource, "mark", str(True)
+
 
 class VictimUnmarked(OfDevice, frozen=True):
     """Take the mark off a device that may not go after all."""
@@ -188,10 +438,18 @@ class VictimUnmarked(OfDevice, frozen=True):
     name: str
     reason: str
 
+    def words(self, names: Names) -> str:
+        return f"take the mark off {self.name}: {self.reason}"
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        yield self.resource, "mark", str(False)
+
 
 class TaintLifted(Decision, frozen=True):
     """Delete our DeviceTaintRule `rule` (its uid): the device that it names is no victim, or no more. Names recur, so a rule
     left behind would keep the scheduler from another device."""
+
+    gone_with: ClassVar[str] = "rule"
 
     rule: str
     name: str
@@ -201,11 +459,19 @@ class TaintLifted(Decision, frozen=True):
     def subject(self) -> str:
         return self.rule
 
+    def words(self, names: Names) -> str:
+        return f"delete taint rule {self.name}, so that the scheduler may choose its device again"
+
 
 class ClaimsListWanted(OfDevice, frozen=True):
     """The fence has settled: confirm it with a consistent LIST of claims."""
 
+    written: ClassVar[bool] = False
+
     fenced: int
+
+    def words(self, names: Names) -> str:
+        return f"list all claims, to be sure that nobody holds {names.name(self.resource)}"
 
 
 class DetachOrdered(OfCell, frozen=True):
@@ -219,12 +485,28 @@ class DetachOrdered(OfCell, frozen=True):
     victims: tuple[str, ...]
     unattached: bool = False
 
+    def for_devices(self) -> tuple[str, ...]:
+        return self.victims
+
+    def words(self, names: Names) -> str:
+        lower = f"lower request {self.request} from {self.previous} to {self.size}"
+        who = _named(self.victims, names)
+        if self.unattached:
+            return f"{lower}: the fabric has nothing for {who}, and nobody waits any more"
+        return f"{lower}, so that {who} goes back to the pool"
+
+    def seen_by(self) -> Iterator[tuple[str, str, str]]:
+        yield self.request, "size", str(self.size)
+
 
 class UsedStamped(OfDevice, frozen=True):
     """Write the last-used annotation: the device was released at `at`."""
 
     name: str
     at: int
+
+    def words(self, names: Names) -> str:
+        return f"note on {self.name} when it was last used"
 
 
 # -- transitions -------------------------------------------------------------------------------------------------------
@@ -254,6 +536,10 @@ class ClaimMoved(Transition, frozen=True):
     def subject(self) -> str:
         return self.claim
 
+    def about(self, names: Names) -> dict[str, Any]:
+        step = {"trigger": self.trigger, "from": self.source, "to": self.target, "landed": self.landed}
+        return {**super().about(names), **names.claim_fields(self.claim), **step}
+
 
 class DeviceMoved(Transition, frozen=True):
     """A step of a device's life. `cause` says in words what made it true; `key` is the name under which a claim took it."""
@@ -269,23 +555,24 @@ class DeviceMoved(Transition, frozen=True):
     def subject(self) -> str:
         return self.resource
 
+    def about(self, names: Names) -> dict[str, Any]:
+        step = {"trigger": self.trigger, "from": self.source, "to": self.target}
+        return {**super().about(names), **names.device_fields(self.resource), **step}
 
-EVENTS = register(
-    AttachOrdered,
-    Reserved,
-    ReservationDropped,
-    HandOver,
-    Steered,
-    ClaimFailed,
-    FailureSignalled,
-    CoolDown,
-    CoolDownOver,
-    VictimMarked,
-    VictimUnmarked,
-    TaintLifted,
-    ClaimsListWanted,
-    DetachOrdered,
-    UsedStamped,
-    ClaimMoved,
-    DeviceMoved,
+
+EVENTS = (
+    *shared.EVENTS,
+    *observed(Slice, SliceChanges, SliceObserved, SliceGone),
+    *observed(DeviceClass, DeviceClassChanges, DeviceClassObserved, DeviceClassGone),
+    *observed(TaintRule, TaintRuleChanges, TaintRuleObserved, TaintRuleGone),
+    *observed(Node, NodeChanges, NodeObserved, NodeGone),
+    *observed(Pod, PodChanges, PodObserved, PodGone),
+    *observed(Config, ConfigChanges, ConfigObserved, ConfigGone),
+    *observed(AttachRequest, AttachRequestChanges, AttachRequestObserved, AttachRequestGone),
+    *register(
+        ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
+    ),
+    *register(CoolDown, CoolDownOver, VictimMarked, VictimUnmarked, TaintLifted, ClaimsListWanted, DetachOrdered),
+    *register(UsedStamped, ClaimMoved, DeviceMoved),
 )
+"""What the scaler's log may hold."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dds_core.kit.state import Remembered
-from dds_core.kit.table import Hook, Index, Table
+from dds_core.kit.policy import Mode, lower
+from dds_core.kit.state import Index, Remembered, Table
 from dds_core.lifecycle import WAITING
 from dds_core.model import (
     OWNER,
@@ -27,9 +27,7 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
-from dds_core.scaler.policy import Mode, Policy, lower
-from dds_core.scaler.pools import Pool, PoolKey, gather, model_of_pool, text_attribute
-from dds_core.scaler.rows import (
+from dds_core.scaler.model import (
     Cell,
     ClaimLife,
     Cooling,
@@ -38,16 +36,16 @@ from dds_core.scaler.rows import (
     Fence,
     HandOverRow,
     Order,
+    Pool,
+    PoolKey,
     Rate,
     Reservation,
     Timeout,
+    gather,
+    model_of_pool,
+    text_attribute,
 )
-
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-# The tables of the picture: what was observed of each object, and what the engine remembers of its own.
-#
-# Rows only; what is derived from them is in `dds_core.scaler.indexes`.
+from dds_core.scaler.policy import Policy
 
 
 class Dirty:
@@ -89,58 +87,59 @@ class Dirty:
 
 
 class Tables(Remembered[Observed]):
-    """Every table, and the few facts that are no rows. All changes go through the tables' `put` and `drop`."""
+    """What was observed of each object, and what the engine remembers of its own."""
+
+    configs: Table[str, Config]
+    slices: Table[str, Slice]
+    classes: Table[str, DeviceClass]
+    rules: Table[str, TaintRule]
+    nodes: Table[str, Node]
+    requests: Table[str, AttachRequest]
+    resources: Table[str, FabricResource]
+    claims: Table[str, Claim]
+    pods: Table[str, Pod]
+    lives: Table[str, ClaimLife]
+    devices: Table[str, DeviceLife]
+    reservations: Table[str, Reservation]
+    orders: Table[Cell, Order]
+    hand_overs: Table[str, HandOverRow]
+    failures: Table[str, Failure]
+    cooling: Table[Cell, Cooling]
+    fences: Table[str, Fence]
+    timeouts: Table[str, Timeout]
+    unmarked: Table[str, int]
+    lifted: Table[str, int]
+    marks: Table[str, int]
+    erring: Table[str, int]
+    counters: Table[str, int]
+    rates: Table[str, Rate]
+
+    scalars = Remembered.scalars | {"taint_rules": str, "skew": int | None}
+
+    policy: Policy
+    dirty: Dirty
+    mode: Mode = "observe"
+    live: bool = False
 
     def __init__(self) -> None:
         super().__init__()
-        journal = self.journal
-        self.claims: Table[str, Claim] = Table(journal)
-        self.pods: Table[str, Pod] = Table(journal)
-        self.nodes: Table[str, Node] = Table(journal)
-        self.slices: Table[str, Slice] = Table(journal)
-        self.classes: Table[str, DeviceClass] = Table(journal)
-        self.rules: Table[str, TaintRule] = Table(journal)
-        self.configs: Table[str, Config] = Table(journal)
-        self.requests: Table[str, AttachRequest] = Table(journal)
-        self.resources: Table[str, FabricResource] = Table(journal)
-        self._tables: dict[type[Observed], Table[str, Any]] = {
-            Claim: self.claims,
-            Slice: self.slices,
-            DeviceClass: self.classes,
-            TaintRule: self.rules,
-            Node: self.nodes,
-            Pod: self.pods,
-            Config: self.configs,
-            AttachRequest: self.requests,
-            FabricResource: self.resources,
-        }
-
-        self.lives: Table[str, ClaimLife] = Table(journal)
-        self.devices: Table[str, DeviceLife] = Table(journal)
-        self.reservations: Table[str, Reservation] = Table(journal)
-        self.orders: Table[Cell, Order] = Table(journal)
-        self.hand_overs: Table[str, HandOverRow] = Table(journal)
-        self.failures: Table[str, Failure] = Table(journal)
-        self.cooling: Table[Cell, Cooling] = Table(journal)
-        self.fences: Table[str, Fence] = Table(journal)
-        self.timeouts: Table[str, Timeout] = Table(journal)
-        self.unmarked: Table[str, int] = Table(journal)
-        self.lifted: Table[str, int] = Table(journal)
-        self.marks: Table[str, int] = Table(journal)
-        self.erring: Table[str, int] = Table(journal)
-        self.counters: Table[str, int] = Table(journal)
-        self.rates: Table[str, Rate] = Table(journal)
-
         self.policy = Policy()
         self.taint_rules = ""
         self.skew: int | None = None
         self.dirty = Dirty()
-
-
-# -- own indexes -------------------------------------------------------------------------------------------------------
-
-# The indexes over what the engine itself remembers: lives, reservations, orders, failures, cool-downs and fences. Kept
-# right by the tables' hooks as those of `dds_core.scaler.indexes` are, and never stored either.
+        self._observe(
+            {
+                Claim: self.claims,
+                Slice: self.slices,
+                DeviceClass: self.classes,
+                TaintRule: self.rules,
+                Node: self.nodes,
+                Pod: self.pods,
+                Config: self.configs,
+                AttachRequest: self.requests,
+                FabricResource: self.resources,
+            }
+        )
 
 
 class OwnIndexes(Tables):
@@ -264,8 +263,6 @@ class OwnIndexes(Tables):
             self.dirty.nodes |= self.fabric_failed[key]
 
 
-# -- indexes -----------------------------------------------------------------------------------------------------------
-
 NO_CONFIG = Config(uid="")
 
 
@@ -274,7 +271,6 @@ class Indexes(OwnIndexes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.uid_named: dict[tuple[type[Observed], str, str], str] = {}
         self.claim_named: dict[tuple[str, str], str] = {}
         self.node_named: dict[str, str] = {}
         self.holders: Index[DeviceKey, str] = Index()
@@ -300,13 +296,7 @@ class Indexes(OwnIndexes):
         self.models: dict[str, Model] = {}
         self.rivals: dict[str, frozenset[str]] = {}
         self.config = NO_CONFIG
-        self.mode: Mode = "observe"
-        self.live = False
-        self.alerts_of: Index[str, tuple[str, str]] = Index()
-        self.rejections_of: Index[str, tuple[str, str, str]] = Index()
 
-        for kind, table in self._tables.items():
-            table.watch(self._naming(kind))
         self.claims.watch(self._claim_changed)
         self.pods.watch(self._pod_changed)
         self.nodes.watch(self._node_changed)
@@ -315,8 +305,6 @@ class Indexes(OwnIndexes):
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
         self.resources.watch(self._resource_changed)
-        self.shown.watch(self._shown_changed)
-        self.rejections.watch(self._rejection_changed)
 
     # --- what the hooks ask, and the rules too -----------------------------------------------------------------------
 
@@ -353,28 +341,6 @@ class Indexes(OwnIndexes):
         return sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
     # --- hooks -------------------------------------------------------------------------------------------------------
-
-    def _naming(self, kind: type[Observed]) -> Hook[str, Any]:
-        """The hook of an observed table that keeps its objects findable by name."""
-        named = self.uid_named
-
-        def changed(uid: str, old: Any, new: Any) -> None:
-            if old is not None:
-                key = (kind, getattr(old, "namespace", ""), getattr(old, "name", ""))
-                if named.get(key) == uid:
-                    del named[key]
-            if new is not None:
-                named[(kind, getattr(new, "namespace", ""), getattr(new, "name", ""))] = uid
-
-        return changed
-
-    def _shown_changed(self, key: tuple[str, str], old: bytes | None, new: bytes | None) -> None:
-        if key[0] == "Alerted":
-            of = key[1].rpartition(":")[0]
-            (self.alerts_of.add if new is not None else self.alerts_of.discard)(of, key)
-
-    def _rejection_changed(self, key: tuple[str, str, str], old: bool | None, new: bool | None) -> None:
-        (self.rejections_of.add if new is not None else self.rejections_of.discard)(key[0], key)
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         dirty = self.dirty

@@ -9,27 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import msgspec
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from dds_core.errors import PolicyError
-
-Mode = Literal["observe", "attach", "detach"]
-MODES: tuple[Mode, ...] = ("observe", "attach", "detach")
-"""From the weakest to the strongest."""
-
-Seconds = Annotated[int, Field(ge=0, le=86_400)]
-PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
-Count = Annotated[int, Field(ge=0, le=10_000)]
-
-MICROSECONDS = 1_000_000
+from dds_core.kit.policy import MICROSECONDS, Count, Mode, PositiveSeconds, Seconds, Strict, counted, read
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class SchedulerPolicy(_Strict):
+class SchedulerPolicy(Strict):
     """What we know of one scheduler profile; its bindingTimeout can be read from no API."""
 
     binding_timeout_seconds: PositiveSeconds = Field(
@@ -48,11 +34,11 @@ class SchedulerPolicy(_Strict):
         return self
 
 
-class LimitPolicy(_Strict):
+class LimitPolicy(Strict):
     """How many devices of a model a node may have. The node's own labels `<device>-size-max` and `-size-min` win."""
 
-    max: Count = Field(default=50, description="Devices of the model on the node at most.")
-    min: Count = Field(default=0, description="Devices of the model that stay on the node even when idle.")
+    max: Count = counted(50, "devices", "Devices of the model on the node at most.")
+    min: Count = counted(0, "devices", "Devices of the model that stay on the node even when idle.")
 
     @model_validator(mode="after")
     def _ordered(self) -> LimitPolicy:
@@ -61,7 +47,7 @@ class LimitPolicy(_Strict):
         return self
 
 
-class DriverPolicy(_Strict):
+class DriverPolicy(Strict):
     """What is particular to the devices of one DRA driver."""
 
     uuid_attribute: str = Field(
@@ -75,7 +61,7 @@ class DriverPolicy(_Strict):
     )
 
 
-class Policy(_Strict):
+class Policy(Strict):
     """The whole effective policy."""
 
     mode: Mode = Field(
@@ -108,9 +94,10 @@ class Policy(_Strict):
     cool_down_seconds: PositiveSeconds = Field(
         default=120, description="A model on a node that failed a claim is kept from the scheduler for so long."
     )
-    pool_cool_down_nodes: Count = Field(
-        default=2,
-        description="When the fabric brought no device of a model to so many of its nodes, the pool cools down too; 0 = never.",
+    pool_cool_down_nodes: Count = counted(
+        2,
+        "nodes",
+        "When the fabric brought no device of a model to so many of its nodes, the pool cools down too; 0 = never.",
     )
     cool_down_read_back_seconds: Seconds = Field(
         default=15,
@@ -119,8 +106,8 @@ class Policy(_Strict):
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."
     )
-    detaches_per_hour: Count = Field(
-        default=60, description="Devices marked to go back within any hour, over the fleet."
+    detaches_per_hour: Count = counted(
+        60, "devices an hour", "Devices marked to go back within any hour, over the fleet."
     )
     detach_without_fence: Literal["best_effort", "never"] = Field(
         default="best_effort",
@@ -130,9 +117,10 @@ class Policy(_Strict):
         default=True,
         description="In mode detach, free the longest-idle device elsewhere when a claim waits and the pool is empty.",
     )
-    orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=16,
-        description="Attaches under way over the fleet, until the fabric's rate is measured; then what fits the budget.",
+    orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
+        16,
+        "attaches",
+        "Attaches under way over the fleet, until the fabric's rate is measured; then what fits the budget.",
     )
     hand_over: Literal["clear", "prefer", "plain"] = Field(
         default="clear", description="How the scheduler is steered to the node after the signal."
@@ -176,33 +164,12 @@ class Policy(_Strict):
         return budget
 
 
-def lower(mode: str, other: str) -> Mode:
-    """The weaker of two modes; an empty one does not count. The kill switch can only lower."""
-    ranked = [name for name in (mode, other) if name]
-    return min((m for m in MODES if m in ranked), key=MODES.index)
-
-
 def read_policy(written: Mapping[str, Any]) -> Policy:
     """A policy from what a person wrote.
 
     Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
     """
-    try:
-        return Policy.model_validate_json(_as_json(written))
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(str(part) for part in e['loc']) or 'policy'}: {e['msg']}" for e in error.errors()
-        )
-        raise PolicyError(f"the policy is not valid: {faults}; see docs/policy.md for every field") from None
-
-
-def _as_json(written: Mapping[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(written)
-    except TypeError as error:
-        raise PolicyError(
-            f"the policy holds a value that is not plain data: {error}; write numbers, texts, lists and tables"
-        ) from None
+    return read(Policy, written)
 
 
 _REFERENCE = {

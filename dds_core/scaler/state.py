@@ -1,70 +1,22 @@
-"""The whole picture as plain data, for checkpoints and comparisons, and back.
+"""The scaler's picture: everything that its rules know, folded from its log, with the questions that several of them ask; and
+how it is dumped and loaded.
 
-The form has a version of its own, `PROJECTION`; a change to it needs a new number and an upcasting step for `Checkpoint`.
-Indexes are not part of it: they are built again from the rows.
+One owner holds it and changes it only through `dds_core.scaler.fold.apply`. `dirty` names what the fold of the current group
+touched, so that the rules look at nothing else.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
+from dds_core.kit import work
 from dds_core.kit.state import Form
-from dds_core.model import (
-    Allocation,
-    AttachRequest,
-    Claim,
-    Config,
-    Device,
-    DeviceClass,
-    DeviceKey,
-    FabricResource,
-    Model,
-    Node,
-    Observed,
-    Pod,
-    Record,
-    Result,
-    Slice,
-    TaintRule,
-)
+from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
 from dds_core.scaler.indexes import Indexes
+from dds_core.scaler.model import model_of_device
 from dds_core.scaler.policy import read_policy
-from dds_core.scaler.pools import model_of_device
-from dds_core.scaler.rows import (
-    Cell,
-    ClaimLife,
-    Cooling,
-    DeviceLife,
-    Failure,
-    Fence,
-    HandOverRow,
-    Order,
-    Rate,
-    Refusal,
-    Reservation,
-    Timeout,
-)
-
-# -- picture -----------------------------------------------------------------------------------------------------------
-
-# The picture: everything the engine knows, folded from the log, with the questions that several rules ask of it.
-#
-# One owner holds it and changes it only through `dds_core.scaler.fold.apply`. `dirty` names what the fold of the current group
-# touched, so that the rules look at nothing else.
 
 
 class Picture(Indexes):
     """Tables, indexes, and questions."""
-
-    def uid_of(self, kind: type[Observed], namespace: str, name: str) -> str | None:
-        """The uid of the object of that name, None when not known."""
-        return self.uid_named.get((kind, namespace, name))
-
-    def rejected(self, uid: str) -> bool:
-        """Whether anything of the object was rejected; of some that is all that is known."""
-        return bool(self.rejections_of[uid])
 
     def node(self, name: str) -> Node | None:
         uid = self.node_named.get(name)
@@ -134,6 +86,12 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
+    def touch_device(self, uid: str) -> None:
+        self.dirty.devices.add(uid)
+        resource = self.resources.get(uid)
+        if resource is not None:
+            self.dirty.nodes.add(resource.node)
+
     def touch_everything(self) -> None:
         """A level pass looks at the whole fleet."""
         self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys()
@@ -143,84 +101,10 @@ class Picture(Indexes):
         self.dirty.nodes |= self.failed_at.sets.keys()  # also those that no node was found for
 
 
-# -- snapshot ----------------------------------------------------------------------------------------------------------
-
 PROJECTION = 1
 
-Pair = tuple[str, str]
+_FORM = Form(Picture, PROJECTION, read_policy)
+dump, load, same = _FORM.dump, _FORM.load, _FORM.same
 
-
-class Snapshot(Record, frozen=True):
-    """The tables in the order of their keys; a table whose key is no text is a list of (key, row)."""
-
-    now: int = 0
-    policy: dict[str, Any] = {}
-    taint_rules: str = ""
-    synced: bool = False
-    synced_at: int = 0
-    level_at: int = 0
-    stale: tuple[str, ...] = ()
-    epoch: int = 0
-    restarted: bool = False
-    skew: int | None = None
-    rejections: tuple[tuple[str, str, str], ...] = ()
-    configs: dict[str, Config] = {}
-    slices: dict[str, Slice] = {}
-    classes: dict[str, DeviceClass] = {}
-    rules: dict[str, TaintRule] = {}
-    nodes: dict[str, Node] = {}
-    requests: dict[str, AttachRequest] = {}
-    resources: dict[str, FabricResource] = {}
-    claims: dict[str, Claim] = {}
-    pods: dict[str, Pod] = {}
-    lives: dict[str, ClaimLife] = {}
-    devices: dict[str, DeviceLife] = {}
-    reservations: dict[str, Reservation] = {}
-    orders: tuple[tuple[Cell, Order], ...] = ()
-    hand_overs: dict[str, HandOverRow] = {}
-    failures: dict[str, Failure] = {}
-    cooling: tuple[tuple[Cell, Cooling], ...] = ()
-    fences: dict[str, Fence] = {}
-    refusals: tuple[tuple[Pair, Refusal], ...] = ()
-    timeouts: dict[str, Timeout] = {}
-    labelled: tuple[tuple[Pair, str], ...] = ()
-    unmarked: dict[str, int] = {}
-    lifted: dict[str, int] = {}
-    marks: dict[str, int] = {}
-    erring: dict[str, int] = {}
-    shown: tuple[tuple[Pair, str], ...] = ()
-    passed: tuple[tuple[Pair, int], ...] = ()
-    counters: dict[str, int] = {}
-    rates: dict[str, Rate] = {}
-
-
-_SCALARS = ("now", "taint_rules", "synced", "synced_at", "level_at", "epoch", "restarted", "skew")
-_SPECIAL = ("policy", "stale", "rejections", "shown")
-_BY_TEXT = tuple(
-    f.name for f in msgspec.structs.fields(Snapshot) if str(f.type).startswith("dict") and f.name != "policy"
-)
-_BY_PAIR = tuple(name for name in Snapshot.__struct_fields__ if name not in (*_SCALARS, *_SPECIAL, *_BY_TEXT))
-
-
-_FORM = Form(Snapshot, PROJECTION, _SCALARS, _BY_TEXT, _BY_PAIR, Picture, read_policy)
-
-
-def dump(picture: Picture) -> dict[str, Any]:
-    """The picture as plain data."""
-    return _FORM.dump(picture)
-
-
-def same(one: Picture, other: Picture) -> bool:
-    """Whether two pictures hold the same."""
-    return _FORM.same(one, other)
-
-
-def load(plain: dict[str, Any]) -> Picture:
-    """The picture that `dump` gave.
-
-    Raises InputError when the data is not of that form.
-    """
-    picture: Picture = _FORM.load(plain)
-    picture.rebuild()
-    picture.dirty.clear()
-    return picture
+Work = work.Work[Picture]
+"""One run of the scaler's rules."""

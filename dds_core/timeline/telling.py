@@ -1,24 +1,416 @@
-"""How a log is told, by the component whose log it is: how to find whom a person means, and how to tell what happened."""
+"""How a log is told: moments (a fact and what it caused), from which a teller makes the entries of a timeline, about a subject
+that a directory has found; and the names and words that this takes. What is particular to a component is in its own
+`timeline`.
+
+Pure and streaming: of what is told it keeps the last forms of things and the facts since the last entry. It changes nothing and
+decides nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from dds_core.component import SCALER, Component
+from dds_core.errors import InputError
+from dds_core.events import (
+    KIND_OF,
+    Decision,
+    Event,
+    PolicyChanged,
+    Stale,
+    Started,
+    Synced,
+    Transition,
+    after,
+)
 from dds_core.log.envelope import LeanEvent
-from dds_core.publisher import timeline as publisher
-from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.state import PoolPicture
-from dds_core.publisher.timeline import PublisherKnown, PublisherTeller
-from dds_core.publisher.timeline import scope_of as publisher_scope
-from dds_core.scaler.state import Picture
-from dds_core.timeline.entries import Entry, Teller
-from dds_core.timeline.known import Known
-from dds_core.timeline.moments import Moment
-from dds_core.timeline.scope import Everything, scope_of
-from dds_core.timeline.subjects import NAMING, Directory, Subject, naming
+from dds_core.model import Allocation, Claim, Condition, FabricResource
+from dds_core.timeline.phrases import spoken
+
+# -- moments -----------------------------------------------------------------------------------------------------------
+
+
+class Moment(NamedTuple):
+    """A fact (None when it was erased) at its instant, what it caused, and the position of the fact in its log."""
+
+    position: int
+    at: int
+    fact: Event | None
+    caused: list[Event]
+    erased: int = 0
+
+    @property
+    def length(self) -> int:
+        """Events in the log."""
+        return 1 + len(self.caused) + self.erased - (self.fact is None)
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+FACT = "fact"
+ACT = "act"
+DECISION = "decision"
+ERASED = "erased"
+REST = "rest"
+
+
+class Note(NamedTuple):
+    """What is told under a change: `kind` is fact, act (somebody else did what a scaler does), decision (of dds; a wish
+    only, in mode observe) or erased."""
+
+    at: int
+    kind: str
+    text: str
+
+
+class Entry(NamedTuple):
+    """One change (`kind` is claim or device), a decision that came without one (decision), or what was learned since the
+    last entry (rest).
+
+    at: the instant; position: that of its fact in the log; name, uid: whose change it is; source, target: the states
+    ("New" before the first); after: microseconds spent in `source`, None from New; cause: why, in this case, or the
+    decision; meaning: the sentence of the lifecycle table; notes: the facts that led to it and what was decided, in order.
+    """
+
+    at: int
+    position: int
+    kind: str
+    name: str = ""
+    uid: str = ""
+    trigger: str = ""
+    source: str = ""
+    target: str = ""
+    after: int | None = None
+    cause: str = ""
+    meaning: str = ""
+    notes: tuple[Note, ...] = ()
+
+
+# -- names and words ---------------------------------------------------------------------------------------------------
+
+Row = Any
+"""What a fact can be about: an object of the cluster, or what the fabric told."""
+Pair = tuple[Row | None, Row | None]
+"""It before and after a fact; None: not there."""
+
+UNCHANGED: Pair = (None, None)
+
+Words = Callable[[Any, Any, Any], Iterator[str]]
+"""The sentences of a change: what it was (None: not there), what it is, and the names."""
+
+
+def fact_words(fact: Event, pair: Pair, known: Known) -> list[str]:
+    """The sentences of a fact; empty when it says nothing that a person would want to know. A fact about an object is told by its
+    differences, each in a sentence of its own; what no rule looks at is left out."""
+    before, now = pair
+    row = now if now is not None else before
+    if row is None:
+        return [text] if (text := fact.words(known)) else []
+    noun, tell = known.kinds.get(type(row), ("", None))
+    if tell is None:
+        return []
+    return list(tell(before, row, known)) if now is not None else [f"{noun} {known.name_of(row)} is gone"]
+
+
+def decision_words(decision: Decision, known: Known) -> str:
+    """One sentence, "dds would …" when it was decided in mode observe, "again" when it was issued again after a start."""
+    if getattr(decision, "mode", "") == "observe":
+        return f"dds would {decision.words(known)}"
+    return f"dds decided {'again ' if decision.reissued else ''}to {decision.words(known)}"
+
+
+def _claim(before: Claim | None, claim: Claim, known: Known) -> Iterator[str]:
+    name = f"claim {known.name_of(claim)}"
+    if before is None:
+        wanted = ", ".join(f"{r.count} of {' or '.join(r.classes)}" for r in claim.requests)
+        yield f"{name} asks for {wanted}" if wanted else f"{name} is there"
+    old = before if before is not None else Claim(uid=claim.uid)
+    if claim.allocation != old.allocation:
+        yield f"{name}: {_allocation(claim.allocation)}"
+    if claim.consumers != old.consumers:
+        users = ", ".join(f"{c.resource.removesuffix('s')} {c.name or known.name(c.uid)}" for c in claim.consumers)
+        yield f"{name}: reserved for {users}" if users else f"{name}: reserved for nobody any more"
+    yield from (f"{name}: {text}" for text in _conditions(old.conditions, claim.conditions))
+    if claim.deleting and not old.deleting:
+        yield f"{name} is being deleted"
+
+
+def _allocation(allocation: Allocation | None) -> str:
+    if allocation is None:
+        return "its allocation was cleared"
+    devices = ", ".join(
+        f"{r.device} of pool {r.pool}" + (f" ({_amounts(r.consumed)})" if r.consumed else "")
+        for r in allocation.results
+    )
+    return f"allocated {devices}" + (f" on {allocation.node}" if allocation.node else "")
+
+
+def _amounts(consumed: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in sorted(consumed.items()))
+
+
+def _conditions(old: tuple[Condition, ...], new: tuple[Condition, ...]) -> Iterator[str]:
+    def key(c: Condition) -> tuple[str, ...]:
+        return (c.driver, c.pool, c.device, c.share, c.type)
+
+    was = {key(c): c for c in old}
+    for c in new:
+        former = was.pop(key(c), None)
+        if former is None or former.status != c.status or former.reason != c.reason:
+            yield f"condition {c.type}={c.status} on {c.device}" + (f" ({c.reason})" if c.reason else "")
+    for c in was.values():
+        yield f"condition {c.type} on {c.device} was taken away"
+
+
+def _resource(before: FabricResource | None, row: FabricResource, known: Known) -> Iterator[str]:
+    name = f"resource {row.name}"
+    old = before if before is not None else FabricResource(uid=row.uid)
+    if before is None:
+        yield f"{name} was made: one {row.model} for {row.node}, for request {row.request or '(none)'}"
+    if row.uuid != old.uuid:
+        yield f"{name} is device {row.uuid}" if row.uuid else f"{name} names no device any more"
+    if row.state != old.state and row.state:
+        yield f"{name} is {row.state}"
+    if row.error != old.error:
+        yield f"{name} reports: {row.error}" if row.error else f"{name} reports no error any more"
+    if row.marked != old.marked:
+        yield f"{name} is marked to be detached" if row.marked else f"{name} is no longer marked to be detached"
+    if row.deleting and not old.deleting:
+        yield f"{name} is being deleted"
+
+
+class Known:
+    """What it takes to speak in names: objects by uid as they were told last, the names of those that are gone, and in
+    `states` the state of every life told so far with the instant it began. A fold of facts about objects only, much lighter
+    than the picture: it has no indexes and decides nothing. `kinds` says how each kind of object is called and how its changes
+    are told; for `fences` and `deadlines` see `dds_core.events.Names`."""
+
+    fences: ClassVar[bool] = True
+    deadlines: ClassVar[Mapping[str, str]] = {}
+    kinds: ClassVar[dict[type[Any], tuple[str, Words]]] = {
+        Claim: ("claim", _claim),
+        FabricResource: ("resource", _resource),
+    }
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Row] = {}
+        self.gone: dict[str, str] = {}
+        self.states: dict[str, tuple[str, int]] = {}
+        self._uuids: dict[str, str] = {}
+
+    def learn(self, fact: Event) -> Pair:
+        """Take a fact in; gives what it is about, before and after."""
+        kind = KIND_OF.get(type(fact))
+        if kind is None:
+            return UNCHANGED
+        change: Any = fact
+        before = self.objects.get(change.uid)
+        if not hasattr(change, "changes"):
+            if before is not None:
+                self.gone[change.uid] = self.name_of(before)
+                del self.objects[change.uid]
+            return before, None
+        now = after(before, change)
+        self._keep(now)
+        return before, now
+
+    def _keep(self, row: Row) -> None:
+        self.objects[row.uid] = row
+        if isinstance(row, FabricResource) and row.uuid:
+            self._uuids[row.uid] = row.uuid  # the resource forgets it while it is detached
+
+    @staticmethod
+    def name_of(row: Row) -> str:
+        """Namespace and name, or what there is."""
+        name = getattr(row, "name", "") or getattr(row, "uid", "")
+        namespace = getattr(row, "namespace", "")
+        return f"{namespace}/{name}" if namespace else name
+
+    def name(self, uid: str) -> str:
+        """The name of an object, the uid when it was never seen."""
+        row = self.objects.get(uid)
+        return self.name_of(row) if row is not None else self.gone.get(uid) or spoken(uid)
+
+    def called(self, uid: str) -> str:
+        """The name of a life: a claim's, or for a resource the UUID of its device as soon as it is known."""
+        return self._uuids.get(uid) or self.name(uid)
+
+    def claim_fields(self, uid: str) -> Mapping[str, Any]:
+        return {"claim": self.name(uid)}
+
+    def device_fields(self, uid: str) -> Mapping[str, Any]:
+        return {"device": self.called(uid)}
+
+
+# -- scope -------------------------------------------------------------------------------------------------------------
+
+ABOUT_ALL = (Started, Stale, Synced, PolicyChanged)
+"""Facts that concern everybody."""
+
+
+class Scope(Protocol):
+    """`gathers` says whether facts are kept until the change that they lead to."""
+
+    gathers: bool
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        """Whether the fact concerns the subject."""
+
+    def decision(self, decision: Decision) -> bool:
+        """Whether the decision concerns it."""
+
+    def transition(self, moved: Transition) -> bool:
+        """Whether the transition is its own."""
+
+
+class Everything:
+    """All lives at once: each change with the fact that it follows from."""
+
+    gathers = False
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        return True
+
+    def decision(self, decision: Decision) -> bool:
+        return True
+
+    def transition(self, moved: Transition) -> bool:
+        return True
+
+
+def either(pair: Pair) -> Row | None:
+    return pair[1] if pair[1] is not None else pair[0]
+
+
+# -- tellers -----------------------------------------------------------------------------------------------------------
+
+K = TypeVar("K", bound=Known)
+
+
+class Teller(ABC, Generic[K]):
+    """Tells one moment after the other."""
+
+    def __init__(self, known: K, scope: Scope) -> None:
+        self._known = known
+        self._scope = scope
+        self._pending: list[Note] = []
+        self._last = (0, 0)
+
+    def tell(self, moment: Moment) -> list[Entry]:
+        """The entries that this moment gives; often none."""
+        if not self._scope.gathers:
+            self._pending = []
+        entries = self._tell(moment)
+        self._last = (moment.at, moment.position)
+        return entries
+
+    @abstractmethod
+    def _tell(self, moment: Moment) -> list[Entry]: ...
+
+    def rest(self) -> list[Entry]:
+        """What was learned since the last change."""
+        if not self._pending or not self._scope.gathers:
+            return []
+        return [self._closed(Entry(*self._last, REST))]
+
+    def _closed(self, entry: Entry) -> Entry:
+        notes, self._pending = tuple(self._pending), []
+        return entry._replace(notes=notes)
+
+
+def with_note(entry: Entry, note: Note) -> Entry:
+    return entry._replace(notes=(*entry.notes, note))
+
+
+# -- subjects ----------------------------------------------------------------------------------------------------------
+
+_SHORTEST = 6
+
+
+class Subject(NamedTuple):
+    """`kind` is claim, device or node, in the publisher's log pool, node or machine; `name` what to call it: namespace/name, the
+    UUID, the node's or pool's name. `uids` are those of its claims, resources or nodes, or the pool's stream: one name may have
+    had several lives, and a device without a resource has none."""
+
+    kind: str
+    name: str
+    uids: frozenset[str]
+
+
+class NoSuchSubject(InputError):
+    """Nothing of this name was ever seen."""
+
+
+class AmbiguousSubject(InputError):
+    """Several things go by this name."""
+
+
+class Directory(ABC):
+    """Everything that was ever seen and that a timeline can be about, by all its names; the beginning of a uid or UUID will do
+    when nothing else begins so."""
+
+    kinds: ClassVar[str]
+    advice: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[tuple[str, str]]] = {}
+        self._uids: dict[tuple[str, str], set[str]] = {}
+
+    @abstractmethod
+    def read(self, told: Iterable[Moment]) -> Directory:
+        """Take in what is told; gives itself."""
+
+    def _add(self, thing: tuple[str, str], uid: str, *names: str) -> None:
+        self._uids.setdefault(thing, set()).add(uid)
+        for name in (thing[1], uid, *names):
+            self._call(thing, name)
+
+    def _call(self, thing: tuple[str, str], name: str) -> None:
+        self._names.setdefault(name, set()).add(thing)
+
+    def subjects(self) -> list[Subject]:
+        """Everything that a timeline can be told of, by kind and name."""
+        return [
+            self._subject(thing) for thing in sorted({thing for called in self._names.values() for thing in called})
+        ]
+
+    def find(self, text: str) -> Subject:
+        """The one thing that is called `text`. Raises NoSuchSubject or AmbiguousSubject, naming what comes near."""
+        things = self._things(text)
+        if not things:
+            near = self._near(text)
+            fix = f"did you mean {', '.join(near)}?" if near else self._advice()
+            raise NoSuchSubject(f"no {self.kinds} is called {text!r}", fix=fix)
+        if len(things) > 1:
+            listed = ", ".join(f"{kind} {name}" for kind, name in sorted(things)[:8])
+            raise AmbiguousSubject(f"{text!r} may be {listed}", fix="give one of these in full, or a uid")
+        return self._subject(things.pop())
+
+    def _subject(self, thing: tuple[str, str]) -> Subject:
+        return Subject(*thing, frozenset(self._uids.get(thing, ())))
+
+    def _things(self, text: str) -> set[tuple[str, str]]:
+        found = set(self._names.get(text, ()))
+        if not found and len(text) >= _SHORTEST:
+            found = {thing for name, things in self._names.items() if name.startswith(text) for thing in things}
+        return found
+
+    def _near(self, text: str) -> list[str]:
+        """Full names of what is written nearly so, or contains it."""
+        near = get_close_matches(text, sorted(self._names), n=5, cutoff=0.6)
+        near += sorted(name for name in self._names if text and text in name)[:5]
+        return list(dict.fromkeys(full for name in near for _, full in sorted(self._names[name])))[:5]
+
+    def _advice(self) -> str:
+        if not self._names:
+            return "nothing was recorded there"
+        return self.advice
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -29,7 +421,7 @@ class Telling:
     names: frozenset[str]
     naming: Callable[[Iterable[LeanEvent]], Iterable[LeanEvent]]
     directory: Callable[[], Directory]
-    teller: Callable[[Subject | None, Any], Teller]
+    teller: Callable[[Subject | None, Any], Teller[Any]]
 
     def timeline(self, told: Iterable[Moment], subject: Subject | None = None) -> Iterator[Entry]:
         """The entries of a subject, or of everything, in the order of their instants."""
@@ -37,28 +429,3 @@ class Telling:
         for moment in told:
             yield from teller.tell(moment)
         yield from teller.rest()
-
-
-def _of_scaler(subject: Subject | None, picture: Picture | None) -> Teller:
-    known = Known()
-    if picture is not None:
-        known.begin(picture)
-    return Teller(known, scope_of(subject, known) if subject is not None else Everything())
-
-
-def _of_publisher(subject: Subject | None, picture: PoolPicture | None) -> Teller:
-    known = PublisherKnown()
-    if picture is not None:
-        known.begin_with(picture)
-    return PublisherTeller(known, publisher_scope(subject, known))
-
-
-_TOLD = {
-    SCALER.name: Telling(NAMING, naming, Directory, _of_scaler),
-    PUBLISHER.name: Telling(publisher.NAMING, iter, publisher.PublisherDirectory, _of_publisher),
-}
-
-
-def telling_of(component: Component[Any]) -> Telling:
-    """How the log of a component is told."""
-    return _TOLD[component.name]

@@ -1,4 +1,5 @@
-"""A timeline as text for people and as plain data for programs. The text is stable: tests hold recordings against it."""
+"""A timeline as text for people, as a diagram, and as plain data for programs. The text is stable: tests hold recordings
+against it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from dds_core.timeline.clock import day, duration, rfc3339, time_of_day
-from dds_core.timeline.entries import ACT, DECISION, ERASED, FACT, REST, Entry
+from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, REST, Entry
 
 WIDTH = 100
 
@@ -97,3 +98,22 @@ def as_data(entry: Entry) -> dict[str, Any]:
         "meaning": entry.meaning,
         "notes": [{"at": rfc3339(n.at), "kind": n.kind, "text": n.text} for n in entry.notes],
     }
+
+
+def path_diagram(entries: Iterable[Entry]) -> str:
+    """Each change an arrow, numbered in order, with its instant, its trigger and the time spent in the state before.
+
+    Takes the entries of one subject; of several lives only the order tells them apart.
+    """
+    lines = ["stateDiagram-v2"]
+    number = 0
+    for entry in entries:
+        if not entry.trigger:
+            continue
+        number += 1
+        source = "[*]" if entry.source == "New" else entry.source
+        spent = f" after {duration(entry.after)}" if entry.after is not None else ""
+        # A colon would end the label, so times stand without.
+        time = time_of_day(entry.at).replace(":", "∶")
+        lines.append(f"    {source} --> {entry.target}: {number}. {time} {entry.trigger}{spent}")
+    return "\n".join(lines) + "\n"

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from dds_core.engine import Engine, Step
-from dds_core.kit.table import Index
+from dds_core.engine import Step
+from dds_core.kit.state import Index
+from dds_core.kit.work import RULE_ERROR
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.model import Device
 from dds_core.scaler import events as e
+from dds_core.scaler.component import Engine
 from dds_core.scaler.deadlines import Agenda, deadlines
-from dds_core.scaler.pools import model_of_pool
-from dds_core.scaler.rules import RULE_ERROR
+from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.state import Picture, dump, load
 
 INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked")
@@ -88,7 +89,7 @@ def check_rebuilt(engine: Engine) -> None:
         assert model == model_of_pool(picture.config, *key), f"the model kept of pool {key} is old"
     due = {(one.kind, one.of): one.due for one in deadlines(picture)}
     assert isinstance(engine.agenda, Agenda)
-    kept_due = engine.agenda._deadlines.due
+    kept_due = engine.agenda._due
     assert kept_due == due, (
         f"the agenda has {kept_due.items() - due.items()} and should {due.items() - kept_due.items()}"
     )

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core.engine import Engine
 from dds_core.model import Claim, Observed, Pod
 from dds_core.scaler import events as e
-from dds_core.scaler.rules import settle
+from dds_core.scaler.component import Engine
+from dds_core.scaler.rules import decide
 from dds_core.scaler.state import Picture, dump, load
 from tests.property import invariants
 from tests.property.cluster import PREFIX, START, Cluster, Kind, Move
@@ -106,7 +106,7 @@ class Settled(Run):
         if whole and self.engine.due(self.picture.now) is None:
             again = load(dump(self.picture))
             again.touch_everything()
-            left = settle(again, again.now).emitted
+            left = decide(again, again.now, keep=True).emitted
             assert left == [], f"a level pass finds {left} after {fact}"
 
 
@@ -199,7 +199,7 @@ def _decided_now(picture: Picture) -> Counter[str]:
     fresh["shown"] = ()
     again = load(fresh)
     again.touch_everything()
-    caused = settle(again, again.now).emitted
+    caused = decide(again, again.now, keep=True).emitted
     return Counter(_faceless(event) for event, _ in caused if isinstance(event, e.Decision))
 
 

@@ -8,6 +8,7 @@ from dds_core import events as e
 from dds_core.engine import new_event
 from dds_core.log import Group, MemoryLog
 from dds_core.replay import fold_log, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import PROJECTION, dump
 from tests.property.cluster import START, Move
 from tests.property.run import Run
@@ -29,8 +30,8 @@ def written(mode: str, policy: int, before: list[Move], after: list[Move]) -> No
     log.append(groups, epoch=epoch, recorded_at=START)
     start = log.head().checkpoint
     for rows in (list(log.read()), list(log.read(start - 1))):
-        assert [str(one) for one in verify(rows).differences] == []
-        assert dump(fold_log(rows)) == dump(run.picture)
+        assert [str(one) for one in verify(rows, SCALER).differences] == []
+        assert dump(fold_log(rows, SCALER)) == dump(run.picture)
 
 
 @QUICK

@@ -22,12 +22,12 @@ from dds_core.publisher.model import (
     Host,
     Machine,
     PoolConfig,
+    PoolKey,
     PoolModel,
     PoolSlice,
     SliceLayout,
     Stock,
 )
-from dds_core.publisher.rows import PoolKey
 from dds_core.publisher.state import PoolPicture
 from dds_core.replay import fold_log
 from dds_core.replay.verification import verify

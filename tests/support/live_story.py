@@ -17,11 +17,12 @@ from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
+from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog
 from dds_core.log.verify import verify_log
 from dds_core.replay import event_of, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.rules import RULE_ERROR
 from dds_lab.judge import Finding, Judge
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import Scenario
@@ -110,9 +111,9 @@ class Story:
     def _hold(self) -> None:
         """The log proves itself, and tells of no error of ours."""
         verify_log(self.log)
-        report = verify(self.log.read())
+        report = verify(self.log.read(), SCALER)
         assert report.ok, "\n".join(str(one) for one in report.differences[:3])
-        alerts = [event_of(row) for row in self.log.read(types={"Alerted"})]
+        alerts = [event_of(row, SCALER) for row in self.log.read(types={"Alerted"})]
         assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
         self.types = [row.type for row in self.log.read()]
 

@@ -16,11 +16,12 @@ from typing import Any
 
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
+from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.verify import verify_log
 from dds_core.replay import event_of, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.rules import RULE_ERROR
 from dds_lab import shipped
 from dds_lab.driver import OurScaler
 from dds_lab.judge.scaler import Judge, Measure
@@ -143,7 +144,9 @@ class Running:
     def events(self, *types: type[Event]) -> list[tuple[int, Event]]:
         """(instant, event) of the log, of these types, or all."""
         names = {one.__name__ for one in types} or None
-        found = ((row.occurred_at, event_of(row)) for row in self.log.read(types=names) if row.type != "LogOpened")
+        found = (
+            (row.occurred_at, event_of(row, SCALER)) for row in self.log.read(types=names) if row.type != "LogOpened"
+        )
         return [(at, event) for at, event in found if event is not None]
 
     def events_per_claim_hour(self) -> float:
@@ -164,7 +167,7 @@ class Running:
         assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
         verify_log(self.log)
         if verified:
-            report = verify(self.log.read())
+            report = verify(self.log.read(), SCALER)
             assert report.ok, "\n".join(str(one) for one in report.differences[:3])
             assert not report.other_code
 

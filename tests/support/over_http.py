@@ -19,12 +19,13 @@ from pydantic import BaseModel
 
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
+from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog
 from dds_core.log.chain import Anchor
 from dds_core.log.verify import anchor_of, verify_log
 from dds_core.replay import event_of, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.rules import RULE_ERROR
 from dds_lab.judge.claims import Elsewhere
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
@@ -180,9 +181,9 @@ class Scene:
 def proved(log: EventLog, anchors: tuple[Anchor, ...] = ()) -> None:
     """Nothing was lost that was seen before, the chain holds, it decides the same again, and tells of no error of ours."""
     verify_log(log, anchors=anchors)
-    report = verify(log.read())
+    report = verify(log.read(), SCALER)
     assert report.ok, "\n".join(str(one) for one in report.differences[:3])
-    alerts = [event_of(row) for row in log.read(types={"Alerted"})]
+    alerts = [event_of(row, SCALER) for row in log.read(types={"Alerted"})]
     faults = [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
     assert not faults, faults
 

@@ -17,14 +17,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from dds_adapters.fabric.settings import FabricSettings
+from dds_core.component import component_named
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
+from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.verify import verify_log
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.publisher.rules import RULE_ERROR
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.actors.models import NAME, NAMESPACE
@@ -152,7 +153,8 @@ class PublishRun:
     def events(self, *types: type[Event]) -> list[tuple[int, Event]]:
         """(instant, event) of the publisher's log, of these types, or all."""
         names = {one.__name__ for one in types} or None
-        found = ((row.occurred_at, event_of(row)) for row in self.log.read(types=names) if row.type != "LogOpened")
+        rows = (row for row in self.log.read(types=names) if row.type != "LogOpened")
+        found = ((row.occurred_at, event_of(row, PUBLISHER)) for row in rows)
         return [(at, event) for at, event in found if event is not None]
 
     def _is_blind(self) -> bool:
@@ -183,7 +185,7 @@ class PublishRun:
         report = verify(self.log.read(), component=PUBLISHER)
         assert report.ok, "\n".join(str(one) for one in report.differences[:3])
         assert not report.other_code
-        assert verify(self.scaler_log.read()).ok
+        assert verify(self.scaler_log.read(), component_named("scaler")).ok
 
 
 def void(_: object) -> None: ...

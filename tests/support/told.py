@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from dds_core.engine import Engine, Step
+from dds_core.engine import Step
+from dds_core.kit.work import RULE_ERROR
 from dds_core.model import Claim, Observed, Pod
 from dds_core.scaler import events as e
-from dds_core.scaler.rules import RULE_ERROR
+from dds_core.scaler.component import Engine
 from dds_core.scaler.state import Picture
 
 SECOND = 1_000_000

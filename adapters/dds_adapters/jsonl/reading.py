@@ -11,7 +11,7 @@ import msgspec
 
 from dds_adapters.jsonl.files import opened
 from dds_core.errors import BrokenChain, CorruptFile, DdsError, NotALogFile, TruncatedFile
-from dds_core.log.appending import check_part
+from dds_core.log.chain import check_part
 from dds_core.log.codec import (
     CLOSING,
     FORMAT,

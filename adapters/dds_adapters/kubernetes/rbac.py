@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
+from dds_core.kit.policy import Mode
 from dds_core.publisher.policy import PublishMode, PublishPolicy
-from dds_core.scaler.policy import Mode, Policy
+from dds_core.scaler.policy import Policy
 
 PUBLISHER = "dds-publisher"
 """Name of the publisher's ServiceAccount, its roles and its Lease, unless somebody chooses another."""

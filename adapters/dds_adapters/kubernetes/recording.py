@@ -19,10 +19,11 @@ from msgspec import Struct
 from dds_adapters.kubernetes.decode.objects import Instant
 from dds_adapters.kubernetes.decode.reading import instant
 from dds_adapters.kubernetes.decode.translate import Translator
-from dds_core.engine import Engine, Step
+from dds_core.engine import Step
 from dds_core.errors import CorruptFile, FileError, TruncatedFile
 from dds_core.events import PolicyChanged, Started, Synced
 from dds_core.fingerprint import FINGERPRINT
+from dds_core.scaler.component import Engine
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import PROJECTION
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dds_adapters.kubernetes.decode.config import NAME
 from dds_core.errors import DdsError
 from dds_core.publisher.state import PoolPicture
-from dds_core.scaler.pools import model_of_pool
+from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.state import Picture
 
 _SWITCH = "switch DRADeviceBindingConditions on in API server and scheduler (on by default from 1.36)"

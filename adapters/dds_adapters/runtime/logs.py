@@ -23,35 +23,26 @@ from dds_core.events import KIND_OF, Decision, Event, Transition
 from dds_core.lifecycle import GONE, RELEASED
 from dds_core.log.envelope import Envelope
 from dds_core.model import Observed
-from dds_core.publisher import events as p
 from dds_core.scaler import events as e
+from dds_core.scaler.deadlines import KINDS
 from dds_core.scaler.state import Picture
 from dds_core.text import scrub
 from dds_core.timeline.clock import rfc3339
-from dds_core.timeline.decisions import decision_words
-from dds_core.timeline.facts import fact_words
-from dds_core.timeline.known import UNCHANGED, Known
+from dds_core.timeline.telling import UNCHANGED, Known, decision_words, fact_words
 
 EVENTS = "dds.events"
 """The logger of its lines."""
 
 Fields = dict[str, Any]
 
-_WARNED = (e.Alerted, e.ClaimFailed, e.WriteRefused, e.Rejected, p.FabricFailed)
-_TOLD = (e.Started, e.PolicyChanged, e.Capabilities, e.Synced, e.Stale, e.Checkpoint, p.FabricAnswered, p.MachineGone)
-"""Facts that say how whoever decides fares, and with which fabric."""
 MANY = 100
 """So many steps of one group are told one by one."""
 
 
 class Naming(Known):
-    """Names, and the fields that say whom an event is about, from the picture of whoever decides and not from its own objects."""
+    """Names from the picture of whoever decides and not from its own objects."""
 
     picture: Any
-
-    def about(self, event: Event) -> Fields:
-        """The fields that say whom an event is about, and why."""
-        return reasons(event)
 
     def keep(self, move: Event) -> None:
         """Keep the name of who has moved, though it is not told."""
@@ -61,27 +52,6 @@ class Naming(Known):
 
     def let_go(self, one: Row) -> None:
         """Forget the names of those whose lives have ended with this group."""
-
-
-def reasons(event: Event) -> Fields:
-    """The fields that events of every kind may have."""
-    found: Fields = {}
-    match event:
-        case e.Alerted():
-            found = {"of": event.of}
-        case e.NodeLabelled():
-            found = {"node": event.node}
-        case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
-            found = {"action": event.action, "target": event.target, "decision": event.decision}
-        case e.Rejected():
-            found = {"resource": event.kind, "name_of": f"{event.namespace}/{event.name}".strip("/")}
-            found |= {"field": event.field}
-    found |= {key: value for key in ("mode", "reason") if (value := getattr(event, key, ""))}
-    if isinstance(event, e.WriteRefused):
-        found["code"] = event.code
-    if getattr(event, "reissued", False):
-        found["reissued"] = True
-    return found
 
 
 class Narrator:
@@ -107,13 +77,12 @@ class Narrator:
             fact = one.step.fact
             if isinstance(fact, e.Started):
                 self._names.remember()
-            if everything or isinstance(fact, _WARNED) or (moves and isinstance(fact, _TOLD)):
-                self._tell(fact, one.envelopes[0])
+            self._tell(fact, one.envelopes[0])
             many = 0 if everything else self._too_many(one)
             for (event, _), row in zip(one.step.caused, one.envelopes[1:], strict=True):
                 if many and isinstance(event, Transition):
                     self._names.keep(event)
-                elif moves or isinstance(event, _WARNED):
+                else:
                     self._tell(event, row)
             if many and moves:
                 self._log.info("%d steps of claims and devices follow; each is in the log, and told at DEBUG", many)
@@ -125,9 +94,7 @@ class Narrator:
         return steps if steps > MANY else 0
 
     def _tell(self, event: Event, row: Envelope) -> None:
-        level = logging.WARNING if isinstance(event, _WARNED) else logging.INFO
-        if isinstance(event, e.Fact) and not isinstance(event, _WARNED + _TOLD):
-            level = logging.DEBUG
+        level = LEVELS[event.level]
         if self._log.isEnabledFor(level):
             place: Fields = {
                 "component": self._component,
@@ -137,7 +104,7 @@ class Narrator:
                 "at": rfc3339(row.occurred_at),
             }
             try:
-                about, words = self._names.about(event), self._words(event)
+                about, words = event.about(self._names), self._words(event)
             except Exception as error:
                 about, words = {}, f"{row.type} cannot be told ({type(error).__name__}); it is in the log"
             self._log.log(level, "%s", words, extra={**place, **about})
@@ -162,6 +129,8 @@ class _Names(Naming):
     """The scaler's. Those of claims and devices are kept until their lives have ended:
     the picture may forget them before that is told."""
 
+    deadlines = KINDS
+
     def __init__(self) -> None:
         super().__init__()
         self.picture: Picture = Picture()
@@ -175,47 +144,21 @@ class _Names(Naming):
         return str(kept.get("claim") or kept.get("device") or uid)
 
     def called(self, uid: str) -> str:
-        return self.name(uid) if uid not in self.picture.resources else str(self._device(uid)["device"])
-
-    def about(self, event: Event) -> Fields:
-        found: Fields = {}
-        match event:
-            case e.ClaimMoved():
-                found = self._claim(event.claim) | {"trigger": event.trigger, "from": event.source, "to": event.target}
-                found |= {"landed": event.landed}
-            case e.DeviceMoved():
-                found = self._device(event.resource) | {"trigger": event.trigger}
-                found |= {"from": event.source, "to": event.target}
-            case e.OfClaim():
-                found = self._claim(event.claim)
-            case e.HandOver():
-                found = {"claim": self.name(event.subject), "pod": self.name(event.pod), "node": event.node}
-                found |= {"steering": event.steering}
-            case e.Steered():
-                found = {"pod": self.name(event.pod), "node": event.node}
-            case e.OfCell():
-                found = {"node": event.node, "model": event.model, "request": getattr(event, "request", "")}
-            case e.OfDevice():
-                found = self._device(event.resource)
-            case e.Alerted():
-                found = {"of": self.name(event.of)}
-            case e.WriteDone() | e.WriteObsolete() | e.WriteRefused() | e.Superseded():
-                found = {"target": self.name(event.target)}
-        return {**reasons(event), **found}
+        return self.name(uid) if uid not in self.picture.resources else str(self.device_fields(uid)["device"])
 
     def keep(self, move: Event) -> None:
         with suppress(Exception):  # as with what is told: a name is not worth more
             if isinstance(move, e.ClaimMoved):
-                self._claim(move.claim)
+                self.claim_fields(move.claim)
             elif isinstance(move, e.DeviceMoved):
-                self._device(move.resource)
+                self.device_fields(move.resource)
 
     def remember(self) -> None:
         """Of all: what went meanwhile is gone before it is told."""
         for uid in self.picture.lives.rows:
-            self._claim(uid)
+            self.claim_fields(uid)
         for uid in self.picture.resources.rows:
-            self._device(uid)
+            self.device_fields(uid)
 
     def let_go(self, one: Row) -> None:
         for event, _ in one.step.caused:
@@ -235,7 +178,7 @@ class _Names(Naming):
                 return row
         return None
 
-    def _claim(self, uid: str) -> Fields:
+    def claim_fields(self, uid: str) -> Fields:
         claim, life = self.picture.claims.get(uid), self.picture.lives.get(uid)
         known = claim if claim is not None else life if life is not None and life.name else None
         if known is not None:
@@ -243,7 +186,7 @@ class _Names(Naming):
             self._kept[uid] = {"claim": f"{known.namespace}/{known.name}", "node": node, "uid": uid}
         return dict(self._kept.get(uid) or {"claim": uid})
 
-    def _device(self, uid: str) -> Fields:
+    def device_fields(self, uid: str) -> Fields:
         row = self.picture.resources.get(uid)
         if row is not None:
             before = str(self._kept.get(uid, {}).get("device", ""))

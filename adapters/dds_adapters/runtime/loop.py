@@ -20,7 +20,7 @@ from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival,
 from dds_adapters.kubernetes.watch.identity import Identity, identity
 from dds_adapters.kubernetes.watch.watched import Watched
 from dds_adapters.kubernetes.write.tasks import Task
-from dds_core.component import Component, Pictured
+from dds_core.component import Component
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import DdsError, LogUnavailable
 from dds_core.events import (
@@ -35,9 +35,10 @@ from dds_core.events import (
     Synced,
     WriteRefused,
 )
+from dds_core.kit.policy import Mode
+from dds_core.kit.state import Remembered
 from dds_core.log import Envelope, EventLog, Group, Head
 from dds_core.replay import fold_log
-from dds_core.scaler.policy import Mode
 from dds_core.text import scrub
 
 # -- what it has to do with ---------------------------------------------------------------------------------------------
@@ -49,23 +50,6 @@ class Effective(Protocol):
     @property
     def mode(self) -> str: ...
     def model_dump(self, *, mode: str) -> dict[str, Any]: ...
-
-
-class Passed(Protocol):
-    """The deadlines that have come back."""
-
-    def put(self, key: tuple[str, str], row: int, /) -> object: ...
-
-
-class Lived(Pictured, Protocol):
-    """A picture that is lived by: it says under which policy, in which mode, and which instants have passed."""
-
-    @property
-    def policy(self) -> Any: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def passed(self) -> Passed: ...
 
 
 class Arriving(Protocol):
@@ -81,7 +65,7 @@ class Translating(Protocol):
     def translate(self, resource: str, type: str, raw: bytes) -> Iterable[Event]: ...
 
 
-P = TypeVar("P", bound=Lived)
+P = TypeVar("P", bound=Remembered[Any])
 P_contra = TypeVar("P_contra", contravariant=True)
 
 

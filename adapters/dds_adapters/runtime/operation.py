@@ -24,19 +24,18 @@ from dds_adapters.runtime.health import (
     unless_standby,
     viewed,
 )
-from dds_adapters.runtime.logs import Fields, Naming, Narrator, reasons
+from dds_adapters.runtime.logs import Naming, Narrator
 from dds_adapters.runtime.loop import Committed, Decider, P, Watcher
 from dds_adapters.runtime.metrics import Metrics, PoolMetrics, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.publisher import Publisher
 from dds_core import __version__
-from dds_core.component import SCALER
 from dds_core.errors import DdsError
-from dds_core.events import Event
-from dds_core.publisher import events as e
 from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.deadlines import KINDS
 from dds_core.publisher.state import PoolPicture
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import Picture
 
 AGAIN = 60.0
@@ -211,6 +210,7 @@ class PoolNames(Naming):
     """The names by which a publisher's log lines speak of pools, slices, nodes and machines: from its picture."""
 
     fences = False
+    deadlines = KINDS
 
     def __init__(self) -> None:
         super().__init__()
@@ -227,19 +227,6 @@ class PoolNames(Naming):
 
     def called(self, uid: str) -> str:
         return self.name(uid)
-
-    def about(self, event: Event) -> Fields:
-        found: Fields = {}
-        match event:
-            case e.OfPool():
-                found = {"driver": event.driver, "pool": event.pool}
-            case e.OfStock():
-                found = {"fabric": event.fabric, "model": event.model}
-            case e.MachineObserved() | e.MachineGone():
-                found = {"machine": event.subject}
-            case e.FabricFailed() | e.FabricAnswered():
-                found = {"question": event.of}
-        return {**reasons(event), **found}
 
 
 _WEIGHT = ("machines", "stock", "limits")

@@ -26,13 +26,13 @@ from dds_adapters.runtime.loop import Arriving, Decider, Effective, Told, Watche
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities, Decision, Event, FabricResourceObserved, WriteRefused
+from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.events import stock_stream
-from dds_core.publisher.fold import DROPPED
+from dds_core.publisher.events import DROPPED, stock_stream
+from dds_core.publisher.indexes import StockKey
 from dds_core.publisher.model import Machine, PoolModel
-from dds_core.publisher.state import PoolPicture, StockKey
-from dds_core.scaler.policy import Mode
+from dds_core.publisher.state import PoolPicture
 
 
 class Answered(NamedTuple):

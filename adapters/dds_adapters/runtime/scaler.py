@@ -22,14 +22,14 @@ from dds_adapters.kubernetes.write.pods import Outlet, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.lacks import lacks
 from dds_adapters.runtime.loop import Decider, Effective, Surroundings, Told, Watcher
-from dds_core.component import SCALER
 from dds_core.engine import Step
 from dds_core.errors import DdsError
-from dds_core.events import Capabilities, ClaimGone, ClaimObserved, ClaimsListed, Decision, Event
+from dds_core.events import Capabilities, ClaimGone, ClaimObserved, Decision, Event
+from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.model import Claim, Pod
-from dds_core.scaler.events import ClaimsListWanted
-from dds_core.scaler.policy import Mode
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.events import ClaimsListed, ClaimsListWanted
 from dds_core.scaler.state import Picture
 
 

@@ -19,8 +19,17 @@ from dds_adapters.sql.schema import require_current
 from dds_adapters.sql.statements import find_head, head_of, statements_for, store_head
 from dds_adapters.sql.tables import heads
 from dds_core.errors import InputError, LogExists
-from dds_core.log.appending import advanced, check_cluster
-from dds_core.log.chain import SALT_BYTES, Anchor, ChainCheck, ChainReport, SaltSource, checked, seal
+from dds_core.log.chain import (
+    SALT_BYTES,
+    Anchor,
+    ChainCheck,
+    ChainReport,
+    SaltSource,
+    advanced,
+    check_cluster,
+    checked,
+    seal,
+)
 from dds_core.log.envelope import HEAD_FIELDS, LOG_OPENED, LOG_STREAM, Envelope, Head, opening, unopened
 
 _BATCH = 2000

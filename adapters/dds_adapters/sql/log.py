@@ -18,7 +18,8 @@ from dds_adapters.sql.failures import told_as_ours
 from dds_adapters.sql.statements import Row, head_of, quoted, statements_for, store_head
 from dds_adapters.sql.tables import archived_streams, events
 from dds_core.errors import BrokenChain, LogUnreachable
-from dds_core.log.appending import (
+from dds_core.log.chain import (
+    SaltSource,
     check_epoch,
     check_groups,
     check_not_archived,
@@ -27,7 +28,6 @@ from dds_core.log.appending import (
     truncated,
     with_epoch,
 )
-from dds_core.log.chain import SaltSource
 from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, LOG_OPENED, Envelope, Group, Head, LeanEvent
 from dds_core.log.interface import BATCH, EventLog
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dds_core.events import Event
+from dds_core.kit.fold import Fold
 from dds_core.publisher import events as e
-from dds_core.publisher.fold.common import BEYOND_BELIEF, FABRIC_, Fold, forget_answers, is_back
-from dds_core.publisher.model import Machine, Stock
-from dds_core.publisher.rows import Absent
+from dds_core.publisher.model import FABRIC_, Absent, Machine, Stock
 from dds_core.publisher.state import PoolPicture, stream_of
 
 
@@ -14,13 +13,13 @@ def _machine_observed(picture: PoolPicture, event: e.MachineObserved, at: int) -
     new = event.machine
     old = picture.machines_by_uuid.get(new.uuid)
     picture.machines_by_uuid.put(new.uuid, new)
-    is_back(picture, new.uuid)
+    picture.is_back(new.uuid)
     _machine_moved(picture, old)
     _machine_moved(picture, new)
     if old is not None and old.fabric != new.fabric:
         _left(picture, old.fabric, at)
     if new.fabric:
-        is_back(picture, FABRIC_ + new.fabric)
+        picture.is_back(FABRIC_ + new.fabric)
     else:
         picture.failures.drop(f"limits/{new.uuid}")
 
@@ -41,7 +40,7 @@ def _left(picture: PoolPicture, fabric: str, at: int) -> None:
     """A machine is not in this fabric any more. Of one that no machine is in nothing is asked: what it had is not known then."""
     if fabric and not picture.machines_in[fabric]:
         picture.absent.put(FABRIC_ + fabric, Absent(fabric, at))
-        forget_answers(picture, lambda one, _: one == fabric)
+        picture.forget_answers(lambda one, _: one == fabric)
 
 
 def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
@@ -56,13 +55,13 @@ def _machine_moved(picture: PoolPicture, machine: Machine | None) -> None:
 def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> None:
     new = Stock(event.fabric, event.model, event.free, event.devices, event.whole)
     picture.stocks.put((event.fabric, event.model), new)
-    for uid in [uid for uid, key in picture.uncounted.rows.items() if key == (event.fabric, event.model)]:
-        picture.uncounted.drop(uid)
+    uncounted = picture.uncounted
+    uncounted.drop_where(lambda uid: uncounted.rows[uid] == (event.fabric, event.model))
     pools = {picture.pool_of(model, event.fabric) for model in picture.models if model.model == event.model}
     picture.dirty.pools |= pools
     if event.free <= picture.policy.pool_devices:  # when it is beyond belief again, it is told again
         for key in pools:
-            picture.shown.drop(("Alerted", f"{stream_of(key)}:{BEYOND_BELIEF}"))
+            picture.shown.drop(("Alerted", f"{stream_of(key)}:{e.BEYOND_BELIEF}"))
 
 
 def _fabric_failed(picture: PoolPicture, event: e.FabricFailed, at: int) -> None:

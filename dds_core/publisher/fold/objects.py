@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
-from dds_core import events as e
-from dds_core.events import KIND_OF, Event, merged
+from dds_core.events import Event
+from dds_core.kit.fold import Fold, ending, observed
 from dds_core.model import Claim, FabricResource
+from dds_core.publisher import events as e
 from dds_core.publisher.describe import selector
-from dds_core.publisher.fold.common import Fold, forget_answers, forget_rejections, is_back, is_so, shows, unheld
-from dds_core.publisher.model import Host, PoolSlice
-from dds_core.publisher.rows import PoolKey, PoolRow
-from dds_core.publisher.state import PoolPicture, has_arrived, machines_of, results_of, stream_of
-
-
-def _observed(picture: PoolPicture, event: Any, at: int) -> None:
-    kind = KIND_OF[type(event)]
-    table = picture.table(kind)
-    old = table.get(event.uid)
-    table.put(event.uid, merged(old if old is not None else kind(uid=event.uid), event.changes))
+from dds_core.publisher.indexes import has_arrived, machines_of, results_of
+from dds_core.publisher.model import Host, PoolKey, PoolRow, PoolSlice
+from dds_core.publisher.state import PoolPicture, is_so, stream_of
 
 
 def _config_observed(picture: PoolPicture, event: e.PoolConfigObserved, at: int) -> None:
-    _observed(picture, event, at)
+    observed(picture, event, at)
     configured = {one.model for one in picture.models}
-    forget_answers(picture, lambda _, model: model not in configured)
+    picture.forget_answers(lambda _, model: model not in configured)
     picture.dirty.everything = True
-
-
-def _config_gone(picture: PoolPicture, event: e.PoolConfigGone, at: int) -> None:
-    picture.configs.drop(event.uid)
-    forget_rejections(picture, event.uid)
 
 
 def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None:
     old = picture.hosts.get(event.uid)
     if old is not None:
         picture.touch_node(old.name)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     host = picture.hosts.rows[event.uid]
     if old is not None and old.machine != host.machine:
         _forget_absent(picture, old)
@@ -52,7 +38,6 @@ def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None
 
 def _host_gone(picture: PoolPicture, event: e.HostGone, at: int) -> None:
     host = picture.hosts.get(event.uid)
-    forget_rejections(picture, event.uid)
     if host is None:
         return
     picture.touch_node(host.name)
@@ -67,12 +52,12 @@ def _forget_absent(picture: PoolPicture, host: Host) -> None:
     """When no node is the machine any more, nobody has to know how long it is gone."""
     for machine in machines_of(host):
         if not picture.hosts_of[machine]:
-            is_back(picture, machine)
+            picture.is_back(machine)
 
 
 def _slice_observed(picture: PoolPicture, event: e.PoolSliceObserved, at: int) -> None:
     old = picture.slices.get(event.uid)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     new = picture.slices.rows[event.uid]
     if not (new.node or (old is not None and not picture.is_ours(old))) and _came_about(picture, new):
         return
@@ -88,7 +73,7 @@ def _came_about(picture: PoolPicture, new: PoolSlice) -> bool:
     place = row.place(new.name) if row is not None else None
     if row is None or place is None or not is_so(new, row, place, selector(row.prefix, row.model.device, row.fabric)):
         return False
-    if shows(picture, key, row):
+    if picture.shows(key, row):
         _settled(picture, key, row)
     picture.dirty.due.add(("readback", stream_of(key)))
     return True
@@ -97,7 +82,6 @@ def _came_about(picture: PoolPicture, new: PoolSlice) -> bool:
 def _slice_gone(picture: PoolPicture, event: e.PoolSliceGone, at: int) -> None:
     old = picture.slices.get(event.uid)
     picture.slices.drop(event.uid)
-    forget_rejections(picture, event.uid)
     _slice_moved(picture, old)
 
 
@@ -112,7 +96,7 @@ def _slice_moved(picture: PoolPicture, one: PoolSlice | None) -> None:
     row = picture.pools.get(key)
     if row is not None or key in picture.slices_of.sets or picture.model_of_pool(key) is not None:
         picture.dirty.pools.add(key)
-    if row is not None and shows(picture, key, row):
+    if row is not None and picture.shows(key, row):
         _settled(picture, key, row)
     if not any(not picture.is_ours(found) for found in picture.slices_in(key)):
         picture.shown.drop(("Alerted", f"{stream_of(key)}:PoolOwnedByOther"))
@@ -129,7 +113,7 @@ def _settled(picture: PoolPicture, key: PoolKey, row: PoolRow) -> None:
 
 def _claim_observed(picture: PoolPicture, event: e.ClaimObserved, at: int) -> None:
     old = picture.claims.get(event.uid)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     _claim_moved(picture, old)
     _claim_moved(picture, picture.claims.rows[event.uid])
 
@@ -137,14 +121,13 @@ def _claim_observed(picture: PoolPicture, event: e.ClaimObserved, at: int) -> No
 def _taken_from(picture: PoolPicture, key: PoolKey) -> None:
     """Of what was offered, what claims have taken is not offered any more; nor is it because they give it back."""
     row = picture.pools.get(key)
-    if row is not None and (left := unheld(picture, key, row)) < row.open:
+    if row is not None and (left := picture.unheld(key, row)) < row.open:
         picture.pools.put(key, replace(row, open=left))
 
 
 def _claim_gone(picture: PoolPicture, event: e.ClaimGone, at: int) -> None:
     old = picture.claims.get(event.uid)
     picture.claims.drop(event.uid)
-    forget_rejections(picture, event.uid)
     _claim_moved(picture, old)
 
 
@@ -165,7 +148,7 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
 
 def _resource_observed(picture: PoolPicture, event: e.FabricResourceObserved, at: int) -> None:
     old = picture.resources.get(event.uid)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     new = picture.resources.rows[event.uid]
     if has_arrived(new) and not (old is not None and has_arrived(old)) and (fabric := picture.fabric_of(new.node)):
         picture.uncounted.put(new.uid, (fabric, new.model))
@@ -177,7 +160,6 @@ def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -
     old = picture.resources.get(event.uid)
     picture.resources.drop(event.uid)
     picture.uncounted.drop(event.uid)
-    forget_rejections(picture, event.uid)
     _resource_moved(picture, old)
 
 
@@ -190,20 +172,15 @@ def _resource_moved(picture: PoolPicture, one: FabricResource | None) -> None:
     picture.dirty.pools |= {picture.pool_of(model, fabric) for model in wanted for fabric in fabrics}
 
 
-def _rejected(picture: PoolPicture, event: e.Rejected, at: int) -> None:
-    picture.rejections.put((event.uid, event.field, event.reason), True)
-
-
 FOLDS: dict[type[Event], Fold] = {
     e.PoolConfigObserved: _config_observed,
-    e.PoolConfigGone: _config_gone,
+    e.PoolConfigGone: ending(),
     e.HostObserved: _host_observed,
-    e.HostGone: _host_gone,
+    e.HostGone: ending(_host_gone),
     e.PoolSliceObserved: _slice_observed,
-    e.PoolSliceGone: _slice_gone,
+    e.PoolSliceGone: ending(_slice_gone),
     e.ClaimObserved: _claim_observed,
-    e.ClaimGone: _claim_gone,
+    e.ClaimGone: ending(_claim_gone),
     e.FabricResourceObserved: _resource_observed,
-    e.FabricResourceGone: _resource_gone,
-    e.Rejected: _rejected,
+    e.FabricResourceGone: ending(_resource_gone),
 }

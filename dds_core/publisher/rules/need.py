@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from dds_core.model import FabricResource
 from dds_core.publisher.describe import name_of, name_of_id, number_of, stem_of
-from dds_core.publisher.model import PoolModel, Stock
-from dds_core.publisher.rows import PoolKey
-from dds_core.publisher.state import GOING, LEAVING, PoolPicture, has_arrived, is_under_way
+from dds_core.publisher.indexes import GOING, LEAVING, has_arrived, is_under_way
+from dds_core.publisher.model import PoolKey, PoolModel, Stock
+from dds_core.publisher.state import PoolPicture
 
 
 class Offer(NamedTuple):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.publisher.describe import as_exclusive, digest_of_pool, selector
-from dds_core.publisher.events import FABRIC, PoolPublished, PoolWithdrawn
-from dds_core.publisher.fold import BEYOND_BELIEF, DROPPED, FABRIC_, NOT_AS_WRITTEN, SECOND, pause_after, shows
-from dds_core.publisher.model import MANAGED_BY, PoolModel, PoolSlice, SliceLayout, Stock
-from dds_core.publisher.rows import PoolKey, PoolRow
+from dds_core.publisher.events import BEYOND_BELIEF, DROPPED, FABRIC, NOT_AS_WRITTEN, PoolPublished, PoolWithdrawn
+from dds_core.publisher.model import FABRIC_, MANAGED_BY, PoolKey, PoolModel, PoolRow, PoolSlice, SliceLayout, Stock
 from dds_core.publisher.rules import layout, need
-from dds_core.publisher.rules.work import Work
-from dds_core.publisher.state import PoolPicture, stream_of
+from dds_core.publisher.state import PoolPicture, Work, stream_of
 
 COOLING = "cooling"
 """Last part of the taint's key, and of the node label by which the scaler asks for it."""
@@ -132,7 +130,7 @@ def gone_due(picture: PoolPicture, fabric: str) -> int:
     """The instant from which a fabric that no machine is in counts as gone."""
     absent = picture.absent.get(FABRIC_ + fabric)
     since = absent.since if absent is not None else picture.listed_at
-    return since + picture.policy.gone_seconds * SECOND
+    return since + picture.policy.gone_seconds * MICROSECONDS
 
 
 # -- whether it has to be written -----------------------------------------------------------------------------------------
@@ -227,12 +225,12 @@ def _again(work: Work, key: PoolKey, row: PoolRow) -> bool:
 
 def again_due(picture: PoolPicture, key: PoolKey, row: PoolRow) -> int | None:
     """The instant from which a pool that is not shown as it was decided may be written again; None when it is, and while the
-    write is under way. The pause (`pause_after`) grows when it happens again and again."""
-    if shows(picture, key, row):
+    write is under way. The pause (`PoolRow.pause`) grows when it happens again and again."""
+    if picture.shows(key, row):
         return None
-    pause = row.since + pause_after(row.misses)
+    pause = row.since + row.pause
     if row.settled or row.void:
         return pause
     if row.done:
-        return max(pause, row.done + picture.policy.read_back_seconds * SECOND)
+        return max(pause, row.done + picture.policy.read_back_seconds * MICROSECONDS)
     return None

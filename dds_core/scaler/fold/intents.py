@@ -1,14 +1,26 @@
-"""The folds of decisions: in live modes a logged decision counts, as intent, until the cluster shows it."""
+"""What becomes of decisions. In live modes a logged decision counts, as intent, until the cluster shows it: its fold puts the
+intent there, a write that came to nothing makes it void (`VOIDS`), and after a restart one that the cluster does not show is
+void too, so that the level pass that follows decides it again (`void_unseen`). Reservations stand: they are promises, not
+writes.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from dds_core.events import Event
+from dds_core.kit import fold as kit
+from dds_core.kit.fold import Fold, nothing
+from dds_core.kit.policy import HOUR
+from dds_core.kit.state import Key
+from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.common import HOUR, Fold, nothing, shown_key, touch_device
-from dds_core.scaler.rows import Cooling, Failure, Fence, HandOverRow, Order, Reservation
+from dds_core.scaler.model import Cooling, Failure, Fence, HandOverRow, Order, Reservation
 from dds_core.scaler.state import Picture
+
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 def _attach_ordered(picture: Picture, event: e.AttachOrdered, at: int) -> None:
@@ -24,6 +36,45 @@ def _detach_ordered(picture: Picture, event: e.DetachOrdered, at: int) -> None:
         fence = picture.fences.get(victim)
         if fence is not None:
             picture.fences.put(victim, replace(fence, ordered=True))
+
+
+def order_met(picture: Picture, request: AttachRequest) -> None:
+    """Our intent for the request is fulfilled when it has the size that we ordered last."""
+    cell = (request.node, request.model)
+    order = picture.orders.get(cell)
+    if order is not None and order.request == request.name and order.size == request.size:
+        picture.orders.drop(cell)
+
+
+def _order_void(picture: Picture, request: str) -> None:
+    for cell, order in list(picture.orders.rows.items()):
+        if order.request == request:
+            picture.orders.drop(cell)
+            picture.dirty.nodes.add(cell[0])
+
+
+def detach_void(picture: Picture, request: str) -> None:
+    """The size was not lowered after all: it may be ordered again."""
+    for uid, fence in list(picture.fences.rows.items()):
+        if fence.request == request and fence.ordered:
+            picture.fences.put(uid, replace(fence, ordered=False))
+
+
+def _lowering_void(picture: Picture, request: str) -> None:
+    _order_void(picture, request)
+    detach_void(picture, request)
+
+
+_ORDERS = (e.AttachOrdered.__name__, e.DetachOrdered.__name__)
+
+
+def _orders_unseen(picture: Picture, unseen: set[Key]) -> None:
+    for cell in list(picture.orders):
+        picture.orders.drop(cell)
+        unseen |= {(action, "/".join(cell)) for action in _ORDERS}
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
 
 
 def _reserved(picture: Picture, event: e.Reserved, at: int) -> None:
@@ -51,11 +102,39 @@ def _hand_over(picture: Picture, event: e.HandOver, at: int) -> None:
     picture.counters.put(f"hand-over/{event.steering}", (picture.counters.get(f"hand-over/{event.steering}") or 0) + 1)
 
 
+def _hand_over_void(picture: Picture, claim: str) -> None:
+    """Nobody of the group was told: its claims are signalled in one write or not at all."""
+    first = picture.hand_overs.get(claim)
+    together = [claim]
+    if first is not None:
+        rows = picture.hand_overs.rows.items()
+        together = [uid for uid, row in rows if (row.pod, row.node, row.since) == (first.pod, first.node, first.since)]
+    for uid in together:
+        picture.hand_overs.drop(uid)
+        picture.dirty.claims.add(uid)
+
+
 def _steered(picture: Picture, event: e.Steered, at: int) -> None:
     for uid in event.claims:
         row = picture.hand_overs.get(uid)
         if row is not None:
             picture.hand_overs.put(uid, replace(row, steered=True))
+
+
+def _steering_void(picture: Picture, pod: str) -> None:
+    for uid, row in list(picture.hand_overs.rows.items()):
+        if row.pod == pod:
+            picture.hand_overs.put(uid, replace(row, steered=False))
+
+
+def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
+    for uid, row in list(picture.hand_overs.rows.items()):
+        if not _told(picture.claims.get(uid), RESCHEDULE):
+            picture.hand_overs.drop(uid)
+            unseen.add((e.HandOver.__name__, uid))
+        elif row.steered:
+            picture.hand_overs.put(uid, replace(row, steered=False))
+            unseen.add((e.Steered.__name__, row.pod))
 
 
 def _claim_failed(picture: Picture, event: e.ClaimFailed, at: int) -> None:
@@ -66,6 +145,26 @@ def _failure_signalled(picture: Picture, event: e.FailureSignalled, at: int) -> 
     failure = picture.failures.get(event.claim)
     if failure is not None:
         picture.failures.put(event.claim, replace(failure, signalled=True, on=event.signal.claim))
+
+
+def _failure_void(picture: Picture, claim: str) -> None:
+    failure = picture.failures.get(claim)
+    if failure is not None:
+        picture.failures.put(claim, replace(failure, signalled=False))
+
+
+def _failures_unseen(picture: Picture, unseen: set[Key]) -> None:
+    for uid, row in list(picture.failures.rows.items()):
+        if row.signalled and not _told(picture.claims.get(row.on), FAILED_CONDITION):
+            picture.failures.put(uid, replace(row, signalled=False))
+            unseen.add((e.FailureSignalled.__name__, uid))
+
+
+def _told(claim: Claim | None, condition: str) -> bool:
+    return claim is not None and any(c.type == condition and c.status == "True" for c in claim.conditions)
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
 
 
 def _cool_down(picture: Picture, event: e.CoolDown, at: int) -> None:
@@ -82,6 +181,20 @@ def _node_labelled(picture: Picture, event: e.NodeLabelled, at: int) -> None:
         picture.labelled.put((event.node, key), value or "")
 
 
+def _label_void(picture: Picture, node: str) -> None:
+    picture.labelled.drop_where(lambda key: key[0] == node)
+    picture.dirty.nodes.add(node)
+
+
+def _labels_unseen(picture: Picture, unseen: set[Key]) -> None:
+    for key in list(picture.labelled):
+        picture.labelled.drop(key)
+        unseen |= {(e.NodeLabelled.__name__, key[0]), (e.NodeLabelled.__name__, f"{key[0]}:ready")}
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
 def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
     resource = picture.resources.get(event.resource)
     picture.fences.put(
@@ -89,22 +202,35 @@ def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
         Fence(at, (event.driver, event.pool, event.device), resource.request if resource else ""),
     )
     picture.unmarked.drop(event.resource)
-    for uid, marked in list(picture.marks.rows.items()):
-        if marked <= at - HOUR:
-            picture.marks.drop(uid)
+    picture.marks.drop_where(lambda uid: picture.marks.rows[uid] <= at - HOUR)
     picture.marks.put(event.resource, at)
-    touch_device(picture, event.resource)
+    picture.touch_device(event.resource)
+
+
+def _mark_void(picture: Picture, resource: str) -> None:
+    picture.fences.drop(resource)
+    picture.touch_device(resource)
 
 
 def _victim_unmarked(picture: Picture, event: e.VictimUnmarked, at: int) -> None:
     picture.fences.drop(event.resource)
     picture.passed.drop(("fence", event.resource))
     picture.unmarked.put(event.resource, at)
-    touch_device(picture, event.resource)
+    picture.touch_device(event.resource)
+
+
+def _unmark_void(picture: Picture, resource: str) -> None:
+    if resource in picture.unmarked:
+        picture.unmarked.put(resource, 0)
 
 
 def _taint_lifted(picture: Picture, event: e.TaintLifted, at: int) -> None:
     picture.lifted.put(event.rule, at)
+
+
+def _lift_void(picture: Picture, rule: str) -> None:
+    picture.lifted.drop(rule)
+    picture.dirty.rules.add(rule)
 
 
 def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) -> None:
@@ -113,8 +239,72 @@ def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) ->
         picture.fences.put(event.resource, replace(fence, wanted=True))
 
 
-def _alerted(picture: Picture, event: e.Alerted, at: int) -> None:
-    picture.shown.put(shown_key(event), e.encode(event))
+def _fences_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
+    """A fence that was watched by a process that is gone starts anew; a mark that is not there is to be written again."""
+    for uid, fence in list(picture.fences.rows.items()):
+        resource = picture.resources.get(uid)
+        if resource is None:
+            picture.fences.drop(uid)
+            continue
+        picture.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=False))
+        unseen.add((e.ClaimsListWanted.__name__, uid))
+        if not resource.marked:
+            unseen.add((e.VictimMarked.__name__, uid))
+    unseen |= {(e.VictimUnmarked.__name__, uid) for uid in picture.unmarked}
+    unseen |= {(e.TaintLifted.__name__, uid) for uid in picture.lifted}
+    picture.lifted.drop_where(lambda uid: True)
+
+
+# -- all ---------------------------------------------------------------------------------------------------------------
+
+
+def void_unseen(picture: Picture, at: int) -> set[Key]:
+    """Void every intent that the cluster does not show after a restart; gives what is re-issued if it is decided again."""
+    unseen: set[Key] = set()
+    _orders_unseen(picture, unseen)
+    _hand_overs_unseen(picture, unseen)
+    _failures_unseen(picture, unseen)
+    _labels_unseen(picture, unseen)
+    _fences_unseen(picture, unseen, at)
+    return unseen
+
+
+VOIDS: dict[str, Callable[[Picture, str], None]] = {
+    e.AttachOrdered.__name__: _order_void,
+    e.DetachOrdered.__name__: _lowering_void,
+    e.HandOver.__name__: _hand_over_void,
+    e.Steered.__name__: _steering_void,
+    e.FailureSignalled.__name__: _failure_void,
+    e.NodeLabelled.__name__: _label_void,
+    e.TaintLifted.__name__: _lift_void,
+    e.VictimMarked.__name__: _mark_void,
+    e.VictimUnmarked.__name__: _unmark_void,
+}
+"""By the type of a decision that will not be carried out: forget its intent; given the object's name or uid."""
+
+
+def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
+    kit.write_done(picture, event)
+    request = picture.requests.get(picture.request_named.get(event.target, ""))
+    if request is not None and event.action in _ORDERS:
+        order_met(picture, request)
+
+
+def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:
+    """The intent is void, and what follows from that is decided when the pause is over."""
+    before = picture.refusals.get((event.action, event.target))
+    ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == event.target)
+    kit.try_later(picture, event, at, next(ordered, before.node if before is not None else ""))
+    void = VOIDS.get(event.action)
+    if void is not None:
+        void(picture, event.target)
+
+
+def _superseded(picture: Picture, event: e.Superseded, at: int) -> None:
+    """A newer decision took its place; that one carries the intent. Where it raises a request instead of lowering it, the other
+    victims' turn is still to come."""
+    if event.action == e.DetachOrdered.__name__:
+        detach_void(picture, event.target)
 
 
 FOLDS: dict[type[Event], Fold] = {
@@ -134,5 +324,8 @@ FOLDS: dict[type[Event], Fold] = {
     e.ClaimsListWanted: _claims_list_wanted,
     e.DetachOrdered: _detach_ordered,
     e.UsedStamped: nothing,
-    e.Alerted: _alerted,
+    e.WriteDone: _write_done,
+    e.WriteObsolete: _write_failed,
+    e.WriteRefused: _write_failed,
+    e.Superseded: _superseded,
 }

@@ -1,4 +1,4 @@
-"""The folds of transitions: each is checked against its table before anything changes."""
+"""Transitions: how a step of a claim's life is made, and the folds; each is checked against its table before anything changes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from msgspec.structs import replace
 
 from dds_core.errors import IllegalTransition
 from dds_core.events import Event
-from dds_core.lifecycle import claim_edge_exists, device_target
+from dds_core.kit.fold import Fold, forget_words, gone_with
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.lifecycle import claim_edge_exists, claim_target, device_target
 from dds_core.model import Claim
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.common import SECOND, Fold, drop_reservation, forget_claim, forget_words
-from dds_core.scaler.rows import ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.model import ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.state import Picture
 
-_FORGET_WITH_DEVICE = ("VictimMarked", "VictimUnmarked", "ClaimsListWanted", "UsedStamped")
+_WITH_CLAIM, _WITH_DEVICE = gone_with(e.EVENTS, "claim"), gone_with(e.EVENTS, "device")
 
-_LEAST_WAIT = 5 * SECOND
+_LEAST_WAIT = 5 * MICROSECONDS
 """The scheduler looks at the conditions every five seconds; a wait that was shorter tells nothing of its patience."""
 
 _KEEPS_PROMISES = ("reserved", "reservation_lost", "cleared", "signalled")
@@ -44,11 +45,27 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         picture.hand_overs.drop(event.claim)
         if not _made_again(picture, event, claim):
-            drop_reservation(picture, event.claim)
+            _drop_reservation(picture, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
         picture.failures.drop(event.claim)
     if event.target == "Released" and claim is None:
         forget_claim(picture, event.claim)
+
+
+def forget_claim(picture: Picture, uid: str) -> None:
+    picture.lives.drop(uid)
+    for name in _WITH_CLAIM:
+        picture.shown.drop((name, uid))
+    for kind in ("budget", "reservation", "publisher"):
+        picture.passed.drop((kind, uid))
+    forget_words(picture, uid)
+
+
+def _drop_reservation(picture: Picture, claim_uid: str) -> None:
+    picture.reservations.drop(claim_uid)
+    claim = picture.claims.get(claim_uid)
+    if claim is not None and claim.extended and claim.owner:
+        picture.reservations.drop(f"pod:{claim.owner}")
 
 
 def _made_again(picture: Picture, event: e.ClaimMoved, claim: Claim | None) -> bool:
@@ -118,7 +135,7 @@ def _learn_timeout(picture: Picture, claim: Claim | None, life: ClaimLife, at: i
     before = picture.timeouts.get(scheduler) or Timeout(0)
     if life.began < before.ended:
         return
-    agree = before.last > 0 and abs(waited - before.last) <= max(2 * SECOND, before.last // 20)
+    agree = before.last > 0 and abs(waited - before.last) <= max(2 * MICROSECONDS, before.last // 20)
     learned = min(waited, before.last) if agree else 0
     if learned and before.learned:
         learned = min(learned, before.learned)
@@ -170,7 +187,7 @@ def _forget_device(picture: Picture, uid: str) -> None:
     picture.fences.drop(uid)
     for kind in ("idle", "fence", "grace"):
         picture.passed.drop((kind, uid))
-    for name in _FORGET_WITH_DEVICE:
+    for name in _WITH_DEVICE:
         picture.shown.drop((name, uid))
     forget_words(picture, uid)
 
@@ -178,10 +195,38 @@ def _forget_device(picture: Picture, uid: str) -> None:
 def _measure(picture: Picture, took: int) -> None:
     """One attach took so long beside the others under way: the fabric's own time for it is its share."""
     beside = len(picture.under_way) or 1
-    share = took / SECOND / beside
+    share = took / MICROSECONDS / beside
     rate = picture.rates.get("") or Rate()
     service = share if not rate.count else 0.7 * rate.service + 0.3 * share
     picture.rates.put("", Rate(round(service, 6), min(rate.count + 1, 1000)))
+
+
+def move(
+    uid: str,
+    life: ClaimLife,
+    trigger: str,
+    cause: str,
+    *,
+    devices: tuple[str, ...] = (),
+    promises: tuple[e.Promise, ...] = (),
+    ordered: bool = True,
+) -> e.ClaimMoved | None:
+    """The step that `trigger` makes within the claim's attempt, None when its state does not name it. `ordered` is that of
+    `claim_target`."""
+    target = claim_target(trigger, life.state, ordered=ordered)
+    if target is None:
+        return None
+    return e.ClaimMoved(
+        claim=uid,
+        trigger=trigger,
+        source=life.state,
+        target=target,
+        cycle=life.cycle,
+        attempt=life.attempt,
+        cause=cause,
+        devices=devices,
+        promises=promises,
+    )
 
 
 FOLDS: dict[type[Event], Fold] = {

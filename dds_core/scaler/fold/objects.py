@@ -1,56 +1,32 @@
-"""The folds of facts about objects."""
+"""The folds of facts about objects: what is taken in beside the object itself, and what is forgotten with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from msgspec.structs import replace
-
-from dds_core import events as e
-from dds_core.events import KIND_OF, Event, merged
+from dds_core.events import Event
+from dds_core.kit.fold import Fold, ending, forget_words, gone, gone_with, observed
 from dds_core.model import AttachRequest, FabricResource, Slice
-from dds_core.scaler.fold.common import (
-    DEPARTED,
-    Fold,
-    detach_void,
-    forget_claim,
-    forget_rejections,
-    forget_words,
-    order_met,
-)
+from dds_core.scaler import events as e
+from dds_core.scaler.fold.intents import detach_void, order_met
+from dds_core.scaler.fold.lives import forget_claim
+from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.state import Picture
 
-_OF_CELL = ("AttachOrdered", "DetachOrdered", "CoolDown", "CoolDownOver")
-
-
-def _observed(picture: Picture, event: Any, at: int) -> None:
-    kind = KIND_OF[type(event)]
-    table = picture.table(kind)
-    old = table.get(event.uid)
-    table.put(event.uid, merged(old if old is not None else kind(uid=event.uid), event.changes))
-
-
-def _gone(picture: Picture, event: Any, at: int) -> None:
-    picture.table(KIND_OF[type(event)]).drop(event.uid)
+_WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
+_WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
 def _slice_observed(picture: Picture, event: e.SliceObserved, at: int) -> None:
-    old = picture.slices.get(event.uid) or Slice(uid=event.uid)
-    new = merged(old, event.changes)
-    if event.devices:
-        devices = {name: device for name, device in old.devices.items() if name not in event.devices}
-        devices.update({name: device for name, device in event.devices.items() if device is not None})
-        new = replace(new, devices=devices)
-    before = _uuids(picture, old, event.devices)
-    picture.slices.put(event.uid, new)
+    before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
+    observed(picture, event, at)
     _forget_departed(picture, before)
 
 
 def _slice_gone(picture: Picture, event: e.SliceGone, at: int) -> None:
     old = picture.slices.get(event.uid)
     before = _uuids(picture, old, old.devices) if old is not None else set()
-    _gone(picture, event, at)
+    gone(picture, event, at)
     _forget_departed(picture, before)
 
 
@@ -66,7 +42,7 @@ def _forget_departed(picture: Picture, uuids: set[str]) -> None:
 
 
 def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
-    _observed(picture, event, at)
+    observed(picture, event, at)
     claim = picture.claims.rows[event.uid]
     if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
         life = picture.lives.get(event.uid)
@@ -83,23 +59,24 @@ def _claim_gone(picture: Picture, event: e.ClaimGone, at: int) -> None:
 
 
 def _rule_gone(picture: Picture, event: e.TaintRuleGone, at: int) -> None:
-    _gone(picture, event, at)
+    gone(picture, event, at)
     picture.lifted.drop(event.uid)
-    picture.shown.drop(("TaintLifted", event.uid))
+    for name in _WITH_RULE:
+        picture.shown.drop((name, event.uid))
 
 
 def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
     picture.pods.drop(event.uid)
     picture.reservations.drop(f"pod:{event.uid}")
-    picture.shown.drop(("Steered", event.uid))
+    for name in _WITH_POD:
+        picture.shown.drop((name, event.uid))
 
 
 def _node_observed(picture: Picture, event: e.NodeObserved, at: int) -> None:
-    _observed(picture, event, at)
+    observed(picture, event, at)
     node = picture.nodes.rows[event.uid]
-    for key in [key for key in picture.labelled.rows if key[0] == node.name]:
-        if node.labels.get(key[1], "") == picture.labelled.rows[key]:
-            picture.labelled.drop(key)
+    labelled = picture.labelled
+    labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
 
 
 def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
@@ -108,25 +85,24 @@ def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
     if node is not None:
         for cell in sorted(picture.cooling_at[node.name]):
             picture.cooling.drop(cell)
-        for key in [key for key in picture.labelled.rows if key[0] == node.name]:
-            picture.labelled.drop(key)
-        for cell in [cell for cell in picture.orders.rows if cell[0] == node.name]:
-            picture.orders.drop(cell)
+        picture.labelled.drop_where(lambda key: key[0] == node.name)
+        picture.orders.drop_where(lambda cell: cell[0] == node.name)
         _forget_shown(picture, node.name)
 
 
 def _forget_shown(picture: Picture, node: str) -> None:
     forget_words(picture, node)
-    for key in (node, f"{node}:ready"):
-        picture.shown.drop(("NodeLabelled", key))
+    for name in _WITH_NODE:
+        picture.shown.drop((name, node))
+        picture.shown.drop((name, f"{node}:ready"))
     for model in picture.models:
-        for name in _OF_CELL:
+        for name in _WITH_CELL:
             picture.shown.drop((name, f"{node}/{model}"))
 
 
 def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
     old = picture.requests.get(event.uid)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     request = picture.requests.rows[event.uid]
     order_met(picture, request)
     _order_overtaken(picture, request, old.size if old is not None else 0)
@@ -155,7 +131,7 @@ def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: in
     """An error is an error from its first word on, until it is taken back, or until the device came all the same: the operator
     takes back the words of an earlier try only with Online."""
     old = picture.resources.get(event.uid)
-    _observed(picture, event, at)
+    observed(picture, event, at)
     resource = picture.resources.rows[event.uid]
     if resource.uuid:
         picture.passed.drop((DEPARTED, resource.uuid))
@@ -186,38 +162,18 @@ def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> No
     picture.erring.drop(event.uid)
 
 
-def _forgetting(fold: Fold) -> Fold:
-    """The fold of an object's end: what was rejected of it is forgotten, also when nothing else of it was ever taken in."""
-
-    def folded(picture: Picture, event: Any, at: int) -> None:
-        fold(picture, event, at)
-        forget_rejections(picture, event.uid)
-
-    return folded
-
-
-def _rejected(picture: Picture, event: e.Rejected, at: int) -> None:
-    picture.rejections.put((event.uid, event.field, event.reason), True)
-
-
-_ENDS: dict[type[Event], Fold] = {
-    **{gone: _gone for _, gone in e.OBSERVED.values()},
-    e.ClaimGone: _claim_gone,
-    e.SliceGone: _slice_gone,
-    e.TaintRuleGone: _rule_gone,
-    e.PodGone: _pod_gone,
-    e.NodeGone: _node_gone,
-    e.AttachRequestGone: _request_gone,
-    e.FabricResourceGone: _resource_gone,
-}
-
 FOLDS: dict[type[Event], Fold] = {
-    **{observed: _observed for observed, _ in e.OBSERVED.values()},
-    **{gone: _forgetting(fold) for gone, fold in _ENDS.items()},
+    **{kind: observed if "changes" in kind.__struct_fields__ else ending() for kind in e.EVENTS if kind in e.KIND_OF},
     e.ClaimObserved: _claim_observed,
+    e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,
+    e.SliceGone: ending(_slice_gone),
+    e.TaintRuleGone: ending(_rule_gone),
+    e.PodGone: ending(_pod_gone),
     e.NodeObserved: _node_observed,
+    e.NodeGone: ending(_node_gone),
     e.AttachRequestObserved: _request_observed,
+    e.AttachRequestGone: ending(_request_gone),
     e.FabricResourceObserved: _resource_observed,
-    e.Rejected: _rejected,
+    e.FabricResourceGone: ending(_resource_gone),
 }

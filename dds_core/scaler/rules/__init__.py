@@ -1,47 +1,42 @@
 """`decide`: which transitions and decisions follow from a fact that was just folded.
 
-Order of the rules: devices, then claims, then nodes, again until nothing is left to look at. Whatever they emit is folded at
-once so that the next rule sees it; `decide` takes all of it back, `settle` keeps it.
+Order of the rules: devices, then claims, then taint rules, then nodes, again until nothing is left to look at. Whatever they
+emit is folded at once so that the next rule sees it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from dds_core.events import Event
-from dds_core.scaler.rules import claims, devices, nodes, release
-from dds_core.scaler.rules.orders import held_back
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
-
-RULE_ERROR = "RuleError"
-"""Reason of the alert that an error in a rule becomes."""
-
-_STEPS = 50
-"""Steps of one rule for one object in one group; a handful is what it takes."""
-
-Caused = tuple[Event, int]
-"""An event and the index in its group of the event that caused it; the fact has index 0."""
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.lifecycle import PENDING
+from dds_core.scaler.events import Promise
+from dds_core.scaler.fold import apply
+from dds_core.scaler.fold.lives import move
+from dds_core.scaler.rules import claims, devices, release
+from dds_core.scaler.rules.assignment import Cover, cover
+from dds_core.scaler.rules.failures import end_cool_downs, fail, tell_failures
+from dds_core.scaler.rules.handover import hand_over
+from dds_core.scaler.rules.labels import label
+from dds_core.scaler.rules.orders import held_back, order, prewarm
+from dds_core.scaler.rules.release import detach, rebalance
+from dds_core.scaler.rules.reservations import drop_overdue, promises_of, reserve
+from dds_core.scaler.state import Picture, Work
 
 
-def decide(picture: Picture, at: int) -> list[Caused]:
-    """What follows from the fact that was folded last, at the instant `at`; the picture is left as it was."""
-    with picture.trial():
-        return settle(picture, at).emitted
-
-
-def settle(picture: Picture, at: int) -> Work:
-    """As `decide`, and what follows is folded. Before `Synced` nothing follows: the picture is not whole yet.
+def decide(picture: Picture, at: int, *, keep: bool = False) -> Work:
+    """What follows from the fact that was folded last, at the instant `at`: `emitted` of what is given. The picture is left as
+    it was, or with `keep` what follows is folded. Before `Synced` nothing follows: the picture is not whole yet.
 
     Always ends: an object whose rules keep undoing each other is left alone, as one whose rule fails.
     """
-    work = Work(picture, at)
+    return Work(picture, at, apply).decide(_run, keep)
+
+
+def _run(work: Work) -> None:
+    picture = work.picture
     if not picture.synced:
         work.touched.add(picture.dirty.take())
-        return work
     while picture.dirty:
         _round(work)
-    return work
 
 
 def _round(work: Work) -> None:
@@ -57,17 +52,17 @@ def _round(work: Work) -> None:
         uids, dirty.devices = dirty.devices, set()
         touched.devices |= uids
         for uid in sorted(uids):
-            _guarded(work, devices.step, uid)
-            _guarded(work, release.check_departures, uid)
+            work.guarded("rules.devices.step", devices.step, uid)
+            work.guarded("rules.release.check_departures", release.check_departures, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids
         for uid in sorted(uids):
-            _guarded(work, claims.step, uid)
+            work.guarded("rules.claims.step", claims.step, uid)
     elif dirty.rules:
         uids, dirty.rules = dirty.rules, set()
         for uid in sorted(uids):
-            _guarded(work, release.lift, uid)
+            work.guarded("rules.release.lift", release.lift, uid)
     else:
         if dirty.freed:
             freed, dirty.freed = dirty.freed, 0
@@ -76,21 +71,63 @@ def _round(work: Work) -> None:
         names, dirty.nodes = dirty.nodes, set()
         touched.nodes |= names
         for name in sorted(names):
-            _guarded(work, nodes.step, name)
+            work.guarded("rules.nodes.step", for_node, name)
 
 
-def _guarded(work: Work, step: Callable[[Work, str], None], subject: str) -> None:
-    """An error in a rule stops what is decided for its one object, and is told; all else goes on. What the step had emitted
-    stands: each event is folded whole, and what is left is decided when the object changes or at the next level pass."""
-    taken = work.steps[step, subject] = work.steps.get((step, subject), 0) + 1
-    if taken > _STEPS:
-        fault = f"does not settle after {_STEPS} steps"
-    else:
-        try:
-            step(work, subject)
+def for_node(work: Work, node: str) -> None:
+    """Everything that is decided for one node: which waiting claim has its device, what to order, hand over and give back."""
+    if not node:  # a claim that no node was found for can only be failed
+        tell_failures(work, node)
+        return
+    picture = work.picture
+    if picture.reservations_at[node]:
+        drop_overdue(work, node)
+    covers = cover(picture, node) if picture.somebody_waits(node) else []
+    for covered in covers:
+        _advance(work, covered, node)
+    if covers:
+        order(work, node, covers)
+        for covered in covers:
+            if covered.complete:
+                hand_over(work, covered.claim, node)
+        rebalance(work, node, covers)
+    detach(work, node, covers)
+    prewarm(work, node, covers)
+    end_cool_downs(work, node)
+    label(work, node, covers)
+    tell_failures(work, node)
+
+
+def _advance(work: Work, covered: Cover, node: str) -> None:
+    """`device_ready` once every unit has its device (in live modes only with our reservation), `ordered` once every unit
+    is asked for, `failed` when the fabric has said no for long enough."""
+    life = work.picture.lives.rows[covered.claim.uid]
+    if covered.complete:
+        if reserve(work, covered, life, node) or not work.picture.live:
+            names = ", ".join(found.uuid or found.key[2] for _, found in covered.ready)
+            verb = "is" if len(covered.ready) == 1 else "are"
+            _advanced(work, covered, "device_ready", f"{names} {verb} there and free", promises_of(covered))
+        return
+    if covered.asked and life.state == PENDING:
+        _advanced(work, covered, "ordered", _asked_cause(work, covered, node))
+    for model, uid in covered.erring:
+        since = work.picture.erring.get(uid)
+        if since is not None and work.has_come(since + work.picture.policy.error_grace_seconds * MICROSECONDS):
+            resource = work.picture.resources.rows[uid]
+            life = work.picture.lives.rows[covered.claim.uid]
+            fail(work, covered.claim, life, "AttachFailed", resource.error, model, observed=True)
             return
-        except Exception as error:
-            fault = f"failed with {type(error).__name__}"
-    rule = f"{step.__module__.removeprefix('dds_core.scaler.')}.{step.__name__}"
-    text = f"{rule} {fault} for {subject}; nothing else is affected; report this with the log"
-    work.alert(subject, RULE_ERROR, text)
+
+
+def _asked_cause(work: Work, covered: Cover, node: str) -> str:
+    models = {model.model for _, _, model in work.picture.pool_results(covered.claim.allocation)}
+    rows = (work.picture.requests.rows[uid] for uid in sorted(work.picture.requests_at[node]))
+    named = [f"request {r.name} asks for {r.size} of {r.model}" for r in rows if r.model in models and not r.deleting]
+    return "; ".join(named) or "our order covers it"
+
+
+def _advanced(work: Work, covered: Cover, trigger: str, cause: str, promises: tuple[Promise, ...] = ()) -> None:
+    uid = covered.claim.uid
+    step = move(uid, work.picture.lives.rows[uid], trigger, cause, devices=covered.resources, promises=promises)
+    if step is not None:
+        work.emit(step)

@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import Literal
 
 from dds_core.lifecycle import ATTACHED, LEAVING, USED, WAITING
-from dds_core.model import OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricResource, Model, Result
-from dds_core.quantity import amount
-from dds_core.scaler.fold import DEPARTED
-from dds_core.scaler.pools import BLOCKING, is_tainted, model_of_device
+from dds_core.matching.quantities import amount
+from dds_core.model import BLOCKING, OWNER, OWNER_LABEL, Claim, Device, DeviceKey, FabricResource, Model, Result
+from dds_core.scaler.model import DEPARTED, is_tainted, model_of_device
 from dds_core.scaler.rules.devices import BEING_ATTACHED, is_marked
 from dds_core.scaler.state import Picture
 

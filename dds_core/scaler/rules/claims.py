@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dds_core.lifecycle import ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
+from dds_core.lifecycle import ATTACHED, ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
 from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved
-from dds_core.scaler.rows import ClaimLife
+from dds_core.scaler.fold.lives import move
+from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED
 from dds_core.scaler.rules.failures import fail_overdue
 from dds_core.scaler.rules.handover import steer
-from dds_core.scaler.rules.moves import move
 from dds_core.scaler.rules.orders import limits_of, usable
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import Picture, Work
 
 _LONGEST_CHAIN = 8
 
@@ -28,7 +27,8 @@ def step(work: Work, uid: str) -> None:
     claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
-        steer(work, claim, life)
+        if life.state == ATTACHED:
+            steer(work, claim, life)
 
 
 def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:

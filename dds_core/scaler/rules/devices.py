@@ -5,8 +5,7 @@ from __future__ import annotations
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import Picture, Work
 
 BEING_ATTACHED = ("", "Attaching")
 BEING_DETACHED = ("Detaching", "Deleting")

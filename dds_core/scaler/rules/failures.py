@@ -5,17 +5,15 @@ when it failed on several of its nodes."""
 from __future__ import annotations
 
 from dds_core.events import decode
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim
+from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim
 from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
-from dds_core.scaler.policy import MICROSECONDS
-from dds_core.scaler.pools import BLOCKING
-from dds_core.scaler.rows import ClaimLife, Failure
+from dds_core.scaler.fold.lives import move
+from dds_core.scaler.model import ClaimLife, Failure
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.rules.handover import reschedule_entry
-from dds_core.scaler.rules.moves import move
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import Picture, Work
 
 
 def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:

@@ -1,4 +1,4 @@
-"""The hand-over: promise devices durably, tell the scheduler, steer it to the node. The unit is the pod.
+"""The hand-over: tell the scheduler, and steer it to the node. The unit is the pod.
 
 The scheduler stops at the first claim of a pod that is not ready and, after a failure, clears one random unavailable claim
 of it, healthy ones included (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding and PostFilter). So all pool
@@ -9,63 +9,10 @@ from __future__ import annotations
 
 from dds_core.events import NodeLabelled
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result, Taint, Toleration
-from dds_core.scaler.events import Entry, HandOver, Promise, ReservationDropped, Reserved, Signal, Steered
-from dds_core.scaler.policy import MICROSECONDS
-from dds_core.scaler.rows import ClaimLife
-from dds_core.scaler.rules.assignment import Cover
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
-
-
-def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
-    """Promise the devices to the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
-    that pod; True when they are promised (or, in observe, would be)."""
-    picture, claim = work.picture, covered.claim
-    promises = promises_of(covered)
-    pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
-    standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
-    if standing is not None and standing.promises == promises and standing.claim == claim.uid:
-        return True
-    return work.want(
-        Reserved(
-            claim=claim.uid,
-            mode=picture.mode,
-            node=node,
-            cycle=life.cycle,
-            attempt=life.attempt,
-            promises=promises,
-            pod=pod,
-        )
-    )
-
-
-def promises_of(covered: Cover) -> tuple[Promise, ...]:
-    """The devices that stand ready for a claim, by the place of the result each is for."""
-    return tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
-
-
-def drop_overdue(work: Work, node: str) -> None:
-    """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
-    again."""
-    picture = work.picture
-    for key in sorted(picture.reservations_at[node]):
-        row = picture.reservations.rows[key]
-        if work.has_come(reservation_due(picture, key)):
-            reason = (
-                "not taken in time after the hand-over" if row.signalled else "kept longer than its scheduler waits"
-            )
-            work.want(ReservationDropped(claim=row.claim, mode=picture.mode, reason=reason))
-
-
-def reservation_due(picture: Picture, key: str) -> int:
-    """The instant from which a promise binds nobody any more."""
-    row = picture.reservations.rows[key]
-    if row.signalled:
-        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
-    claim = picture.claims.get(row.claim)
-    knobs = picture.policy.scheduler_of(picture.scheduler_of(claim) if claim is not None else "")
-    return row.since + knobs.binding_timeout_seconds * MICROSECONDS
+from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result
+from dds_core.scaler.events import Entry, HandOver, Signal, Steered
+from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.state import Picture, Work
 
 
 def hand_over(work: Work, claim: Claim, node: str) -> None:
@@ -79,7 +26,7 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
         return
     pods, claims = group
     place = picture.node(node)
-    if place is None or not all(can_land(place, pod) for pod in pods):
+    if place is None or not all(place.takes(pod.tolerations) for pod in pods):
         return
     signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
     if len(signals) != len(claims):
@@ -143,26 +90,6 @@ def _in_pod_order(picture: Picture, pods: dict[str, Pod], claims: dict[str, Clai
     return list({**ordered, **claims}.values())
 
 
-def can_land(node: Node, pod: Pod) -> bool:
-    """Whether the scheduler could still put the pod on the node: not cordoned, no taint that the pod does not tolerate."""
-    return open_for(node, pod.tolerations)
-
-
-def open_for(node: Node, tolerations: tuple[Toleration, ...]) -> bool:
-    if node.unschedulable or node.deleting:
-        return False
-    blocking = (taint for taint in node.taints if taint.effect in ("NoSchedule", "NoExecute"))
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in blocking)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.operator == "Exists":
-        return not toleration.key or toleration.key == taint.key
-    return toleration.key == taint.key and toleration.value == taint.value
-
-
 def _signal(work: Work, claim: Claim) -> Signal | None:
     """Our full set of entries on the claim; None, and an alert, for a device that knows no way to give way."""
     entries = []
@@ -198,10 +125,10 @@ def _ready_label_stands(work: Work, node: Node, claims: list[Claim]) -> bool:
 
 
 def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
-    """Hand-over mode `clear`: between the failed binding and the next attempt, nominate our node for the pod and clear the
-    allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
+    """Of an attached claim, in hand-over mode `clear`: between the failed binding and the next attempt, nominate our node for
+    the pod and clear the allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
     picture = work.picture
-    if picture.policy.hand_over != "clear" or life.state != ATTACHED or life.allocation is None:
+    if picture.policy.hand_over != "clear" or life.allocation is None:
         return
     for pod in picture.pods_of(claim):
         if pod.waiting != "SchedulerError" or pod.nominated or pod.node or pod.deleting:
@@ -213,7 +140,7 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
         if picture.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
             continue
         place = picture.node(life.node)
-        if place is None or not can_land(place, pod):
+        if place is None or not place.takes(pod.tolerations):
             continue
         uids = tuple(one.uid for one in signalled)
         cause = f"attempt {life.cycle}.{life.attempt}"

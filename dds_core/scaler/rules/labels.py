@@ -9,8 +9,7 @@ from dds_core.model import Model, Node
 from dds_core.scaler.rules.assignment import Cover
 from dds_core.scaler.rules.failures import cools_with_fabric
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import Picture, Work
 
 READY = "-ready"
 COOLING = "-cooling"

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model, Requirement
 from dds_core.scaler.events import AttachOrdered, DetachOrdered
-from dds_core.scaler.policy import MICROSECONDS
-from dds_core.scaler.pools import Pool, PoolKey, reaches
+from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, size_wanted
 from dds_core.scaler.rules.devices import BEING_DETACHED
 from dds_core.scaler.rules.failures import fail
-from dds_core.scaler.rules.handover import open_for
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import Picture, Work
 
 _SLUG = re.compile(r"[^a-z0-9]+")
 
@@ -123,7 +122,7 @@ def order(work: Work, node: str, covers: list[Cover]) -> None:
             _grant(work, node, covered, cells, blocked)
     for cell in cells.values():
         if cell.granted:
-            _place(work, cell, tuple(dict.fromkeys(cell.granted)), "demand")
+            ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))
 
 
 def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocked: set[str]) -> None:
@@ -225,9 +224,7 @@ def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
     if place is None:
         return False
     pods = [pod for pod in picture.pods_of(claim) if not pod.node]
-    return (
-        all(open_for(place, pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
-    )
+    return all(place.takes(pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
@@ -289,10 +286,41 @@ def _pools_for(picture: Picture, node: str, model: Model) -> list[tuple[PoolKey,
         return []
     labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
     pools = ((key, picture.pools[key]) for key in picture.pools_of_model[model.model])
-    return [(key, pool) for key, pool in pools if pool.usable and reaches(pool, node, labels)]
+    return [(key, pool) for key, pool in pools if pool.usable and _reaches(pool, node, labels)]
 
 
-def _place(work: Work, cell: Cell, claims: tuple[str, ...], reason: str) -> None:
+def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether the node of this name, with these labels, satisfies the pool's node selector."""
+    return all(_holds(r, {r.key: name} if r.key == "metadata.name" else labels) for r in pool.selector)
+
+
+def _holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(requirement, value)
+        case _:
+            return False
+
+
+def _compares(requirement: Requirement, value: str | None) -> bool:
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
+
+
+def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> None:
+    """Ask for as many devices as the cell is to have."""
     picture = work.picture
     own = cell.own
     name = own.name if own is not None else request_name(cell.node, cell.type, cell.model.model)
@@ -319,7 +347,7 @@ def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
     picture = work.picture
     interval = picture.policy.prewarm_interval_seconds * MICROSECONDS
     place = picture.node(node)
-    if not picture.policy.prewarm or place is None or not open_for(place, ()):
+    if not picture.policy.prewarm or place is None or not place.takes(()):
         return
     wanted = {model.model for one in covers for _, _, model in picture.pool_results(one.claim.allocation)}
     for model in picture.config.models:
@@ -332,4 +360,4 @@ def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
         short = cell.foreign is None and cell.size + cell.others < min(low, top)
         if short and not conflicting_model(picture, node, model) and _there_is(picture, node, cell, 1):
             cell.size += 1
-            _place(work, cell, (), "prewarm")
+            ask(work, cell, "prewarm")

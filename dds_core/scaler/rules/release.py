@@ -7,20 +7,18 @@ nothing is attaching, and by exactly the marked number.
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
+from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED
-from dds_core.matching.likely import could_satisfy
-from dds_core.model import AttachRequest, DeviceKey, FabricResource
-from dds_core.scaler.events import AttachOrdered, ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
-from dds_core.scaler.fold import HOUR
-from dds_core.scaler.policy import MICROSECONDS
-from dds_core.scaler.rows import Fence
+from dds_core.model import AttachRequest, Claim, Device, DeviceClass, DeviceKey, FabricResource
+from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
+from dds_core.scaler.model import Fence
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
-from dds_core.scaler.rules.orders import Cell, cell_of, limits_of, lower_size, published_free, staying_of
-from dds_core.scaler.rules.work import Work
-from dds_core.scaler.state import Picture
+from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
+from dds_core.scaler.state import Picture, Work
 
 # -- marks -------------------------------------------------------------------------------------------------------------
 
@@ -238,7 +236,8 @@ def _unmark(work: Work, resource: FabricResource, fence: Fence, why: str) -> Non
         if cell.own is not None:
             staying = len(staying_of(picture, cell.own))
             if cell.size < staying:
-                _ask_back(work, cell, cell.own)
+                cell.size += 1
+                ask(work, cell, "victim wanted after its detach was ordered")
             if cell.own.size < staying:
                 return
     work.want(
@@ -252,23 +251,6 @@ def _called_off(picture: Picture, resource: FabricResource) -> bool:
     model = picture.model(resource.model)
     cell = cell_of(picture, resource.node, model) if model is not None else None
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(picture, cell.own))
-
-
-def _ask_back(work: Work, cell: Cell, own: AttachRequest) -> None:
-    work.want(
-        AttachOrdered(
-            node=cell.node,
-            model=cell.model.model,
-            mode=work.picture.mode,
-            request=own.name,
-            type=cell.type,
-            size=cell.size + 1,
-            previous=own.size,
-            uid=own.uid,
-            reason="victim wanted after its detach was ordered",
-        ),
-        own.name,
-    )
 
 
 def lift(work: Work, uid: str) -> None:
@@ -455,3 +437,60 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
 def _wanted_there(picture: Picture, resource: FabricResource) -> bool:
     """Whether a claim on the device's own node waits for it: two nodes would take each other's devices in turn."""
     return any(resource.uid in one.resources for one in cover(picture, resource.node))
+
+
+# --- what a claim could take ------------------------------------------------------------------------------------------
+
+# A careful "no" only where a class's selectors plainly name another driver, or another value of an attribute that the device
+# has. A wrong "yes" delays a detach; a wrong "no" could take a device from under a pod. So anything that is not understood
+# counts as "yes".
+
+_DRIVER = re.compile(r"""device\.driver\s*==\s*(["'])([^"']*)\1""")
+_ATTRIBUTE = re.compile(
+    r"""device\.attributes\[(["'])(?P<domain>[^"']+)\1\]\.(?P<name>\w+)\s*==\s*(["'])(?P<value>[^"'\\]*)\4"""
+)
+_BRANCHES = ("||", "?", "!")
+_UNKNOWN = Device()
+
+
+def could_satisfy(picture: Picture, claim: Claim, key: DeviceKey) -> bool:
+    """Whether some request of the claim could be given the device `key`."""
+    if not claim.requests:
+        return True
+    named = {one.name: one for one in picture.classes.rows.values()}
+    device = picture.device(key) or _UNKNOWN
+    for request in claim.requests:
+        for name in request.classes:
+            found = named.get(name)
+            if found is None or not excludes(found, key[0], device):
+                return True
+    return False
+
+
+def excludes(device_class: DeviceClass, driver: str, device: Device = _UNKNOWN) -> bool:
+    """Whether a selector of the class demands, without any alternative, another driver than this, or another text as one of the
+    device's attributes."""
+    for expression in device_class.selectors:
+        if any(sign in expression for sign in _BRANCHES):
+            continue
+        if any(name != driver for _, name in _DRIVER.findall(expression)):
+            return True
+        if any(_differs(term, driver, device) for term in _terms(expression)):
+            return True
+    return False
+
+
+def _terms(expression: str) -> list[str]:
+    """What has to be true all at once; none where brackets may make something else of it."""
+    return [] if "(" in expression else [term.strip() for term in expression.split("&&")]
+
+
+def _differs(term: str, driver: str, device: Device) -> bool:
+    found = _ATTRIBUTE.fullmatch(term)
+    if found is None:
+        return False
+    domain, name = found["domain"], found["name"]
+    has = device.attributes.get(f"{domain}/{name}")
+    if has is None and domain == driver:
+        has = device.attributes.get(name)
+    return isinstance(has, str) and has != found["value"]

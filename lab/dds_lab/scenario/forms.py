@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from dds_core.quantity import amount
+from dds_core.matching.quantities import amount
 from dds_core.timeline.clock import micros
 from dds_lab import latency
 

@@ -8,14 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import structs
-
 from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, read_recording
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.translate import Resource
-from dds_core.events import KIND_OF, Event, Rejected, SliceObserved, merged
-from dds_core.events.objects import Seen
-from dds_core.model import Slice
+from dds_core.events import KIND_OF, Event, Rejected, Seen, after
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 BY_NAME = {path.name.removesuffix(".jsonl.gz"): path for path in RECORDINGS}
@@ -58,11 +54,7 @@ class DictView:
             self.objects.pop(key, None)
             self.rejections = [one for one in self.rejections if one[0] != fact.uid]
             return
-        new = merged(self.objects.get(key) or kind(uid=fact.uid), fact.changes)
-        if isinstance(event, SliceObserved) and isinstance(new, Slice):
-            devices = {**new.devices, **event.devices}
-            new = structs.replace(new, devices={name: one for name, one in devices.items() if one is not None})
-        self.objects[key] = new
+        self.objects[key] = after(self.objects.get(key), fact)
 
 
 class NamingView(DictView):

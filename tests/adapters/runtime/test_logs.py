@@ -15,10 +15,10 @@ import pytest
 
 from dds_adapters.kubernetes.recording import replay_recording
 from dds_adapters.runtime import logs
-from dds_core.engine import Engine
 from dds_core.errors import InputError
 from dds_core.events import ClaimGone, Event, PolicyChanged, Rejected, Started, Synced, WriteRefused
 from dds_core.lifecycle import DETACHING
+from dds_core.scaler.component import Engine
 from dds_core.scaler.policy import Policy
 from tests.support.commits import commits
 

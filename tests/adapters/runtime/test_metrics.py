@@ -18,10 +18,10 @@ from dds_adapters.runtime.metrics import CATALOGUE, Metrics, Program, Sources
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.fleet import Stages
 from dds_adapters.runtime.operation import sources_of
-from dds_core.engine import Engine
-from dds_core.events import NodeGone, Rejected, Started, Superseded, WriteDone, WriteRefused
+from dds_core.events import Rejected, Started, Superseded, WriteDone, WriteRefused
 from dds_core.replay import fold_log
-from dds_core.scaler.events import ClaimMoved, DeviceMoved, HandOver
+from dds_core.scaler.component import SCALER, Engine
+from dds_core.scaler.events import ClaimMoved, DeviceMoved, HandOver, NodeGone
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 from tests.support.commits import Committed, commits
@@ -368,7 +368,7 @@ def test_after_a_start_what_was_there_before_is_counted(burst: Played) -> None:
     registry = CollectorRegistry()
     metrics = Metrics(registry, version="", fingerprint="")
     rows = [row for one in burst.steps[:middle] for row in one.envelopes]
-    engine = Engine(fold_log(rows))
+    engine = Engine(fold_log(rows, SCALER))
     at = engine.picture.now
     idle = {(d.model, d.node) for d in engine.picture.devices.rows.values() if d.state == "Idle"}
     started = Started(code="x", fingerprint="f", projection=1, epoch=2, mode="observe")

@@ -9,8 +9,9 @@ import pytest
 from dds_adapters.runtime.health import Endpoints
 from dds_adapters.runtime.operation import ScalerOperation
 from dds_adapters.runtime.settings import LiveSettings
-from dds_core.events import ConfigObserved, Event, PolicyChanged, Synced
+from dds_core.events import Event, PolicyChanged, Synced
 from dds_core.model import Config
+from dds_core.scaler.events import ConfigObserved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture

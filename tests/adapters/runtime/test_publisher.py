@@ -20,7 +20,7 @@ from dds_adapters.runtime.publisher import Answered, Probed, Publisher, RoundEnd
 from dds_core.errors import DdsError, LogUnreachable
 from dds_core.events import Capabilities, WriteRefused
 from dds_core.publisher.component import PUBLISHER
-from dds_core.publisher.fold import DROPPED
+from dds_core.publisher.events import DROPPED
 from dds_core.publisher.model import Limit, Machine, Stock
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import verify

@@ -19,6 +19,7 @@ from dds_core.events import Capabilities
 from dds_core.log import Envelope, Group, MemoryLog
 from dds_core.log.envelope import LeanEvent
 from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 
@@ -136,7 +137,7 @@ def test_what_could_not_be_appended_is_appended_later_and_once(when: str) -> Non
     run.turn()
     assert not run.away() and run.scaler.behind == 0
     assert run.types().count("NodeObserved") == 2
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_deadline_is_logged_before_the_fact_that_comes_after_it() -> None:
@@ -146,7 +147,7 @@ def test_a_deadline_is_logged_before_the_fact_that_comes_after_it() -> None:
     run.turn(run.see("nodes", ADDED, **node("n0")))
     tail = run.types()[-4:]
     assert tail.count("DeadlinePassed") == 3 and tail[-1] == "NodeObserved"
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 @pytest.mark.parametrize("change", ["a view that is lost", "another API", "an object"])
@@ -166,7 +167,7 @@ def test_whatever_comes_after_a_deadline_the_deadline_is_logged_first(change: st
         run.turn(run.see("nodes", ADDED, **node("n0")))
     tail = run.types()[-4:]
     assert tail.count("DeadlinePassed") == 3 and tail[-1] != "DeadlinePassed", tail
-    report = verify(run.log.read())
+    report = verify(run.log.read(), SCALER)
     assert report.ok, report.differences
 
 
@@ -192,7 +193,7 @@ def test_an_object_that_cannot_be_taken_in_is_told_and_stops_nothing(monkeypatch
     run.turn(*(run.see("nodes", ADDED, **node(name)) for name in ("one", "bad", "two")))
     assert set(run.scaler.picture.node_named) == {"one", "two"}, "memory is the log's again"
     assert [error.where for error in run.told] == ["nodes bad"]
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
     run.turn(run.see("nodes", MODIFIED, metadata={"name": "two", "uid": "uid-two", "labels": {"a": "b"}}))
     assert run.types()[-1] == "NodeObserved"
 
@@ -228,7 +229,7 @@ def test_a_decision_that_cannot_be_drawn_up_is_void(monkeypatch: pytest.MonkeyPa
     assert "NodeLabelled" in run.types()
     run.turn()
     assert run.types()[-1] == "WriteRefused"
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_what_the_api_serves_is_a_fact_when_it_changes() -> None:
@@ -251,7 +252,7 @@ def test_a_checkpoint_is_where_the_next_start_begins() -> None:
     again = Run(log=run.log)
     assert run.log.asked == [run.scaler.position - 1]
     assert again.scaler.epoch == 2 and set(again.scaler.picture.node_named) == {"n0"}
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_changed_policy_is_a_fact_and_an_equal_one_is_none() -> None:

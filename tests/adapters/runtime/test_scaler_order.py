@@ -15,9 +15,11 @@ from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
 from dds_core.events import Capabilities, DeadlinePassed, Synced, WriteDone
+from dds_core.kit.policy import Mode
 from dds_core.replay import fold_log, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimsListWanted
-from dds_core.scaler.policy import Mode, Policy
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import dump
 from tests.adapters.runtime.test_scaler import SECOND, START, Run, Shaky, node
 
@@ -56,7 +58,7 @@ def test_what_the_one_before_appended_last_is_known_to_the_next() -> None:
     second = Scaler(log, Policy(mode="attach"), code="t")
     second.open(first.now)
     assert set(second.picture.node_named) == {"n0"}
-    assert dump(second.picture) == dump(fold_log(log.read()))
+    assert dump(second.picture) == dump(fold_log(log.read(), SCALER))
     assert second.position == log.head().position
     with pytest.raises(Fenced):
         first.turn(first.see("nodes", ADDED, **node("n1")))
@@ -104,7 +106,7 @@ def test_a_deadline_comes_before_a_view_goes_stale_after_it() -> None:
     run.now += 15 * SECOND
     run.turn(stale(run, "nodes"))
     assert run.types()[-2:] == ["DeadlinePassed", "Stale"]
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_deadline_comes_before_a_change_of_what_is_served_after_it() -> None:
@@ -115,7 +117,7 @@ def test_a_deadline_comes_before_a_change_of_what_is_served_after_it() -> None:
     run.now += 15 * SECOND
     run.turn(synced(run, "devicetaintrules"))
     assert run.types()[-2:] == ["DeadlinePassed", "Capabilities"]
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_deadline_comes_before_a_list_that_was_wanted_and_came_after_it() -> None:
@@ -125,7 +127,7 @@ def test_a_deadline_comes_before_a_list_that_was_wanted_and_came_after_it() -> N
     run.now += 15 * SECOND
     run.turn(synced(run, "resourceclaims", since=run.now))
     assert run.types()[-2:] == ["DeadlinePassed", "ClaimsListed"]
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_list_that_was_begun_before_the_wish_does_not_fulfil_it() -> None:
@@ -192,7 +194,7 @@ def test_while_the_log_cannot_be_read_anew_nothing_may_be_written(monkeypatch: p
     run.turn()
     run.turn()
     assert not run.away() and set(run.scaler.picture.node_named) == {"n0"}
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_what_arrives_is_not_lost_with_a_deadline_before_it_while_the_log_is_away(
@@ -239,7 +241,7 @@ def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_
     tail = run.types()[-5:]
     assert tail[0] == "NodeObserved" and "DeadlinePassed" in tail[1:] and "WriteDone" in tail
     assert [row.type for row in run.log.read() if row.type == "NodeObserved"] == ["NodeObserved"] * 2
-    assert verify(run.log.read()).ok
+    assert verify(run.log.read(), SCALER).ok
 
 
 @pytest.mark.parametrize("mode", ["observe", "detach"])

@@ -16,11 +16,14 @@ from typing import Any
 import msgspec
 
 from dds_adapters.kubernetes.recording import RecordedEvent, read_recording, replay_events
-from dds_core.engine import Engine, Step
+from dds_core.engine import Step
 from dds_core.events import Started
 from dds_core.log import Envelope, MemoryLog, fixed_salts
+from dds_core.replay import of_steps
+from dds_core.scaler.component import Engine
 from dds_core.scaler.policy import Policy, read_policy
-from dds_core.timeline import of_steps, render_text, timeline
+from dds_core.scaler.timeline import timeline
+from dds_core.timeline import render_text
 
 DATA = Path(__file__).parents[2] / "data"
 GOLDEN = DATA / "golden"

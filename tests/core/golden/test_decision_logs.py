@@ -13,6 +13,7 @@ import pytest
 from dds_adapters.jsonl import JsonlLog
 from dds_core.log import Envelope, verify_chain
 from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from tests.core.golden.regenerate import exported
 from tests.core.golden.replays import CODE, GOLDEN, SMALL, digests_of, log_of, replayed
 
@@ -41,7 +42,7 @@ def test_the_replay_of_the_burst_gives_the_golden_digests() -> None:
 def test_a_golden_log_verifies(name: str) -> None:
     log = JsonlLog(str(LOGS / f"{name}.jsonl.gz"))
     chain = verify_chain(log.read())
-    report = verify(log.read(), fingerprint=CODE)
+    report = verify(log.read(), SCALER, fingerprint=CODE)
     assert (chain.first, chain.last) == log.span()
     assert report.ok, report.differences
     assert report.last == chain.last and not report.other_code and not report.unjudged

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dds_core.errors import IllegalTransition
-from dds_core.kit.table import Table
+from dds_core.kit.state import Table
 from dds_core.lifecycle import CLAIM_STATES, CLAIM_TABLE, NEW, claim_edge_exists, claim_target
 from dds_core.model import AttachRequest, Claim, Node, Pod, Result
 from dds_core.scaler import events as e

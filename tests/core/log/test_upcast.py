@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dds_core.errors import UnknownEvent, UpcastError
-from dds_core.log import Upcasts
+from dds_core.replay.logged import Upcasts
 
 Data = dict[str, Any]
 
@@ -26,11 +26,6 @@ def test_each_version_is_brought_to_the_current_one() -> None:
     assert UPCASTS("Claim", 2, {"uid": "a"}) == {"uid": "a", "mode": "observe"}
     assert UPCASTS("Claim", 3, {"uid": "a", "mode": "x"}) == {"uid": "a", "mode": "x"}
     assert UPCASTS.decoded("Claim", 1, b'{"id":"a"}') == {"uid": "a", "mode": "observe"}
-
-
-def test_the_current_version_needs_no_step() -> None:
-    assert UPCASTS.is_current("Claim", 3) and UPCASTS.is_current("Node", 1)
-    assert not UPCASTS.is_current("Claim", 2) and not UPCASTS.is_current("Pod", 1)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dds_core.publisher import events as e
 from dds_core.publisher.deadlines import Agenda, deadlines
 from dds_core.publisher.fold import apply
 from dds_core.publisher.model import Host, Machine, PoolConfig, PoolSlice
-from dds_core.publisher.rules import settle
+from dds_core.publisher.rules import decide
 from tests.support.board import A100, A100_0, H100, Board, labelled, published, usual
 
 
@@ -126,7 +126,7 @@ def test_each_slice_of_a_large_pool_that_comes_about_is_not_the_whole_pool_again
         fact = e.difference(picture.object(PoolSlice, new.uid), new)
         assert fact is not None
         apply(picture, fact, board.now)
-        assert settle(picture, board.now).touched.pools == set()
+        assert decide(picture, board.now, keep=True).touched.pools == set()
     assert picture.pools.rows[A100_0].settled
     changed = replace(picture.slices_in(A100_0)[3], digest="other")
     assert published(board.see(changed)), "one that is otherwise than it was decided is looked at"

@@ -4,8 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from dds_core.model import Claim
-from dds_core.publisher.model import PoolConfig, PoolModel
-from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.model import PoolConfig, PoolKey, PoolModel
 from tests.support.board import A100, A100_0, DRIVER, Board, usual
 
 OTHER_NAME = (replace(A100, device="ampere"), (DRIVER, "ampere-fabric0"))

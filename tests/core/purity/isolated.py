@@ -16,11 +16,12 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from dds_core.component import SCALER, Component, component_named
+from dds_core.component import Component, component_named
 from dds_core.engine import EngineOf
 from dds_core.events import Event
 from dds_core.log import MemoryLog
 from dds_core.replay import fold_log, verify
+from dds_core.scaler.component import SCALER
 from tests.core.purity.facts import read
 
 HARMLESS = ("object.", "code.", "sys._getframe", "builtins.id", "marshal.", "gc.")

@@ -13,6 +13,7 @@ from dds_adapters import sql
 from dds_adapters.jsonl import JsonlLog
 from dds_core.log import EventSource, JoinedSource, verify_chain
 from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from tests.core.golden.replays import CODE, LOG_NAME
 
 
@@ -25,7 +26,7 @@ def verdict(parts: list[str], batch: int) -> dict[str, Any]:
     """Chain and decisions of one source, read `batch` events at a time."""
     source = JoinedSource([opened(part) for part in parts])
     chain = verify_chain(source.read(batch=batch))
-    report = verify(source.read(batch=batch), fingerprint=CODE)
+    report = verify(source.read(batch=batch), SCALER, fingerprint=CODE)
     return {
         "first": chain.first,
         "events": chain.events,

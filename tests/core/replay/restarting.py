@@ -12,10 +12,11 @@ import msgspec
 
 from dds_adapters.kubernetes.decode.translate import RESOURCES, Translator
 from dds_adapters.kubernetes.recording import RecordedEvent
-from dds_core.engine import Engine, Step
+from dds_core.engine import Step
 from dds_core.events import OBSERVED, Event, PolicyChanged, Started, Synced
 from dds_core.log import MemoryLog
 from dds_core.replay import fold_log
+from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.rules.orders import request_name
 from dds_core.scaler.state import PROJECTION
@@ -76,7 +77,7 @@ class Run:
     @classmethod
     def loaded(cls, log: MemoryLog, policy: Policy) -> Run:
         """A new process on what the log holds."""
-        return cls(log, policy, Engine(fold_log(log.read())))
+        return cls(log, policy, Engine(fold_log(log.read(), SCALER)))
 
     def start(self, at: int, listing: Listing) -> None:
         """Who decides, under which policy, what the cluster looks like, and that the picture is whole."""

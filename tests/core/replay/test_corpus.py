@@ -236,7 +236,7 @@ def test_it_is_folded_to_the_same_picture(kept: Kept, rows: list[Envelope]) -> N
     done, picture = 0, component.picture()
     for position, expected in kept.folds:
         part = rows[done : position - kept.after]
-        picture = fold_log(part, picture if done else None, component=component)
+        picture = fold_log(part, component, picture if done else None)
         assert digest(kept, picture) == expected, f"up to position {position}"
         done += len(part)
     assert kept.folds[-1] == (kept.last, kept.fold)

@@ -8,8 +8,9 @@ import pytest
 
 from dds_adapters.kubernetes.recording import replay_recording
 from dds_core import MemoryLog, Policy, verify
+from dds_core.kit.policy import MODES, Mode
 from dds_core.log import fixed_salts
-from dds_core.scaler.policy import MODES, Mode
+from dds_core.scaler.component import SCALER
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 
@@ -22,4 +23,4 @@ def test_a_replay_under_the_shipped_policy_verifies(path: Path, mode: Mode) -> N
     epoch = log.take_epoch(0)
     steps = replay_recording(path, Policy(mode=mode))
     log.append([step.group(ordinal) for ordinal, step in enumerate(steps)], epoch=epoch, recorded_at=0)
-    assert [str(difference) for difference in verify(log.read()).differences] == []
+    assert [str(difference) for difference in verify(log.read(), SCALER).differences] == []

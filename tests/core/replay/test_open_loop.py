@@ -8,6 +8,7 @@ from dds_core.engine import Step
 from dds_core.events import DeadlinePassed, PolicyChanged, Started, encode
 from dds_core.log import Envelope
 from dds_core.replay import OPEN_LOOP, Redecided, re_decide
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import HandOver, VictimMarked
 from dds_core.scaler.policy import Policy
 from tests.core.golden.replays import SMALL, log_of, policy_of, replayed
@@ -25,7 +26,7 @@ def first_open(redecided: list[Redecided]) -> Step:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_under_its_own_policy_everything_is_decided_again_and_the_loop_stays_closed(name: str) -> None:
-    again = list(re_decide(rows_of(name), policy_of(name)))
+    again = list(re_decide(rows_of(name), policy_of(name), SCALER))
     assert not any(one.differs for one in again)
     told = [encode(event) for one in again for event, _ in one.step.caused]
     assert told == [encode(event) for step in replayed(name) for event, _ in step.caused]
@@ -34,14 +35,14 @@ def test_under_its_own_policy_everything_is_decided_again_and_the_loop_stays_clo
 def test_a_longer_idle_time_opens_the_loop_where_the_mark_is_missing() -> None:
     policy = policy_of("first_attach").model_copy(update={"no_removal_seconds": 3600})
     recorded = [step for step in replayed("first_attach") if any(isinstance(d, VictimMarked) for d in step.decisions)]
-    again = list(re_decide(rows_of("first_attach"), policy))
+    again = list(re_decide(rows_of("first_attach"), policy, SCALER))
     assert not any(isinstance(d, VictimMarked) for one in again for d in one.step.decisions)
     assert first_open(again).at > recorded[0].at
 
 
 def test_a_shorter_idle_time_opens_the_loop_with_a_deadline_of_its_own() -> None:
     policy = policy_of("first_attach").model_copy(update={"no_removal_seconds": 5})
-    again = list(re_decide(rows_of("first_attach"), policy))
+    again = list(re_decide(rows_of("first_attach"), policy, SCALER))
     opened = first_open(again)
     assert isinstance(opened.fact, DeadlinePassed) and opened.fact.kind == "idle"
     assert any(isinstance(decision, VictimMarked) for decision in opened.decisions)
@@ -49,7 +50,7 @@ def test_a_shorter_idle_time_opens_the_loop_with_a_deadline_of_its_own() -> None
 
 def test_another_hand_over_opens_the_loop_at_the_first_hand_over() -> None:
     policy = policy_of("first_attach").model_copy(update={"hand_over": "plain"})
-    again = list(re_decide(rows_of("first_attach"), policy))
+    again = list(re_decide(rows_of("first_attach"), policy, SCALER))
     hand_overs = [step for step in replayed("first_attach") if any(isinstance(d, HandOver) for d in step.decisions)]
     assert first_open(again).at == hand_overs[0].at
     closed = [one.differs for one in again]
@@ -58,7 +59,7 @@ def test_another_hand_over_opens_the_loop_at_the_first_hand_over() -> None:
 
 def test_recorded_deadlines_are_dropped_and_the_new_policy_is_the_only_one() -> None:
     policy = Policy(no_removal_seconds=7, scan_interval_seconds=20)
-    steps = [one.step for one in re_decide(rows_of("first_attach"), policy)]
+    steps = [one.step for one in re_decide(rows_of("first_attach"), policy, SCALER)]
     given = [step.fact for step in steps if isinstance(step.fact, PolicyChanged)]
     assert [fact.policy["no_removal_seconds"] for fact in given] == [7]
     assert isinstance(steps[0].fact, Started)

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from dds_core.component import SCALER, component_named, component_of
-from dds_core.engine import Engine, Step
+from dds_core.component import component_named, component_of
+from dds_core.engine import Step
 from dds_core.errors import InputError, UnknownEvent
 from dds_core.events import Checkpoint, DeadlinePassed, NodeLabelled
 from dds_core.log import Envelope, MemoryLog, verify_chain
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.replay import VerifyReport, fold_log, re_decide, verify
+from dds_core.replay import VerifyReport, fold_log, moments, re_decide, verify
 from dds_core.replay.logged import event_of
-from dds_core.timeline import moments
+from dds_core.scaler.component import SCALER, Engine
 from tests.core.replay.tampering import changed, resealed, texts_of
 from tests.support.pool_story import A100, START, PoolStory, told_story
 
@@ -154,10 +154,10 @@ def test_a_log_says_in_its_name_whose_it_is() -> None:
 
 def test_a_publishers_log_is_not_taken_for_the_scalers(rows: list[Envelope]) -> None:
     for reading in (
-        lambda: verify(rows),
-        lambda: fold_log(rows),
-        lambda: list(moments(rows)),
-        lambda: list(re_decide(rows, PublishPolicy())),
+        lambda: verify(rows, SCALER),
+        lambda: fold_log(rows, SCALER),
+        lambda: list(moments(rows, SCALER)),
+        lambda: list(re_decide(rows, PublishPolicy(), SCALER)),
     ):
         with pytest.raises(InputError, match="position 1: it is the log of a publisher; give component=PUBLISHER"):
             reading()

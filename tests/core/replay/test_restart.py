@@ -24,6 +24,7 @@ import pytest
 from dds_adapters.kubernetes.recording import RecordedEvent
 from dds_core.events import Decision, Synced, encode
 from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import Promise
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import dump
@@ -93,7 +94,7 @@ def finish(events: list[RecordedEvent], again: Run, place: Killed) -> None:
     for event in events[place.events :]:
         for _ in again.take(event):
             pass
-    report = verify(again.log.read(), fingerprint=CODE)
+    report = verify(again.log.read(), SCALER, fingerprint=CODE)
     assert report.ok, report.differences[:3]
 
 

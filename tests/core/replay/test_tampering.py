@@ -21,6 +21,7 @@ from dds_core.errors import BrokenChain, MalformedEvent, UnknownEvent
 from dds_core.events import Checkpoint, DeadlinePassed, PolicyChanged, encode
 from dds_core.log import Anchor, Envelope, MemoryLog, verify_chain
 from dds_core.replay import VerifyReport, verify
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import PROJECTION
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, log_of, replayed
 from tests.core.replay.tampering import changed, resealed, texts_of, write_anchor, write_file
@@ -37,7 +38,7 @@ def rows() -> list[Envelope]:
 def judged(rows: Sequence[Envelope]) -> VerifyReport:
     """The decisions, once the chain was found whole."""
     verify_chain(rows)
-    return verify(rows, fingerprint=CODE)
+    return verify(rows, SCALER, fingerprint=CODE)
 
 
 def first_of(rows: Sequence[Envelope], type: str) -> Envelope:
@@ -71,7 +72,7 @@ def test_a_changed_column_of_a_fact_is_found_at_its_position(rows: list[Envelope
     facts = [row for row in rows if row.causation_id is None]
     position = facts[len(facts) // 2].position
     edited = [replace(row, **columns) if row.position == position else row for row in rows]
-    assert verify(resealed(edited), fingerprint=CODE).differences[0].position == position
+    assert verify(resealed(edited), SCALER, fingerprint=CODE).differences[0].position == position
 
 
 def test_a_decision_that_no_fact_caused_is_found(rows: list[Envelope]) -> None:
@@ -79,7 +80,7 @@ def test_a_decision_that_no_fact_caused_is_found(rows: list[Envelope]) -> None:
     decided = first_of(rows, "AttachOrdered")
     at = last.position + 1
     forged = replace(decided, position=at, group=last.group + 1, causation_id=None, occurred_at=last.occurred_at)
-    report = verify(resealed([*rows, forged]), fingerprint=CODE)
+    report = verify(resealed([*rows, forged]), SCALER, fingerprint=CODE)
     assert [(d.position, d.expected) for d in report.differences] == [(at, "a fact")]
 
 
@@ -90,7 +91,7 @@ def test_any_changed_value_of_anything_decided_is_found_at_its_position(name: st
     assert decided
     for row in decided:
         for what, change in texts_of(row):
-            report = verify(resealed(changed(rows, row.position, change)), fingerprint=CODE)
+            report = verify(resealed(changed(rows, row.position, change)), SCALER, fingerprint=CODE)
             assert report.differences, f"{row.type} {what} at {row.position}"
             assert report.differences[0].position == row.position, f"{row.type} {what}"
 
@@ -103,7 +104,7 @@ def test_any_changed_byte_of_a_decision_is_found_at_its_position(rows: list[Enve
         other = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         tampered = resealed([replace(row, data=other) if row is victim else row for row in rows[: victim.position]])
         try:
-            found = verify(tampered, fingerprint=CODE).differences[0].position
+            found = verify(tampered, SCALER, fingerprint=CODE).differences[0].position
         except MalformedEvent as error:
             assert error.where == f"position {victim.position}"
         else:
@@ -177,7 +178,7 @@ def test_an_edited_checkpoint_is_found_at_its_position() -> None:
     assert judged(rows).ok
     checkpoint = first_of(rows, "Checkpoint")
     for what, change in list(texts_of(checkpoint))[1::23]:  # the first is the projection's number
-        report = verify(resealed(changed(rows, checkpoint.position, change)), fingerprint=CODE)
+        report = verify(resealed(changed(rows, checkpoint.position, change)), SCALER, fingerprint=CODE)
         assert report.differences and report.differences[0].position == checkpoint.position, what
 
 
@@ -311,7 +312,7 @@ def test_a_row_changed_in_the_database_is_found(
     sql.upgrade(f"sqlite:///{path}")
     with sql.Database(f"sqlite:///{path}") as database:
         database.import_log(rows)
-        assert verify(database.log(LOG_NAME).read(), fingerprint=CODE).ok
+        assert verify(database.log(LOG_NAME).read(), SCALER, fingerprint=CODE).ok
     with sqlite3.connect(path) as connection:
         connection.executescript(statement)
     connection.close()

@@ -17,9 +17,10 @@ import msgspec
 
 from dds_adapters import jsonl, sql
 from dds_adapters.jsonl import JsonlLog
-from dds_core.engine import Engine, new_event
+from dds_core.engine import new_event
 from dds_core.events import Checkpoint
 from dds_core.log import EventLog, EventSource, Group, JoinedSource, MemoryLog
+from dds_core.scaler.component import Engine
 from dds_core.scaler.state import PROJECTION, dump
 from tests.core.golden.replays import CLUSTER, LOG_NAME, RECORDED_AT, SALTS, policy_of, replayed
 

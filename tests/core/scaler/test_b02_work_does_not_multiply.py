@@ -4,7 +4,7 @@ Here one deadline covers the fleet, and what is deleted leaves no deadline and n
 """
 
 from dds_core import events as e
-from dds_core.kit.table import Table
+from dds_core.kit.state import Table
 from dds_core.model import AttachRequest
 from dds_core.scaler.deadlines import deadlines
 from tests.support.world import A100, World

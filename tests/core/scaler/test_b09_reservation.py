@@ -3,9 +3,9 @@
 Here a device is promised to one claim, in the log before any signal, and the promise survives a restart.
 """
 
-from dds_core.engine import Engine
 from dds_core.model import Node
 from dds_core.scaler import events as e
+from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import Picture
 from tests.support.world import A100, World

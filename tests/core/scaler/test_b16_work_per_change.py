@@ -6,7 +6,7 @@ Here the rows that one change reads do not grow with the fleet: they are counted
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dds_core.kit.table import Table
+from dds_core.kit.state import Table
 from dds_core.model import Claim, Node
 from tests.support.world import A100, World
 

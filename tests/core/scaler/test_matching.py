@@ -2,9 +2,9 @@
 
 import pytest
 
-from dds_core.matching import could_satisfy, excludes
+from dds_core.matching.quantities import amount
 from dds_core.model import Claim, ClaimRequest, Device, DeviceClass
-from dds_core.quantity import amount
+from dds_core.scaler.rules.release import could_satisfy, excludes
 from tests.support.world import GPU, World
 
 OTHER = 'device.driver == "nic.example.com"'

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dds_core.errors import DdsError, PolicyError
-from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, lower, read_policy
+from dds_core.kit.policy import lower
+from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, read_policy
 
 SECONDS = (0, 86_400)
 POSITIVE = (1, 86_400)

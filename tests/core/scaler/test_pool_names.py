@@ -3,7 +3,7 @@
 import pytest
 
 from dds_core.model import Config, Model
-from dds_core.scaler.pools import model_of_pool
+from dds_core.scaler.model import model_of_pool
 
 _A = Model(0, "NVIDIA A100", "nvidia-a100", "gpu.nvidia.com")
 _ODD = Model(1, "Odd", "on-fabric1", "gpu.nvidia.com")

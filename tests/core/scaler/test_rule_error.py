@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dds_core import MemoryLog, verify
+from dds_core.kit.work import RULE_ERROR
 from dds_core.scaler import events as e
-from dds_core.scaler.rules import RULE_ERROR, claims, nodes
-from dds_core.scaler.rules.work import Work
+from dds_core.scaler import rules
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.rules import claims
+from dds_core.scaler.state import Work
 from tests.support.world import A100, World
 
 
@@ -36,7 +39,7 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
     log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0)
     epoch = log.take_epoch(0)
     log.append([step.group(n) for n, step in enumerate(world.steps)], epoch=epoch, recorded_at=0)
-    assert verify(log.read()).ok
+    assert verify(log.read(), SCALER).ok
 
     monkeypatch.undo()
     world.unreserve("broken")
@@ -46,14 +49,14 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
 def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World("attach")
     world.rules_may_fail = True
-    healthy = nodes.step
+    healthy = rules.for_node
 
     def restless(work: Work, name: str) -> None:
         if name == "node1":
             work.picture.dirty.nodes.add(name)
         healthy(work, name)
 
-    monkeypatch.setattr(nodes, "step", restless)
+    monkeypatch.setattr(rules, "for_node", restless)
     world.node("node0")
     world.node("node1")
     world.pool(A100, 4)

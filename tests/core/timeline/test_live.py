@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 from dds_core.model import AttachRequest, FabricResource, Node, Taint
+from dds_core.replay import of_steps
 from dds_core.scaler import events as e
-from dds_core.timeline import Directory, Entry, of_steps, path_diagram, render_text, timeline
+from dds_core.scaler.timeline import Directory, timeline
+from dds_core.timeline import Entry, path_diagram, render_text
 from tests.support.world import A100, World
 
 

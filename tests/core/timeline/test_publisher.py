@@ -8,11 +8,11 @@ from dds_core.publisher import events as e
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import FreeDevice, Machine
 from dds_core.publisher.timeline import PublisherDirectory
-from dds_core.timeline import AmbiguousSubject, Entry, Moment, NoSuchSubject, as_data, moments, of_steps
-from dds_core.timeline.telling import telling_of
+from dds_core.replay import moments, of_steps
+from dds_core.timeline import AmbiguousSubject, Entry, Moment, NoSuchSubject, as_data
 from tests.support.pool_story import A100, POOL, PoolStory, told_story
 
-TELLING = telling_of(PUBLISHER)
+TELLING = PUBLISHER.told
 
 
 def told(story: PoolStory, subject: str = "") -> list[Entry]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dds_core import events as e
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import Allocation, Claim, DeviceClass, FabricResource, Node, Pod, Result
-from dds_core.timeline import Directory, Entry, naming, of_steps, timeline
+from dds_core.replay import of_steps
+from dds_core.scaler.timeline import Directory, naming, timeline
+from dds_core.timeline import Entry
 from tests.support.world import A100, READY, World
 
 

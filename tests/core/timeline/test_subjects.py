@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dds_core import events as e
+from dds_core.replay import of_steps
 from dds_core.scaler.state import PROJECTION, dump
-from dds_core.timeline import AmbiguousSubject, Directory, Moment, NoSuchSubject, of_steps
+from dds_core.scaler.timeline import Directory
+from dds_core.timeline import AmbiguousSubject, Moment, NoSuchSubject
 from tests.support.world import A100, World
 
 

@@ -6,8 +6,11 @@ import pytest
 
 from dds_core import events as e
 from dds_core.log import MemoryLog
+from dds_core.replay import moments, of_steps
+from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import PROJECTION, dump
-from dds_core.timeline import Directory, Entry, Moment, Note, as_data, moments, of_steps, render_text, timeline
+from dds_core.scaler.timeline import Directory, timeline
+from dds_core.timeline import Entry, Moment, Note, as_data, render_text
 from dds_core.timeline.clock import duration, micros, moment_of, rfc3339, time_of_day
 from tests.support.world import A100, World
 
@@ -33,8 +36,8 @@ def logged(made: World) -> MemoryLog:
 
 def test_a_log_tells_what_the_replay_told_at_the_same_positions() -> None:
     made = world()
-    assert list(moments(logged(made).read())) == list(of_steps(made.steps))
-    assert list(moments(logged(made).read_lean())) == list(of_steps(made.steps))
+    assert list(moments(logged(made).read(), SCALER)) == list(of_steps(made.steps))
+    assert list(moments(logged(made).read_lean(), SCALER)) == list(of_steps(made.steps))
     assert sum(moment.length for moment in of_steps(made.steps)) == logged(made).head().position - 1
 
 
@@ -44,7 +47,7 @@ def test_what_was_erased_is_said() -> None:
     moved = next(row for row in log.read() if row.type == "ClaimMoved")
     fact = next(row for row in log.read() if row.type == "AttachRequestObserved")
     log.redact(positions=[moved.position, fact.position])
-    rows = list(moments(log.read()))
+    rows = list(moments(log.read(), SCALER))
     told = list(timeline(rows, Directory().read(rows).find("default/train")))
     assert [note.text for entry in told for note in entry.notes if note.kind == "erased"] == [
         f"1 event was erased, of the group at position {moved.position - 1}",

@@ -31,17 +31,18 @@ from dds_core.publisher import events as p
 from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
 from dds_core.publisher.timeline import PublisherKnown
 from dds_core.scaler import events as e
-from dds_core.timeline.decisions import decision_words
-from dds_core.timeline.facts import fact_words
-from dds_core.timeline.known import Known
+from dds_core.scaler.timeline.words import Known
+from dds_core.timeline import telling
+from dds_core.timeline.telling import decision_words, fact_words
 
 MODEL = Model(1, "A100 40G", "nvidia-a100-40", "gpu.nvidia.com")
 RESULT = Result("r0", "gpu.nvidia.com", "pool-fabric1", "gpu-0")
 
 
-def tell(*versions: e.Seen, known: Known | None = None) -> list[str]:
+def tell(*versions: e.Seen, known: telling.Known | None = None) -> list[str]:
     """The sentences of the last of several versions of an object."""
-    known = known if known is not None else Known()
+    of_publisher = isinstance(versions[0], Host | PoolSlice | PoolConfig)
+    known = known if known is not None else PublisherKnown() if of_publisher else Known()
     words: list[str] = []
     before: e.Seen | None = None
     for after in versions:

@@ -18,9 +18,9 @@ from dds_adapters.kubernetes.decode.config import NAMESPACE
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.permissions import permissions
 from dds_adapters.sql import Database, upgrade
-from dds_core.events import ConfigObserved, DeadlinePassed, Event, NodeObserved, WriteDone, WriteRefused
+from dds_core.events import DeadlinePassed, Event, WriteDone, WriteRefused
 from dds_core.log import EventLog
-from dds_core.scaler.events import AttachOrdered, HandOver
+from dds_core.scaler.events import AttachOrdered, ConfigObserved, HandOver, NodeObserved
 from dds_lab.driver import Direct
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Nodes

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from dds_core.events import Event
+from dds_core.kit.policy import Mode
 from dds_core.scaler.events import AttachOrdered, DetachOrdered
-from dds_core.scaler.policy import Mode, Policy
+from dds_core.scaler.policy import Policy
 from dds_lab.scenario.reading import parse
 from tests.support.ours import Running, running
 

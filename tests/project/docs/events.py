@@ -1,70 +1,46 @@
-"""The events page's tables, made from the classes of `dds_core.events` and `dds_core.model`: fields, forms, meaning.
-
-An event without a docstring of its own fails: what is stored for ever has to say what it means.
+"""The events page's tables, made from the events that the components register, and from what these are made of: fields, forms,
+meaning. An event without a docstring of its own fails: what is stored for ever has to say what it means.
 """
 
 from __future__ import annotations
 
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Union, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct, UnsetType, structs
 
-from dds_core import model
-from dds_core.publisher import events as p
-from dds_core.publisher import model as publishing
-from dds_core.scaler import events as e
+from dds_core import PUBLISHER, SCALER
+from dds_core import events as e
 from tests.project.docs.markdown import table
 
 _WORDS = {str: "text", int: "integer", bool: "yes or no", float: "number", type(None): "null", Any: "anything"}
 
-PARTS: tuple[type[Struct], ...] = (e.Promise, e.Signal, e.Entry)
-"""What decisions are made of."""
-
-INNER: tuple[type[Struct], ...] = (
-    model.ClaimRequest,
-    model.Allocation,
-    model.Result,
-    model.Consumer,
-    model.Condition,
-    model.Device,
-    model.Requirement,
-    model.Model,
-    model.Taint,
-    model.Toleration,
-    publishing.PoolModel,
-    publishing.Attribute,
-    publishing.Capacity,
-    publishing.Range,
-    publishing.Machine,
-    publishing.Limit,
-    publishing.FreeDevice,
-    publishing.SliceLayout,
-)
-"""What objects, and what a fabric answers, are made of."""
+EVENTS = tuple(dict.fromkeys((*SCALER.events, *PUBLISHER.events)))
+"""Every event that a log may hold, each once."""
 
 
 def object_facts() -> str:
-    return _section(kind for kind in _kinds(e.Fact) if kind in _OF_OBJECTS)
+    return _section(kind for kind in EVENTS if kind in _OF_OBJECTS)
 
 
 def own_facts() -> str:
-    return _section(kind for kind in _kinds(e.Fact) if kind not in _OF_OBJECTS | _OF_FABRIC)
+    return _section(kind for kind in SCALER.events if issubclass(kind, e.Fact) and kind not in _OF_OBJECTS)
 
 
 def fabric_facts() -> str:
-    return _section(kind for kind in _kinds(e.Fact) if kind in _OF_FABRIC)
+    of_publisher = (kind for kind in PUBLISHER.events if kind not in SCALER.events and kind not in _OF_OBJECTS)
+    return _section(kind for kind in of_publisher if issubclass(kind, e.Fact))
 
 
 def decisions() -> str:
-    return _section(_kinds(e.Decision))
+    return _section(kind for kind in EVENTS if issubclass(kind, e.Decision))
 
 
 def transitions() -> str:
-    return _section(_kinds(e.Transition))
+    return _section(kind for kind in EVENTS if issubclass(kind, e.Transition))
 
 
 def objects() -> str:
@@ -72,15 +48,29 @@ def objects() -> str:
 
 
 def parts() -> str:
-    return _section((*PARTS, *INNER))
+    """What events and objects are made of."""
+    return _section(_parts((*EVENTS, *e.OBSERVED)))
 
 
-_OF_OBJECTS = {one for pair in e.OBSERVED.values() for one in pair} | {e.Rejected}
-_OF_FABRIC = {p.MachineObserved, p.MachineGone, p.StockObserved, p.FabricFailed, p.FabricAnswered}
+_OF_OBJECTS = {*e.KIND_OF, e.Rejected}
 
 
-def _kinds(base: type[e.Event]) -> list[type[e.Event]]:
-    return [kind for kind in e.TYPES.values() if issubclass(kind, base)]
+def _parts(kinds: Iterable[type[Struct]]) -> Iterable[type[Struct]]:
+    """The structs in the fields of these, and in theirs, in the order in which they are met."""
+    waiting, found = list(kinds), dict[type[Struct], None]()
+    while waiting:
+        fields = structs.fields(waiting.pop(0))
+        new = [one for field in fields for one in _inside(field.type) if one not in found and one not in e.OBSERVED]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return found
+
+
+def _inside(kind: Any) -> Iterator[type[Struct]]:
+    if isinstance(kind, type) and issubclass(kind, Struct) and not issubclass(kind, e.Changes):
+        yield kind
+    for one in get_args(kind):
+        yield from _inside(one)
 
 
 def _section(kinds: Iterable[type[Struct]]) -> str:

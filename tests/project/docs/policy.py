@@ -11,16 +11,6 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
 from tests.project.docs.markdown import table
 
-_COUNTED = {
-    "detaches_per_hour": "devices an hour",
-    "orders_in_flight": "attaches",
-    "pool_cool_down_nodes": "nodes",
-    "pool_devices": "devices",
-    "max": "devices",
-    "min": "devices",
-}
-"""What an integer that is no duration counts. A knob that is missing here fails the test of the page."""
-
 
 def policy_table() -> str:
     return _table(Policy)
@@ -50,7 +40,7 @@ def _table(model: type[BaseModel]) -> str:
 
 def _row(name: str, field: dict[str, Any], schema: dict[str, Any]) -> tuple[str, ...]:
     form = _form(field)
-    return f"`{name}`", _unit(name, form), _default(field), _bounds(form, schema), field["description"]
+    return f"`{name}`", _unit(name, field, form), _default(field), _bounds(form, schema), field["description"]
 
 
 def _form(field: dict[str, Any]) -> dict[str, Any]:
@@ -59,12 +49,12 @@ def _form(field: dict[str, Any]) -> dict[str, Any]:
     return choices[0] if choices else field
 
 
-def _unit(name: str, form: dict[str, Any]) -> str:
+def _unit(name: str, field: dict[str, Any], form: dict[str, Any]) -> str:
     if name.endswith("_seconds"):
         return "seconds"
     match form.get("type"):
         case "integer":
-            return _COUNTED[name]
+            return str(field["unit"])
         case "boolean":
             return "yes or no"
         case "array":

@@ -17,8 +17,8 @@ import yaml
 
 from dds_commands import main
 from dds_core import Policy
+from dds_core.kit.policy import MODES
 from dds_core.publisher.policy import read_publish_policy
-from dds_core.scaler.policy import MODES
 from tests.project.deploy.chart import manifests
 from tests.project.docs.pages import ROOT
 

@@ -247,7 +247,7 @@ class World:
         assert not withdrawn(self.board.decided) or not held & set(names) or row is not None
         if picture.live and picture.synced and not picture.stale:
             picture.dirty.everything = True
-            assert decide(picture, self.board.now) == [], "a look at everything finds what was not looked at"
+            assert decide(picture, self.board.now).emitted == [], "a look at everything finds what was not looked at"
             picture.dirty.clear()
 
     def settle(self) -> None:

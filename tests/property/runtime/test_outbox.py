@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.limiter import LONGEST, WINDOW
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
-from dds_core.scaler.policy import MODES, Mode
+from dds_core.kit.policy import MODES, Mode
 from tests.support.drawn import examples
 
 OBJECTS = ("claims/a", "claims/b", "pods/c", "nodes/d")

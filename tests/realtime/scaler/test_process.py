@@ -19,6 +19,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError, ForeignLog, LogUnreachable
 from dds_core.log import Envelope, EventLog, Group
 from dds_core.replay import verify
+from dds_core.scaler.component import SCALER
 from dds_lab.shipped import find
 from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 
@@ -92,7 +93,7 @@ def test_a_claim_is_served_and_its_device_goes_back(lab: LiveLab, database: Data
         eventually(lambda: "Gone" in [row.to_state for row in opened.log.read()] if hasattr(opened, "log") else False)
     lives = [row.to_state for row in opened.log.read(types={"ClaimMoved"}) if row.from_state != row.to_state]
     assert lives == ["Pending", "Attaching", "Attached", "Bound", "Detaching", "Released"]
-    assert verify(opened.log.read()).ok
+    assert verify(opened.log.read(), SCALER).ok
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
 
 
@@ -104,7 +105,7 @@ def test_a_stop_in_the_middle_is_quick_and_the_next_start_goes_on(lab: LiveLab, 
     assert time.monotonic() - began < 10
     with our_process(lab.cluster(), opened):
         eventually(lambda: bound(lab))
-    assert verify(opened.log.read()).ok
+    assert verify(opened.log.read(), SCALER).ok
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
     assert opened.log.head().epoch == 2
 
@@ -125,7 +126,7 @@ def test_while_the_log_is_away_nothing_is_written_and_nothing_is_lost(lab: LiveL
         assert dict(ours.process.writer.counts) == written
         cut.away.clear()
         eventually(lambda: bound(lab))
-    assert verify(opened.log.read()).ok
+    assert verify(opened.log.read(), SCALER).ok
     assert any("does not answer" in line for line in ours.troubles.lines)
 
 
@@ -154,7 +155,7 @@ def test_after_a_standstill_no_deadline_passes_before_all_was_listed_anew(
     assert types.count("Stale") == len(VERSIONS) - 1
     assert set(types[stale : types.index("Synced", stale)]) == {"Stale"}
     assert stale == 1 or rows[stale].occurred_at - rows[stale - 1].occurred_at < 6_000_000, "as it was before"
-    assert verify(opened.log.read()).ok
+    assert verify(opened.log.read(), SCALER).ok
     assert any("stood still" in line for line in ours.troubles.lines)
 
 
@@ -209,7 +210,7 @@ def test_a_standby_takes_over_when_the_leader_stops(lab: LiveLab, database: Data
         eventually(lambda: two.process.leading and hasattr(second, "log"))
         eventually(lambda: bound(lab))
         eventually(lambda: second.log.head().epoch == 2)
-    assert verify(second.log.read()).ok
+    assert verify(second.log.read(), SCALER).ok
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
 
 

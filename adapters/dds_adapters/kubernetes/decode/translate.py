@@ -16,8 +16,7 @@ from msgspec import Struct, structs
 from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode.reading import Fault, well_formed
 from dds_core.errors import DdsError, InputError
-from dds_core.events import OBSERVED, SCALER, Event, Rejected, difference
-from dds_core.events.objects import Seen
+from dds_core.events import OBSERVED, SCALER, Event, Rejected, Seen, difference
 from dds_core.model import AttachRequest, Claim, Config, DeviceClass, FabricResource, Node, Pod, Slice, TaintRule
 from dds_core.text import same_words, scrub
 

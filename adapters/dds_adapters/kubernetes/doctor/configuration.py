@@ -13,12 +13,12 @@ from dds_adapters.kubernetes.decode.reading import Fault
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
 from dds_adapters.kubernetes.doctor.server import pool_slices
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import Head
 from dds_core.model import Config, Slice
 from dds_core.publisher.policy import PublishPolicy
-from dds_core.scaler.policy import MICROSECONDS, Policy
-from dds_core.scaler.pools import model_of_pool
-from dds_core.scaler.rows import Timeout
+from dds_core.scaler.model import Timeout, model_of_pool
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import duration, rfc3339
 

@@ -23,7 +23,7 @@ from dds_core.matching.objects import DeviceClass
 from dds_core.model import FAILED_CONDITION, OWNER, OWNER_LABEL, RESCHEDULE, Config, Device, Node, Slice
 from dds_core.publisher.describe import device_of
 from dds_core.publisher.model import PoolModel
-from dds_core.scaler.pools import gather
+from dds_core.scaler.model import gather
 
 # -- who wrote an object -------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,10 @@ from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, not
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
+from dds_core.kit.policy import lower
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
-from dds_core.scaler.policy import Policy, lower
-from dds_core.scaler.pools import model_of_pool
+from dds_core.scaler.model import model_of_pool
+from dds_core.scaler.policy import Policy
 from dds_core.timeline.clock import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36

@@ -14,7 +14,7 @@ from dds_adapters.kubernetes.write.plan import Plans, label, planned
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
-from dds_core.publisher.rows import PoolKey
+from dds_core.publisher.model import PoolKey
 from dds_core.publisher.rules.pools import COOLING, is_cooling
 from dds_core.publisher.state import PoolPicture
 

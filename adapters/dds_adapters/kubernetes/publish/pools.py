@@ -20,7 +20,7 @@ from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, 
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import Requirement
 from dds_core.publisher.describe import devices_of, digest_of, node_selector, selector
-from dds_core.publisher.fold import DROPPED
+from dds_core.publisher.events import DROPPED
 from dds_core.publisher.model import MANAGED_BY, PoolModel, SliceLayout
 
 SLICES = "resourceslices"

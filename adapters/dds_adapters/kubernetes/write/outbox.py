@@ -17,7 +17,7 @@ from random import Random
 from dds_adapters.kubernetes.limiter import Backoff, Limiter
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Overdue, Result, Task
 from dds_core.events import Event, Superseded, WriteDone, WriteObsolete, WriteRefused
-from dds_core.scaler.policy import MODES, Mode
+from dds_core.kit.policy import MODES, Mode
 
 MOST_EXTRAS = 10_000
 """So many tasks that nobody decided may wait; one more is dropped."""

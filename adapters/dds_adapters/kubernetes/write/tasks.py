@@ -16,7 +16,7 @@ from typing import Protocol
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable
 from dds_core.errors import DdsError
-from dds_core.scaler.policy import Mode
+from dds_core.kit.policy import Mode
 
 Versions = Callable[[str], str]
 """The API version in which a resource is served and followed ("resourceclaims" -> "resource.k8s.io/v1"); "" when it is not."""

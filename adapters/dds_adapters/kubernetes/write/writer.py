@@ -21,7 +21,7 @@ from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import MARGIN, Guard, NotLeading, Permit, Task, Versions, carry_out, fault
 from dds_core.events import Event
-from dds_core.scaler.policy import Mode
+from dds_core.kit.policy import Mode
 
 THREADS = 8
 GLANCE = 0.2

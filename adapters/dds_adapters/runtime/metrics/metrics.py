@@ -15,16 +15,16 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dds_adapters.runtime.loop import Lived
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.catalogue import Named, counter, counters, gauge, histogram, histograms
 from dds_adapters.runtime.metrics.fleet import Fleet, Stages
 from dds_core.engine import Step
 from dds_core.events import Decision, Event
+from dds_core.kit.policy import MODES
+from dds_core.kit.state import Remembered
 from dds_core.lifecycle import GONE, LEAVING, REQUESTED
 from dds_core.log.envelope import Envelope
 from dds_core.scaler import events as e
-from dds_core.scaler.policy import MODES
 from dds_core.scaler.state import Picture
 
 LOG = logging.getLogger("dds.metrics")
@@ -90,12 +90,6 @@ class Row(Protocol):
     def envelopes(self) -> Sequence[Envelope]: ...
 
 
-class Viewed(Lived, Protocol):
-    """A picture of which its owner knows what it does not see any more."""
-
-    stale: set[str]
-
-
 class Common:
     """Facts, decisions, writes, what became of them, and how the writing fares, of one log, whoever decides in it. `named`
     gives each metric the name that it has for this component."""
@@ -152,7 +146,7 @@ class Common:
             if isinstance(step.fact, e.DeadlinePassed):
                 self._lateness[(step.fact.kind,)].observe(max(0, recorded - step.fact.due) / SECOND)
 
-    def show(self, steps: Sequence[Row], picture: Viewed) -> None:
+    def show(self, steps: Sequence[Row], picture: Remembered[Any]) -> None:
         """How the writing fares after a commit."""
         self._epoch.set(picture.epoch)
         self._synced.set(picture.synced)

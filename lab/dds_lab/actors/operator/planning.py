@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dds_core.errors import DdsError
-from dds_core.quantity import amount
+from dds_core.matching.quantities import amount
 from dds_lab.actors import instants
 from dds_lab.actors.objects import said
 from dds_lab.actors.operator.settings import DELETE_DEVICE, LAST_USED

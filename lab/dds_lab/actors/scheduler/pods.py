@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any
 
-from dds_core.quantity import amount
+from dds_core.matching.quantities import amount
 from dds_lab.client import Object as Object
 
 DEFAULT_MILLI_CPU = 100

@@ -8,24 +8,20 @@ import msgspec
 import pytest
 
 from dds_adapters.kubernetes import RESOURCES, Translator, UnknownResource, UnknownWatchType, WatchFailed
-from dds_core.engine import Engine
 from dds_core.errors import DdsError
-from dds_core.events import (
+from dds_core.events import ClaimGone, ClaimObserved, Event, FabricResourceObserved, Rejected
+from dds_core.model import Claim
+from dds_core.scaler.component import Engine
+from dds_core.scaler.events import (
     AttachRequestObserved,
-    ClaimGone,
-    ClaimObserved,
     ConfigGone,
     ConfigObserved,
-    Event,
-    FabricResourceObserved,
     NodeGone,
     NodeObserved,
     PodGone,
     PodObserved,
-    Rejected,
     SliceObserved,
 )
-from dds_core.model import Claim
 from tests.adapters.kubernetes.decode.test_decode import WHOLE
 from tests.adapters.kubernetes.samples import DictView, NamingView, Watched, put, raw_of, sample
 

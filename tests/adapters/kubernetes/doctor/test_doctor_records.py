@@ -16,8 +16,8 @@ from dds_adapters.sql import Database, upgrade
 from dds_commands.sources import Recording
 from dds_core.errors import DatabaseMissing, InputError, LogUnreachable, PolicyError
 from dds_core.log import Head
+from dds_core.scaler.model import Rate, Timeout
 from dds_core.scaler.policy import Policy, SchedulerPolicy
-from dds_core.scaler.rows import Rate, Timeout
 from dds_core.scaler.state import Picture
 from dds_lab.driver import Direct
 from tests.support.clinic import WHERE, Clinic, levels, worst

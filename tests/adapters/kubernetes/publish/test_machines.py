@@ -11,7 +11,8 @@ import pytest
 from dds_adapters.kubernetes import UnknownResource
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, PublisherTranslator
 from dds_adapters.kubernetes.watch.watched import watched_by_publisher
-from dds_core.events import Event, HostObserved, Rejected, encode
+from dds_core.events import Event, Rejected, encode
+from dds_core.publisher.events import HostObserved
 from dds_core.publisher.model import Host
 from tests.adapters.kubernetes.samples import DictView, raw_of, sample
 

@@ -15,8 +15,7 @@ from dds_adapters.kubernetes.write.devices import LabelNode
 from dds_adapters.kubernetes.write.events import TellPeople
 from dds_adapters.kubernetes.write.plan import Overtaken
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Task
-from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Started, difference
-from dds_core.events.objects import Seen
+from dds_core.events import Alerted, Event, NodeLabelled, PolicyChanged, Rejected, Seen, Started, difference
 from dds_core.model import Taint
 from dds_core.publisher.events import MachineObserved, PoolPublished, PoolWithdrawn
 from dds_core.publisher.fold import apply

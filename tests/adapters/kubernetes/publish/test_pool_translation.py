@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from dds_adapters.kubernetes import NamedView, read_recording
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, PublisherTranslator, host
 from dds_adapters.kubernetes.watch.watched import PUBLISHER, PUBLISHER_OPTIONAL, VERSIONS, watched, watched_by_publisher
-from dds_core.events import Event, HostObserved, PoolSliceObserved, Rejected, decode, encode
+from dds_core.events import Event, Rejected, decode, encode
 from dds_core.model import Requirement, Taint
 from dds_core.publisher.describe import digest_of
+from dds_core.publisher.events import HostObserved, PoolSliceObserved
 from dds_core.publisher.model import Host, PoolSlice
 from dds_core.publisher.state import PoolPicture
 from tests.adapters.kubernetes.decode.test_canaries import CANARY, SECRETS, at, matches, places, planted, said

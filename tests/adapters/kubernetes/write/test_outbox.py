@@ -12,7 +12,7 @@ from dds_adapters.kubernetes.write import outbox as module
 from dds_adapters.kubernetes.write.outbox import EXTRA_TRIES, MODE_LOWERED, Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result, Task, Versions
 from dds_core.events import Superseded, WriteDone, WriteObsolete, WriteRefused
-from dds_core.scaler.policy import Mode
+from dds_core.kit.policy import Mode
 
 
 @dataclass(frozen=True)

@@ -6,32 +6,12 @@ words nothing.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import BOUND, RELEASED
 from dds_core.model import AttachRequest, Claim, DeviceKey, FabricResource, Node, Pod, Slice
 from dds_core.scaler import events as e
-from dds_core.timeline.known import Known, Pair, Row
-from dds_core.timeline.subjects import Subject
-
-_OUTCOMES = (e.WriteDone, e.WriteObsolete, e.WriteRefused, e.Superseded)
-_ABOUT_ALL = (e.Started, e.Stale, e.Synced, e.PolicyChanged)
-
-
-class Scope(Protocol):
-    """`gathers` says whether facts are kept until the change that they lead to."""
-
-    gathers: bool
-
-    def fact(self, fact: Event, pair: Pair) -> bool:
-        """Whether the fact concerns the subject."""
-
-    def decision(self, decision: Decision) -> bool:
-        """Whether the decision concerns it."""
-
-    def transition(self, moved: Transition) -> bool:
-        """Whether the transition is its own."""
+from dds_core.scaler.timeline.words import Known
+from dds_core.timeline.telling import ABOUT_ALL, Pair, Row, Scope, Subject, either
 
 
 def scope_of(subject: Subject, known: Known) -> Scope:
@@ -43,25 +23,6 @@ def scope_of(subject: Subject, known: Known) -> Scope:
             return DeviceScope(subject, known)
         case _:
             return NodeScope(subject.name, known)
-
-
-class Everything:
-    """All lives at once: each change with the fact that it follows from."""
-
-    gathers = False
-
-    def fact(self, fact: Event, pair: Pair) -> bool:
-        return True
-
-    def decision(self, decision: Decision) -> bool:
-        return True
-
-    def transition(self, moved: Transition) -> bool:
-        return True
-
-
-def _either(pair: Pair) -> Row | None:
-    return pair[1] if pair[1] is not None else pair[0]
 
 
 class ClaimScope:
@@ -81,18 +42,18 @@ class ClaimScope:
         self._around: set[str] = set()
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        row = _either(pair)
+        row = either(pair)
         if isinstance(row, Claim):
             return self._claim(row)
         if isinstance(row, Pod):
             return self._is_ours(row) or (isinstance(pair[0], Pod) and self._is_ours(pair[0]))
         if isinstance(fact, e.DeadlinePassed):
             return fact.of in self._uids or (self._waits and fact.of in self._devices | self._around)
-        if isinstance(fact, _OUTCOMES):
+        if isinstance(fact, e.Outcome):
             return fact.target in self._uids or fact.target in self._requests
         if isinstance(fact, e.Rejected):
             return fact.uid in self._uids or fact.uid in self._devices
-        if isinstance(fact, _ABOUT_ALL):
+        if isinstance(fact, ABOUT_ALL):
             return self._state not in ("", RELEASED)
         return self._waits and self._surroundings(row)
 
@@ -139,26 +100,14 @@ class ClaimScope:
                 return False
 
     def decision(self, decision: Decision) -> bool:
-        match decision:
-            case e.AttachOrdered():
-                ours = bool(self._uids.intersection(decision.claims))
-                if ours:
-                    self._requests.add(decision.request)
-                return ours
-            case e.HandOver():
-                return any(signal.claim in self._uids for signal in decision.signals)
-            case e.Steered():
-                return bool(self._uids.intersection(decision.claims))
-            case e.CoolDown() | e.CoolDownOver():
-                return self._waits and decision.node == self._node and decision.model in self._models
-            case e.NodeLabelled():
-                return self._waits and decision.node == self._node
-            case e.Alerted():
-                return decision.of in self._uids
-            case _:
-                return getattr(decision, "claim", "") in self._uids or (
-                    self._waits and getattr(decision, "resource", "") in self._devices
-                )
+        if self._uids.intersection(decision.for_claims()):
+            self._requests |= {getattr(decision, "request", "")} - {""}
+            return True
+        if decision.around:
+            model = getattr(decision, "model", None)
+            here = getattr(decision, "node", "") == self._node and (model is None or model in self._models)
+            return self._waits and here
+        return self._waits and getattr(decision, "resource", "") in self._devices
 
     def transition(self, moved: Transition) -> bool:
         if not isinstance(moved, e.ClaimMoved) or moved.claim not in self._uids:
@@ -181,7 +130,7 @@ class DeviceScope:
         self._known = known
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        row = _either(pair)
+        row = either(pair)
         match row:
             case FabricResource():
                 return row.uid in self._uids
@@ -195,7 +144,7 @@ class DeviceScope:
                 return row.name in {r.node for uid in self._uids if (r := self._known.resource(uid)) is not None}
         if isinstance(fact, e.DeadlinePassed):
             return fact.of in self._uids
-        if isinstance(fact, _OUTCOMES):
+        if isinstance(fact, e.Outcome):
             return fact.target in self._uids
         return getattr(fact, "resource", getattr(fact, "uid", "")) in self._uids
 
@@ -210,15 +159,7 @@ class DeviceScope:
         return [n for n, device in row.devices.items() if self._known.uuid_of(row.driver, device) == self._uuid]
 
     def decision(self, decision: Decision) -> bool:
-        match decision:
-            case e.Reserved():
-                return any(promise.uuid == self._uuid for promise in decision.promises)
-            case e.DetachOrdered():
-                return bool(self._uids.intersection(decision.victims))
-            case e.Alerted():
-                return decision.of in self._uids
-            case _:
-                return getattr(decision, "resource", "") in self._uids
+        return any(one == self._uuid or one in self._uids for one in decision.for_devices())
 
     def transition(self, moved: Transition) -> bool:
         if isinstance(moved, e.ClaimMoved):
@@ -239,7 +180,7 @@ class NodeScope:
         self._resources: set[str] = set()
 
     def fact(self, fact: Event, pair: Pair) -> bool:
-        row = _either(pair)
+        row = either(pair)
         self._left = ""
         match row:
             case Node():

@@ -1,16 +1,24 @@
-"""What the engine itself remembers: folded from transitions and decisions, never from objects.
+"""What the scaler remembers of its own, folded from transitions and decisions and never from objects; and what the slices of a
+pool amount to.
 
 Each row is frozen; instants are microseconds since 1970-01-01 UTC. A cell is (node, model): the unit in which devices are
-counted, ordered and given back.
+counted, ordered and given back. A consumer uses only slices of a pool's highest generation and takes nothing from a pool that
+is not complete, as the scheduler's allocator does (Kubernetes 1.36, structured allocator).
 """
 
 from __future__ import annotations
 
-from dds_core.model import Allocation, DeviceKey, Record
+from collections.abc import Iterable
+
+from dds_core.model import BLOCKING, Allocation, Config, Device, DeviceKey, Model, Record, Requirement, Slice
 from dds_core.scaler.events import Promise
 
 Cell = tuple[str, str]
 """(node name, cdi-model-name)."""
+
+
+DEPARTED = "departed"
+"""Kind under which `passed` remembers the UUIDs of devices that went back while a slice still shows them."""
 
 
 class ClaimLife(Record, frozen=True):
@@ -115,14 +123,6 @@ class Fence(Record, frozen=True):
     ordered: bool = False
 
 
-class Refusal(Record, frozen=True):
-    """A write that was refused for good: not decided again before `until`. `node` is where an order was for."""
-
-    count: int
-    until: int
-    node: str = ""
-
-
 class Timeout(Record, frozen=True):
     """How long a scheduler waited before it gave up: the last observation, and what was learned from two that agree. `ended`:
     the instant of the last one."""
@@ -137,3 +137,76 @@ class Rate(Record, frozen=True):
 
     service: float = 0.0
     count: int = 0
+
+
+# -- pools -------------------------------------------------------------------------------------------------------------
+
+PoolKey = tuple[str, str]
+"""(driver, pool)."""
+
+_FABRIC = "-fabric"
+
+
+class Pool(Record, frozen=True):
+    """A pool as published, its devices in the order of their names, `free` of them without a taint that keeps them from the
+    scheduler. `usable` is false while it is incomplete or names a device twice: then nothing new is taken from it, and what is
+    missing counts as unknown, not as gone. `owner` is that of its slices."""
+
+    generation: int
+    usable: bool
+    devices: dict[str, Device]
+    node: str = ""
+    selector: tuple[Requirement, ...] = ()
+    all_nodes: bool = False
+    owner: str = ""
+    free: int = 0
+
+
+def gather(slices: Iterable[Slice]) -> Pool | None:
+    """The pool that these slices, all of one driver and pool name, make up; None without any."""
+    seen = list(slices)
+    if not seen:
+        return None
+    newest = max(s.generation for s in seen)
+    current = sorted((s for s in seen if s.generation == newest), key=lambda s: s.name)
+    devices: dict[str, Device] = {}
+    total = 0
+    for one in current:
+        total += len(one.devices)
+        devices.update(one.devices)
+    first = current[0]
+    devices = dict(sorted(devices.items()))
+    usable = len(current) >= first.slices and total == len(devices)
+    free = sum(not is_tainted(device) for device in devices.values())
+    return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes, first.owner, free)
+
+
+def is_tainted(device: Device) -> bool:
+    """Whether a taint of the device's slice keeps the scheduler from it."""
+    return any(taint.effect in BLOCKING for taint in device.taints)
+
+
+def text_attribute(device: Device, driver: str, name: str) -> str:
+    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
+    for key in (name, f"{driver}/{name}"):
+        value = device.attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
+    """The model whose devices a pool publisher lists under this name, `<k8s-device-name>-fabric<id>`."""
+    word, found, fabric = pool.rpartition(_FABRIC)
+    if not found or not fabric:
+        return None
+    return next((m for m in config.models if m.device == word and m.driver == driver), None)
+
+
+def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
+    """The model whose dra-attributes the device carries; empty ones (a pool's `uuid: ""`) do not count."""
+    for model in config.models:
+        wanted = {name: value for name, value in model.attributes.items() if value}
+        if model.driver == driver and wanted and all(text_attribute(device, driver, n) == v for n, v in wanted.items()):
+            return model
+    return None

@@ -1,0 +1,59 @@
+"""Reservations: devices are promised durably before anything is signalled, and free for others again when they are not taken."""
+
+from __future__ import annotations
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.scaler.events import Promise, ReservationDropped, Reserved
+from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.rules.assignment import Cover
+from dds_core.scaler.state import Picture, Work
+
+
+def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
+    """Promise the devices to the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
+    that pod; True when they are promised (or, in observe, would be)."""
+    picture, claim = work.picture, covered.claim
+    promises = promises_of(covered)
+    pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
+    standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
+    if standing is not None and standing.promises == promises and standing.claim == claim.uid:
+        return True
+    return work.want(
+        Reserved(
+            claim=claim.uid,
+            mode=picture.mode,
+            node=node,
+            cycle=life.cycle,
+            attempt=life.attempt,
+            promises=promises,
+            pod=pod,
+        )
+    )
+
+
+def promises_of(covered: Cover) -> tuple[Promise, ...]:
+    """The devices that stand ready for a claim, by the place of the result each is for."""
+    return tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
+
+
+def drop_overdue(work: Work, node: str) -> None:
+    """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
+    again."""
+    picture = work.picture
+    for key in sorted(picture.reservations_at[node]):
+        row = picture.reservations.rows[key]
+        if work.has_come(reservation_due(picture, key)):
+            reason = (
+                "not taken in time after the hand-over" if row.signalled else "kept longer than its scheduler waits"
+            )
+            work.want(ReservationDropped(claim=row.claim, mode=picture.mode, reason=reason))
+
+
+def reservation_due(picture: Picture, key: str) -> int:
+    """The instant from which a promise binds nobody any more."""
+    row = picture.reservations.rows[key]
+    if row.signalled:
+        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
+    claim = picture.claims.get(row.claim)
+    knobs = picture.policy.scheduler_of(picture.scheduler_of(claim) if claim is not None else "")
+    return row.since + knobs.binding_timeout_seconds * MICROSECONDS

@@ -1,0 +1,257 @@
+"""Timelines of the scaler: each change of a claim's or a device's state with what led to it, and who did it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dds_core.events import Decision, Event, Transition
+from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
+from dds_core.log.envelope import LeanEvent
+from dds_core.model import AttachRequest, Claim, FabricResource, Node
+from dds_core.scaler import events as e
+from dds_core.scaler.state import Picture
+from dds_core.scaler.timeline.scope import scope_of
+from dds_core.scaler.timeline.words import Known
+from dds_core.timeline import telling
+from dds_core.timeline.telling import (
+    ACT,
+    DECISION,
+    ERASED,
+    FACT,
+    Entry,
+    Everything,
+    Moment,
+    Note,
+    Pair,
+    Row,
+    Scope,
+    Subject,
+    Telling,
+    decision_words,
+    fact_words,
+    with_note,
+)
+
+# -- who did it --------------------------------------------------------------------------------------------------------
+
+# Tells what dds itself had decided, and so caused, from what somebody else did in its place. Conditions, requests and marks
+# are what a scaler writes. Where a live decision of ours asked for just this, it is ours; everything else, and in mode observe
+# all of it, is somebody else's.
+
+_SCALERS = ("FabricDevice",)
+
+
+class Acts:
+    """Remembers our own live decisions by the object that they are about, until it is gone."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, set[tuple[str, str]]] = {}
+
+    def decided(self, decision: Decision) -> None:
+        """Keep what a decision will be seen by, once it is carried out."""
+        if getattr(decision, "mode", "") == "observe":
+            return
+        for of, what, value in decision.seen_by():
+            self._wanted.setdefault(of, set()).add((what, value))
+
+    def is_act(self, fact: Event, pair: Pair) -> bool:
+        """Whether the fact shows that somebody else did a scaler's work."""
+        before, after = pair
+        match after:
+            case AttachRequest():
+                old = before.size if isinstance(before, AttachRequest) else None
+                return after.size != old and not self._ours(after.name, "size", str(after.size))
+            case Claim():
+                return any(not self._ours(after.uid, "condition", name) for name in _set_anew(before, after))
+            case FabricResource():
+                marked = before.marked if isinstance(before, FabricResource) else False
+                return after.marked != marked and not self._ours(after.uid, "mark", str(after.marked))
+            case None if before is not None:
+                self._wanted.pop(before.name if isinstance(before, AttachRequest) else getattr(before, "uid", ""), None)
+        return False
+
+    def _ours(self, of: str, what: str, value: str) -> bool:
+        return (what, value) in self._wanted.get(of, ())
+
+
+def _set_anew(before: object, after: Claim) -> set[str]:
+    """The conditions of a scaler that are True now and were not before."""
+    old = before.conditions if isinstance(before, Claim) else ()
+    was = {(c.driver, c.pool, c.device, c.share, c.type) for c in old if c.status == "True"}
+    return {
+        c.type
+        for c in after.conditions
+        if c.status == "True"
+        and c.type.startswith(_SCALERS)
+        and (c.driver, c.pool, c.device, c.share, c.type) not in was
+    }
+
+
+# -- teller ------------------------------------------------------------------------------------------------------------
+
+
+class Teller(telling.Teller[Known]):
+    """Entries are changes of claims and devices, and decisions that came without one."""
+
+    def __init__(self, known: Known, scope: Scope) -> None:
+        super().__init__(known, scope)
+        self._acts = Acts()
+
+    def _tell(self, moment: Moment) -> list[Entry]:
+        self._note_fact(moment)
+        entries: list[Entry] = []
+        for event in moment.caused:
+            self._take(event, moment, entries)
+        return entries or self._decided(moment)
+
+    def _decided(self, moment: Moment) -> list[Entry]:
+        """A decision that no change of a state came with."""
+        first = next((note for note in self._pending if note.kind == DECISION), None)
+        if first is None:
+            return []
+        self._pending.remove(first)
+        return [self._closed(Entry(moment.at, moment.position, DECISION, cause=first.text))]
+
+    def _note_fact(self, moment: Moment) -> None:
+        if moment.fact is not None:
+            pair = self._known.learn(moment.fact)
+            act = self._acts.is_act(moment.fact, pair)
+            if self._scope.fact(moment.fact, pair):
+                words = fact_words(moment.fact, pair, self._known)
+                self._pending += [Note(moment.at, ACT if act else FACT, text) for text in words]
+        if moment.erased:
+            many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
+            self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
+
+    def _take(self, event: Event, moment: Moment, entries: list[Entry]) -> None:
+        if isinstance(event, Transition):
+            since = self._moved(event, moment.at)
+            if self._scope.transition(event):
+                entries.append(self._closed(self._entry(event, moment, since)))
+        elif isinstance(event, Decision):
+            self._acts.decided(event)
+            if self._scope.decision(event):
+                note = Note(moment.at, DECISION, decision_words(event, self._known))
+                if entries:
+                    entries[-1] = with_note(entries[-1], note)
+                else:
+                    self._pending.append(note)
+
+    def _moved(self, event: Transition, at: int) -> int | None:
+        """Keep the state that a life is in now; gives the time spent in the one before."""
+        states = self._known.states
+        state, since = states.get(event.subject, ("", at))
+        target = getattr(event, "target", "")
+        if target in ("Gone", ""):
+            states.pop(event.subject, None)
+        elif state != target or getattr(event, "trigger", "").startswith("allocated"):
+            states[event.subject] = (target, at)
+        return at - since if state else None
+
+    def _entry(self, event: Transition, moment: Moment, after: int | None) -> Entry:
+        assert isinstance(event, e.ClaimMoved | e.DeviceMoved)
+        kind = "claim" if isinstance(event, e.ClaimMoved) else "device"
+        return Entry(
+            at=moment.at,
+            position=moment.position,
+            kind=kind,
+            name=self._known.called(event.subject),
+            uid=event.subject,
+            trigger=event.trigger,
+            source=event.source or "New",
+            target=event.target,
+            after=after,
+            cause=event.cause,
+            meaning=_MEANINGS.get((kind, event.trigger, event.source, event.target), ""),
+        )
+
+
+_MEANINGS = {
+    (kind, edge.trigger, edge.source, edge.target): edge.sentence
+    for kind, table in (("claim", CLAIM_TABLE), ("device", DEVICE_TABLE))
+    for edge in table
+}
+
+
+# -- subjects ----------------------------------------------------------------------------------------------------------
+
+NAMING = frozenset(
+    kind.__name__
+    for kind in (
+        e.Checkpoint,
+        e.ClaimObserved,
+        e.ConfigObserved,
+        e.FabricResourceObserved,
+        e.NodeObserved,
+        e.PolicyChanged,
+        e.SliceObserved,
+    )
+)
+"""The types of events that names come from: all that has to be read to find a subject."""
+
+_NAME, _UUID = b'"name":', b'"uuid":'
+
+
+def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
+    """Of rows of these types, those that can name something: a later change of a claim or node holds no name, and need
+    not even be decoded."""
+    for row in rows:
+        data = row.data
+        if data is None:
+            continue
+        if row.type in _NAMED_AT_FIRST and _NAME not in data and _UUID not in data:
+            continue
+        yield row
+
+
+_NAMED_AT_FIRST = frozenset(kind.__name__ for kind in (e.ClaimObserved, e.FabricResourceObserved, e.NodeObserved))
+
+
+class Directory(telling.Directory):
+    """Every claim, device and node that was ever seen, by all their names: a claim by namespace/name, name or uid, a device by
+    UUID or by name or uid of its resource, a node by name or uid."""
+
+    kinds = "claim, device or node"
+    advice = "give namespace/name of a claim, a UUID or resource of a device, or a node"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._resources: dict[str, tuple[str, str]] = {}
+        self._known = Known()
+
+    def read(self, told: Iterable[Moment]) -> Directory:
+        """Take in what is told; gives itself."""
+        for moment in told:
+            if moment.fact is not None:
+                _, row = self._known.learn(moment.fact)
+                restored = isinstance(moment.fact, e.Checkpoint)
+                for one in list(self._known.objects.values()) if restored else [row]:
+                    self._take(one)
+        for uid, (name, uuid) in self._resources.items():
+            self._add(("device", uuid or name), uid, name)
+        for uuid in self._known.uuid_at.values():
+            self._call(("device", uuid), uuid)
+        return self
+
+    def _take(self, row: Row | None) -> None:
+        match row:
+            case Claim():
+                self._add(("claim", f"{row.namespace}/{row.name}"), row.uid, row.name)
+            case FabricResource():
+                former = self._resources.get(row.uid, ("", ""))
+                self._resources[row.uid] = (row.name, row.uuid or former[1])
+            case Node():
+                self._add(("node", row.name), row.uid)
+
+
+def _teller(subject: Subject | None, picture: Picture | None) -> Teller:
+    known = Known()
+    if picture is not None:
+        known.begin(picture)
+    return Teller(known, scope_of(subject, known) if subject is not None else Everything())
+
+
+TOLD = Telling(NAMING, naming, Directory, _teller)
+"""How the scaler's log is told."""
+
+timeline = TOLD.timeline

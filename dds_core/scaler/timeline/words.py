@@ -1,0 +1,176 @@
+"""The names and words in which the scaler's log is told: objects as last seen, and their changes in sentences that need no
+knowledge of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dds_core.events import Event
+from dds_core.model import (
+    AttachRequest,
+    Claim,
+    Config,
+    Device,
+    DeviceKey,
+    FabricResource,
+    Node,
+    Pod,
+    Result,
+    Slice,
+    TaintRule,
+)
+from dds_core.scaler import events as e
+from dds_core.scaler.deadlines import KINDS
+from dds_core.scaler.model import model_of_pool, text_attribute
+from dds_core.scaler.policy import Policy, read_policy
+from dds_core.scaler.state import Picture, load
+from dds_core.timeline import telling
+from dds_core.timeline.phrases import MANY, labels, taints
+from dds_core.timeline.telling import UNCHANGED, Pair, Row
+
+
+def _pod(before: Pod | None, pod: Pod, known: telling.Known) -> Iterator[str]:
+    name = f"pod {known.name_of(pod)}"
+    old = before if before is not None else Pod(uid=pod.uid)
+    if before is None:
+        yield f"{name} is there" + (f", for scheduler {pod.scheduler}" if pod.scheduler else "")
+    if pod.nominated != old.nominated and not pod.node:
+        yield f"{name} is nominated to {pod.nominated}" if pod.nominated else f"{name}: its nomination was taken back"
+    if pod.waiting != old.waiting and not pod.node:
+        yield f"{name} waits: {pod.waiting}" if pod.waiting else f"{name} is tried again"
+    if pod.node != old.node and pod.node:
+        yield f"{name} is bound to {pod.node}"
+    if pod.phase != old.phase and pod.phase not in ("", "Pending"):
+        yield f"{name} is {pod.phase}"
+    if pod.deleting and not old.deleting:
+        yield f"{name} is being deleted"
+
+
+def _request(before: AttachRequest | None, row: AttachRequest, known: telling.Known) -> Iterator[str]:
+    name = f"request {row.name}"
+    old = before if before is not None else AttachRequest(uid=row.uid)
+    if before is None:
+        yield f"{name} was made: {row.size} of {row.model} for {row.node}"
+    elif row.size != old.size:
+        yield f"{name} was {'raised' if row.size > old.size else 'lowered'} from {old.size} to {row.size}"
+    if row.state != old.state and row.state:
+        yield f"{name} is {row.state}"
+    if row.error != old.error:
+        yield f"{name} reports: {row.error}" if row.error else f"{name} reports no error any more"
+    if row.deleting and not old.deleting:
+        yield f"{name} is being deleted"
+
+
+def _slice(before: Slice | None, row: Slice, known: Known) -> Iterator[str]:
+    where = row.node or f"pool {row.pool}"
+    old = before.devices if before is not None else {}
+    new = [name for name in row.devices if name not in old]
+    lost = [name for name in old if name not in row.devices]
+    if new:
+        yield f"{where} lists {_devices(row, new, known)}"
+    if lost:
+        yield f"{where} no longer lists {_devices(row, lost, known)}"
+    for name, device in row.devices.items():
+        if name in old and device.taints != old[name].taints:
+            yield f"{where}: device {name} is tainted {taints(device.taints)}"
+
+
+def _devices(row: Slice, names: list[str], known: Known) -> str:
+    if len(names) > MANY:
+        return f"{len(names)} devices ({names[0]} … {names[-1]})"
+    uuids = (known.uuid_at.get((row.driver, row.pool, name), "") for name in names)
+    return ", ".join(f"{name} ({uuid})" if uuid else name for name, uuid in zip(names, uuids, strict=True))
+
+
+def _node(before: Node | None, node: Node, known: telling.Known) -> Iterator[str]:
+    old = before if before is not None else Node(uid=node.uid)
+    if before is None:
+        yield f"node {node.name} is there"
+    if node.unschedulable != old.unschedulable:
+        yield f"node {node.name} is {'cordoned' if node.unschedulable else 'open for pods again'}"
+    if node.taints != old.taints:
+        yield f"node {node.name} is tainted {taints(node.taints)}"
+    if before is not None:
+        yield from labels(node.name, old.labels, node.labels)
+    if node.deleting and not old.deleting:
+        yield f"node {node.name} is being deleted"
+
+
+def _config(before: Config | None, config: Config, known: telling.Known) -> Iterator[str]:
+    models = ", ".join(model.model for model in config.models) or "no model"
+    yield f"the ConfigMap knows {models}" + (f"; mode {config.mode}" if config.mode else "")
+
+
+def _rule(before: TaintRule | None, rule: TaintRule, known: telling.Known) -> Iterator[str]:
+    what = "/".join(part or "*" for part in (rule.driver, rule.pool, rule.device))
+    yield f"taint rule {rule.name} puts {taints((rule.taint,))} on {what}"
+
+
+class Known(telling.Known):
+    """As every timeline's, with the ConfigMap, the policy and the UUIDs of what nodes list."""
+
+    deadlines = KINDS
+    kinds = telling.Known.kinds | {
+        Pod: ("pod", _pod),
+        AttachRequest: ("request", _request),
+        Slice: ("slice", _slice),
+        Node: ("node", _node),
+        Config: ("ConfigMap", _config),
+        TaintRule: ("taint rule", _rule),
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = Config(uid="")
+        self.policy = Policy()
+        self.uuid_at: dict[DeviceKey, str] = {}
+
+    def learn(self, fact: Event) -> Pair:
+        match fact:
+            case e.PolicyChanged():
+                self.policy = read_policy(fact.policy)
+            case e.Checkpoint():
+                self.begin(load(fact.picture))
+            case _:
+                return super().learn(fact)
+        return UNCHANGED
+
+    def _keep(self, row: Row) -> None:
+        super()._keep(row)
+        if isinstance(row, Config):
+            self.config = row
+        if isinstance(row, Slice) and row.node:  # its devices' UUIDs outlive it, so that what is gone still has a name
+            for name, device in row.devices.items():
+                if uuid := self.uuid_of(row.driver, device):
+                    self.uuid_at[(row.driver, row.pool, name)] = uuid
+
+    def begin(self, picture: Picture) -> None:
+        """Begin in the middle, such as where a log begins that was archived before: the picture holds everything so far."""
+        self.policy = picture.policy
+        for table in (picture.claims, picture.pods, picture.nodes, picture.requests, picture.resources, picture.slices):
+            for row in table.rows.values():
+                self._keep(row)
+        for config in picture.configs.rows.values():
+            self._keep(config)
+        for lives in (picture.lives, picture.devices):
+            self.states.update({uid: (life.state, life.since) for uid, life in lives.rows.items()})
+        for uid, life in picture.lives.rows.items():
+            if uid not in self.objects:
+                self.gone[uid] = f"{life.namespace}/{life.name}"
+
+    def claim(self, uid: str) -> Claim | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, Claim) else None
+
+    def resource(self, uid: str) -> FabricResource | None:
+        row = self.objects.get(uid)
+        return row if isinstance(row, FabricResource) else None
+
+    def uuid_of(self, driver: str, device: Device) -> str:
+        """The UUID that a node's own device shows, "" for none."""
+        return text_attribute(device, driver, self.policy.driver_of(driver).uuid_attribute)
+
+    def model_of(self, result: Result) -> str:
+        """The fabric's word for the model of a pool device, "" for a device of a node or of nobody we know."""
+        found = model_of_pool(self.config, result.driver, result.pool)
+        return found.model if found is not None else ""
