@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from dds_core.events.base import (
-    SCALER,
-    Decision,
-    Fact,
-    Level,
-    Names,
-    OfObject,
-    changes_of,
-    observed,
-    register,
-)
+from dds_core.events.base import SCALER, Decision, Fact, Level, Names, OfObject, changes_of, observed, register
 from dds_core.model import Claim, FabricResource
 
 # -- objects -----------------------------------------------------------------------------------------------------------

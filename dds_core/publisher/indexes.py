@@ -9,17 +9,7 @@ from typing import Any
 from dds_core.events import Capabilities
 from dds_core.kit.state import Index, Remembered, Table
 from dds_core.model import Claim, DeviceKey, FabricResource
-from dds_core.publisher.model import (
-    Absent,
-    Host,
-    Machine,
-    PoolConfig,
-    PoolKey,
-    PoolRow,
-    PoolSlice,
-    Stock,
-    by_name,
-)
+from dds_core.publisher.model import Absent, Host, Machine, PoolConfig, PoolKey, PoolRow, PoolSlice, Stock, by_name
 from dds_core.publisher.policy import PublishPolicy
 
 StockKey = tuple[str, str]

@@ -8,30 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
 from dds_core.events import shared
-from dds_core.events.base import (
-    SCALER,
-    Decision,
-    Level,
-    Names,
-    OfObject,
-    Transition,
-    changes_of,
-    observed,
-    register,
-)
+from dds_core.events.base import SCALER, Decision, Level, Names, OfObject, Transition, changes_of, observed, register
 from dds_core.events.shared import OfScaler
-from dds_core.model import (
-    AttachRequest,
-    Config,
-    Device,
-    DeviceClass,
-    DeviceKey,
-    Node,
-    Pod,
-    Record,
-    Slice,
-    TaintRule,
-)
+from dds_core.model import AttachRequest, Config, Device, DeviceClass, DeviceKey, Node, Pod, Record, Slice, TaintRule
 from dds_core.timeline.clock import time_of_day
 
 # -- objects -----------------------------------------------------------------------------------------------------------

@@ -4,16 +4,7 @@ Told from moments, which come from a replay (`of_steps`) or from a log (`moments
 (`Component.told`).
 """
 
-from dds_core.timeline.telling import (
-    AmbiguousSubject,
-    Directory,
-    Entry,
-    Moment,
-    NoSuchSubject,
-    Note,
-    Subject,
-    Telling,
-)
+from dds_core.timeline.telling import AmbiguousSubject, Directory, Entry, Moment, NoSuchSubject, Note, Subject, Telling
 from dds_core.timeline.text import LEGEND, as_data, path_diagram, render_lines, render_text
 
 __all__ = [

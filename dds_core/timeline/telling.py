@@ -15,17 +15,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_core.errors import InputError
-from dds_core.events import (
-    KIND_OF,
-    Decision,
-    Event,
-    PolicyChanged,
-    Stale,
-    Started,
-    Synced,
-    Transition,
-    after,
-)
+from dds_core.events import KIND_OF, Decision, Event, PolicyChanged, Stale, Started, Synced, Transition, after
 from dds_core.log.envelope import LeanEvent
 from dds_core.model import Allocation, Claim, Condition, FabricResource
 from dds_core.timeline.phrases import spoken

@@ -4,7 +4,7 @@ Nothing here decides. What the API server sent is decoded as far as the engine r
 at, so that no Secret, environment value or opaque device configuration can get into an event.
 """
 
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import (
     RESOURCES,
     NamedView,

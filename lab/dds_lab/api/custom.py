@@ -10,15 +10,7 @@ from dds_lab.api.packed import definition
 from dds_lab.api.rules import causes, meta, structural, values
 from dds_lab.api.schema import MISSING
 from dds_lab.api.status import Cause
-from dds_lab.api.strategies import (
-    SERVERS,
-    Strategy,
-    carried_metadata,
-    differs,
-    handled,
-    raised_generation,
-    with_status,
-)
+from dds_lab.api.strategies import SERVERS, Strategy, carried_metadata, differs, handled, raised_generation, with_status
 
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
 

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from dds_adapters.kubernetes.decode import config, decoding, objects, yamltext
+from dds_adapters.kubernetes.decode import config, decoding, objects
 from dds_adapters.kubernetes.decode.config import MAX_PREFIX, MODES
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.decode.translate import RESOURCES as RESOURCES_BY_NAME
 from dds_core.text import scrub
 
@@ -51,7 +51,7 @@ def _device_info(text: str) -> str:
 
 
 def _entry(found: Any) -> str:
-    if not isinstance(found, yamltext.Mapping):
+    if not isinstance(found, config.Mapping):
         return json.dumps(_bare(found))
     parts: list[tuple[str, str]] = []
     for name in ("index", *_TEXTS, "dra-attributes", "cannot-coexist-with"):
@@ -63,7 +63,7 @@ def _entry(found: Any) -> str:
 
 
 def _value(name: str, found: Any) -> str:
-    if name == "dra-attributes" and isinstance(found, yamltext.Mapping):
+    if name == "dra-attributes" and isinstance(found, config.Mapping):
         parts = [(key, json.dumps(_leaf(value, text=True))) for key, value in found.items()]
         return _table([*parts, *(part for part in parts if part[0] in found.repeated)])
     if name == "cannot-coexist-with" and isinstance(found, list):
@@ -96,7 +96,7 @@ _BROKEN = object()
 
 def _parsed(text: str) -> Any:
     try:
-        return yamltext.parse("", text)
+        return config.parse("", text)
     except Fault:
         return _BROKEN
 

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from dds_adapters.fabric import FabricOdd
 from dds_adapters.fabric.answers import Part, read
-from dds_adapters.fabric.fsas.managers import (
-    CmGroupMembers,
-    CmGroups,
-    CmMachineDetail,
-    FmAvailable,
-    FmMachines,
-)
+from dds_adapters.fabric.fsas.managers import CmGroupMembers, CmGroups, CmMachineDetail, FmAvailable, FmMachines
 from dds_adapters.fabric.fsas.token import ErrorBody, Login, claims_of, instant_of
 from dds_adapters.fabric.nec.cdim import NecError, NecNodes, NecResources
 from tests.adapters.fabric.rig import jwt

@@ -12,9 +12,100 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from dds_adapters.kubernetes.decode import objects, yamltext
-from dds_adapters.kubernetes.decode.reading import Fault, read
+import yaml
+
+from dds_adapters.kubernetes.decode import objects
+from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_core.model import Config, Model
+
+# -- YAML that people type ----------------------------------------------------------------------------------------------
+
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 8
+
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,18})")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser, where the platform has it
+
+
+class Mapping(dict[str, Any]):
+    """A mapping with text keys; `repeated` are those that were given more than once (the first value stands)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.repeated: set[str] = set()
+
+
+class _Open:
+    """A list or mapping that is being read; `key` is the key that waits for its value."""
+
+    def __init__(self, value: list[Any] | Mapping) -> None:
+        self.value = value
+        self.key: str | None = None
+
+    def add(self, field: str, value: Any) -> None:
+        if isinstance(self.value, list):
+            self.value.append(value)
+        elif self.key is None:
+            if not isinstance(value, str):
+                raise Fault(field, "is not usable YAML: a key is not text (put it in quotes)")
+            self.key = value
+        else:
+            if self.key in self.value:
+                self.value.repeated.add(self.key)
+            else:
+                self.value[self.key] = value
+            self.key = None
+
+
+def parse(field: str, text: str) -> Any:
+    """The one document in the text: None, bool, int, str, list or `Mapping`. Raises Fault, about `field`."""
+    if len(text.encode()) > MAX_BYTES:
+        raise Fault(field, f"is longer than {MAX_BYTES // 1024} KiB")
+    try:
+        return _build(field, text)
+    except yaml.MarkedYAMLError as e:
+        line = f" (line {e.problem_mark.line + 1})" if e.problem_mark is not None else ""
+        raise Fault(field, f"is not YAML{line}") from None
+    except (yaml.YAMLError, ValueError):
+        raise Fault(field, "is not YAML") from None
+
+
+def _build(field: str, text: str) -> Any:
+    """Walk the parser's events with a stack of our own, so that no depth of nesting can exhaust Python's."""
+    root: list[Any] = []
+    stack = [_Open(root)]
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise Fault(field, "is not usable YAML: aliases (*name) are not allowed")
+        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in (None, "!"):
+            raise Fault(field, "is not usable YAML: tags (!name) are not allowed")
+        if isinstance(event, yaml.ScalarEvent):
+            stack[-1].add(field, _plain(event.value) if event.implicit[0] else event.value)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(stack) > MAX_DEPTH:
+                raise Fault(field, f"is nested more than {MAX_DEPTH} levels deep")
+            stack.append(_Open([] if isinstance(event, yaml.SequenceStartEvent) else Mapping()))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            closed = stack.pop()
+            stack[-1].add(field, closed.value)
+    if len(root) > 1:
+        raise Fault(field, "holds more than one YAML document")
+    return root[0] if root else None
+
+
+def _plain(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    return int(text) if _WHOLE.fullmatch(text) else text
+
+
+# -- the ConfigMap -----------------------------------------------------------------------------------------------------
 
 NAME = "composable-dra-dds"
 NAMESPACE = "composable-dra"
@@ -94,7 +185,7 @@ def _fabrics(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     field = "data.fabric-id-range"
-    found = yamltext.parse(field, text)
+    found = parse(field, text)
     if not isinstance(found, list) or len(found) > MAX_FABRICS or not all(whole(one) for one in found):
         raise Fault(field, f"is not a list of at most {MAX_FABRICS} whole numbers")
     return tuple(found)
@@ -121,7 +212,7 @@ def entries(
     `read_one` is given the name of the place and the entry. Raises Fault for the whole."""
     if text is None:
         raise Fault(DEVICE_INFO, "is missing")
-    found = yamltext.parse(DEVICE_INFO, text)
+    found = parse(DEVICE_INFO, text)
     if not isinstance(found, list):
         raise Fault(DEVICE_INFO, "is not a list")
     good: list[_Entry] = []
@@ -177,12 +268,12 @@ def _may_be(entry: Any, one: Entry) -> bool:
     return True
 
 
-def written(text: str | None) -> list[tuple[str, yamltext.Mapping]]:
+def written(text: str | None) -> list[tuple[str, Mapping]]:
     """The entries of device-info that are mappings, each with the name of its place, however wrong they are. Raises Fault."""
-    found = yamltext.parse(DEVICE_INFO, text) if text is not None else None
+    found = parse(DEVICE_INFO, text) if text is not None else None
     if not isinstance(found, list):
         return []
-    return [(_label(place, one), one) for place, one in enumerate(found) if isinstance(one, yamltext.Mapping)]
+    return [(_label(place, one), one) for place, one in enumerate(found) if isinstance(one, Mapping)]
 
 
 def _label(position: int, entry: Any) -> str:
@@ -198,7 +289,7 @@ KEYS = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attrib
 
 def model(place: str, entry: Any) -> Model:
     """An entry as the scaler reads it. Raises Fault."""
-    if not isinstance(entry, yamltext.Mapping):
+    if not isinstance(entry, Mapping):
         raise Fault(place, "is not a mapping")
     refuse_repeated(place, entry, KEYS)
     index: Any = entry.get("index")
@@ -218,7 +309,7 @@ def model(place: str, entry: Any) -> Model:
     )
 
 
-def refuse_repeated(place: str, mapping: yamltext.Mapping, known: Sequence[str]) -> None:
+def refuse_repeated(place: str, mapping: Mapping, known: Sequence[str]) -> None:
     """A known key that stands twice in a mapping is a fault of the whole of it."""
     for key in known:
         if key in mapping.repeated:
@@ -241,14 +332,14 @@ def whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
 
 
-def _text(place: str, entry: yamltext.Mapping, key: str, limit: int) -> str:
+def _text(place: str, entry: Mapping, key: str, limit: int) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or not 0 < len(value.encode()) <= limit:
         raise Fault(f"{place}.{key}", f"is not a text of 1 to {limit} bytes")
     return value
 
 
-def _matching(place: str, entry: yamltext.Mapping, key: str, pattern: re.Pattern[str], form: str, limit: int) -> str:
+def _matching(place: str, entry: Mapping, key: str, pattern: re.Pattern[str], form: str, limit: int) -> str:
     value = entry.get(key)
     if not isinstance(value, str) or len(value) > limit or not pattern.fullmatch(value):
         raise Fault(f"{place}.{key}", f"is not {form} characters")
@@ -256,7 +347,7 @@ def _matching(place: str, entry: yamltext.Mapping, key: str, pattern: re.Pattern
 
 
 def _attributes(place: str, found: Any) -> dict[str, str]:
-    if not isinstance(found, yamltext.Mapping):
+    if not isinstance(found, Mapping):
         raise Fault(place, "is not a mapping")
     if len(found) > MAX_ATTRIBUTES:
         raise Fault(place, f"has more than {MAX_ATTRIBUTES} entries")

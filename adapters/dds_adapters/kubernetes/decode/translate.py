@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from dds_adapters.kubernetes.decode import config, decoding
-from dds_adapters.kubernetes.decode.reading import Fault, well_formed
+from dds_adapters.kubernetes.decode.decoding import Fault, well_formed
 from dds_core.errors import DdsError, InputError
 from dds_core.events import OBSERVED, SCALER, Event, Rejected, Seen, difference
 from dds_core.model import AttachRequest, Claim, Config, DeviceClass, FabricResource, Node, Pod, Slice, TaintRule

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dds_adapters.kubernetes.cluster import Refused, Unreachable
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.doctor.findings import Finding, error, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, Unreadable
 from dds_adapters.kubernetes.doctor.server import pool_slices

@@ -24,7 +24,7 @@ from dds_adapters.kubernetes.cluster import (
     refusal,
 )
 from dds_adapters.kubernetes.decode import config, decoding
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_slice
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.watch.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, several, unknown, warning
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.publish.device_info import KEYS

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode import objects as raw_
-from dds_adapters.kubernetes.decode.reading import Fault, read, well_formed
+from dds_adapters.kubernetes.decode.decoding import Fault, read, well_formed
 from dds_adapters.kubernetes.decode.translate import Resource, Translator, View, who_is
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_core.events import Event, difference

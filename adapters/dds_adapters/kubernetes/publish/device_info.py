@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dds_adapters.kubernetes.decode import config, objects, yamltext
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode import config, objects
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_core.errors import InputError
 from dds_core.matching import versions
 from dds_core.matching.quantities import Quantity, parse
@@ -114,7 +114,7 @@ def _attributes(place: str, driver: str, texts: Mapping[str, str], typed: Any) -
 
 
 def _attribute(place: str, value: Any) -> Attribute:
-    if not isinstance(value, yamltext.Mapping) or len(value) != 1 or value.repeated:
+    if not isinstance(value, config.Mapping) or len(value) != 1 or value.repeated:
         raise Fault(place, f"is not a mapping of one type ({', '.join(_KINDS)}) to a value")
     ((kind, one),) = value.items()
     if kind == "string":
@@ -166,7 +166,7 @@ def _entries(place: str, given: Any) -> Iterator[tuple[str, Any]]:
     """Names and values of a mapping that may be left out."""
     if given is None:
         return
-    if not isinstance(given, yamltext.Mapping):
+    if not isinstance(given, config.Mapping):
         raise Fault(place, "is not a mapping")
     if given.repeated:
         raise Fault(place, "gives a name twice")
@@ -204,7 +204,7 @@ _RANGE = ("min", "max", "step")
 
 def capacity_of(place: str, given: Any, shared: bool) -> Capacity:
     """A capacity: a quantity, or a mapping with `value` and `requestPolicy`. Raises Fault."""
-    if not isinstance(given, yamltext.Mapping):
+    if not isinstance(given, config.Mapping):
         return Capacity(str(_quantity(place, given)))
     _only(place, given, _CAPACITY)
     value = _quantity(f"{place}.value", given.get("value"))
@@ -295,14 +295,14 @@ def _no_more(place: str, one: Quantity, than: Quantity, name: str) -> None:
         raise Fault(place, f"is more than {name}")
 
 
-def _mapping(place: str, given: Any, keys: tuple[str, ...]) -> yamltext.Mapping:
-    if not isinstance(given, yamltext.Mapping):
+def _mapping(place: str, given: Any, keys: tuple[str, ...]) -> config.Mapping:
+    if not isinstance(given, config.Mapping):
         raise Fault(place, "is not a mapping")
     _only(place, given, keys)
     return given
 
 
-def _only(place: str, given: yamltext.Mapping, keys: tuple[str, ...]) -> None:
+def _only(place: str, given: config.Mapping, keys: tuple[str, ...]) -> None:
     """Nothing but these keys, each once: what is misspelt here would not be missed before somebody asks for too much."""
     config.refuse_repeated(place, given, keys)
     if given.keys() - set(keys):

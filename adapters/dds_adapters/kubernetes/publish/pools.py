@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dds_adapters.kubernetes.decode.decoding import MANAGED_BY as LABEL
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.publish.decode import pool_slice
 from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, live_of
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.write.live_object import Ended, Live, Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL, DeviceKey

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, Unreachable, listed, path_of
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.write.tasks import Declined, Later, Obsolete, Result, Versions
 from dds_core.errors import DdsError
 from dds_core.text import scrub

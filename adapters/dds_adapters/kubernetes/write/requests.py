@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dds_adapters.kubernetes.decode import decoding
-from dds_adapters.kubernetes.decode.reading import Fault
+from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.write.live_object import Ended, Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource

@@ -13,13 +13,7 @@ from random import Random
 
 from dds_lab.actors.fabric import Answer, Fabric
 from dds_lab.actors.objects import said
-from dds_lab.actors.operator.settings import (
-    DETACH_DEVICE,
-    DETACH_RESOURCE,
-    RESOURCES,
-    OperatorSettings,
-    Plugins,
-)
+from dds_lab.actors.operator.settings import DETACH_DEVICE, DETACH_RESOURCE, RESOURCES, OperatorSettings, Plugins
 from dds_lab.actors.operator.view import Shown, View, kept_back, let_go
 from dds_lab.actors.workqueue import Finish, WorkQueue
 from dds_lab.client import ApiError, Client, Object, tolerating
