@@ -7,35 +7,16 @@ what the cluster does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dds_core.errors import DdsError, InputError
 from dds_lab import settings, setup
-from dds_lab.actors.fabric import Answer, Fabric
-from dds_lab.actors.workloads import Workloads
+from dds_lab.actors.fabric import Answer
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
-from dds_lab.scenario.parts import PartName
+from dds_lab.faults.world import World
 from dds_lab.scenario.work import Move, NodeOf, NodeRef, Step, WaitFor
 from dds_lab.time import MICROSECONDS, Time, Timer
-
-
-class World(Protocol):
-    """What a story happens to: a lab."""
-
-    time: Time
-    fabric: Fabric
-    workloads: Workloads
-
-    def client(self, user: str) -> Client: ...
-
-    def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None: ...
-
-    def restart_plugin(self, node: str) -> None: ...
-
-    def lose_node(self, node: str) -> None: ...
-
-    def silence(self, node: str, lasts: float | None = None) -> None: ...
 
 
 class StepFailed(InputError):

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from dds_lab.actors import instants
 from dds_lab.actors.objects import ready_condition
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timers
 

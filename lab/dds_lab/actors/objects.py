@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from dds_lab.actors import instants
-from dds_lab.client import ApiError, Client, Mirror, Object, OnChange
+from dds_lab.client import ApiError, Client, Mirror, Object, OnChange, instants
 from dds_lab.time import Time
 
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from dds_lab.actors import instants
 from dds_lab.actors.objects import Key, Teller, condition, key_of, reservations, results
-from dds_lab.client import ApiError, Client, Mirror, Object
+from dds_lab.client import ApiError, Client, Mirror, Object, instants
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timer
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from dds_lab.actors import instants
 from dds_lab.actors.ledger import Entry
+from dds_lab.client import instants
 from dds_lab.lab import Lab
 
 Object = dict[str, Any]
