@@ -12,6 +12,7 @@ from typing import Any
 from dds_core.errors import DdsError, InputError
 from dds_lab import settings, setup
 from dds_lab.actors.fabric import Answer
+from dds_lab.actors.objects import claim_statuses, extended_claim
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
 from dds_lab.faults.world import World
@@ -127,10 +128,9 @@ class Steps:
     def _made_for(self, pod: str) -> str:
         """The claim that was made for a pod. Raises StepFailed."""
         namespace, name = _namespaced(pod)
-        status = (self._client.find("pods", name, namespace) or {}).get("status") or {}
-        extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-        made = [one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()]
-        claim = next((one for one in (extended, *made) if one), "")
+        found = self._client.find("pods", name, namespace) or {}
+        made = [one.get("resourceClaimName") for one in claim_statuses(found)]
+        claim = next((one for one in (extended_claim(found), *made) if one), "")
         if not claim:
             raise StepFailed("no claim was made for the pod", where=f"{namespace}/{name}", fix="name the claim itself")
         return f"{namespace}/{claim}"
