@@ -1,6 +1,6 @@
 """The API as actors use it: verbs that return at once or raise ApiError, and mirrors that follow a resource.
 
-Objects that come from here are shared and must never be changed in place.
+Objects that come from here are shared and must never be changed in place. `instants` are as objects carry them.
 """
 
 from collections import deque
@@ -9,17 +9,19 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+from dds_lab.api import clock as instants
 from dds_lab.api import status
-from dds_lab.api.kinds import Object as Object
-from dds_lab.api.kinds import Resource as Resource
+from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_lab.api.server import ApiServer
-from dds_lab.api.status import ApiError as ApiError
+from dds_lab.api.status import ApiError
 from dds_lab.api.store import DELETED
 from dds_lab.api.strategies import Strategy
 from dds_lab.api.watches import ERROR, Notice, Watch
 from dds_lab.latency import NONE, Latency
 from dds_lab.time import MICROSECONDS, Time, Timer
+
+__all__ = ["ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "full_name", "instants", "tolerating"]
 
 RETRY_SECONDS = 1.0
 """Until a mirror that could not list tries again."""
@@ -123,12 +125,8 @@ class Client:
 
     def bind(self, name: str, namespace: str, node: str) -> None:
         """Put a pod on a node (pods/binding)."""
-        body = {
-            "kind": "Binding",
-            "apiVersion": "v1",
-            "metadata": {"name": name},
-            "target": {"kind": "Node", "name": node},
-        }
+        target = {"kind": "Node", "name": node}
+        body = {"kind": "Binding", "apiVersion": "v1", "metadata": {"name": name}, "target": target}
         self._write("create", "pods", body, namespace, name, "binding")
 
     def evict(self, name: str, namespace: str) -> None:
@@ -215,12 +213,10 @@ class Mirror:
     def close(self) -> None:
         """Follow no longer; what is on its way is dropped."""
         self._queue.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._return is not None:
-            self._return.cancel()
-            self._return = None
+        for timer in (self._timer, self._return):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._return = None
         self._leave()
 
     def cut(self, seconds: float = 0.0) -> None:

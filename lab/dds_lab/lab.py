@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from dds_lab import settings, setup
-from dds_lab.actors.claims import Claims
+from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.garbage import Garbage, GarbageSettings
-from dds_lab.actors.kubelet import Driver, Kubelet
+from dds_lab.actors.kubelet import Driver, Kubelet, KubeletSettings
 from dds_lab.actors.ledger import Ledger
-from dds_lab.actors.nodes import NodeLifecycle
+from dds_lab.actors.nodes import NodeLifecycle, NodesSettings
 from dds_lab.actors.operator import Operator
 from dds_lab.actors.publisher import Publisher
-from dds_lab.actors.scaler import Scaler
+from dds_lab.actors.scaler import Scaler, ScalerSettings
 from dds_lab.actors.scheduler import Scheduler
-from dds_lab.actors.taints import TaintEviction
+from dds_lab.actors.taints import TaintEviction, TaintsSettings
 from dds_lab.actors.vendor import NodeDevices, VendorDriver
 from dds_lab.actors.workloads import Mix, Workloads
 from dds_lab.api.kinds import Object
@@ -170,11 +170,11 @@ class Lab:
             return
         for actor in self._running.get("vendor", ()):
             if isinstance(actor, VendorDriver):
-                actor.restart(node)
+                actor.restart_plugin(node)
 
     def plugin_age(self, node: str) -> float:
         """Seconds since the youngest plugin on a node came up."""
-        ages = [actor.age(node) for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
+        ages = [actor.plugin_age(node) for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
         return min(ages, default=float("inf"))
 
     def lose_node(self, node: str) -> None:
@@ -227,17 +227,18 @@ class Lab:
 
     def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
         client = self.client("system:serviceaccount:kube-system:resource-claim-controller")
-        yield Claims(client, self.time, settings.claims(knobs))
+        yield Claims(client, self.time, settings.taken(ClaimsSettings, knobs))
 
     def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
         client = self.client("system:kube-controller-manager")
-        yield NodeLifecycle(client, self.time, settings.nodes(knobs))
+        yield NodeLifecycle(client, self.time, settings.taken(NodesSettings, knobs, grace=knobs.silent))
         yield Garbage(client, self.time, GarbageSettings())
-        yield TaintEviction(client, self.time, settings.taints(self.scenario))
+        rules = self.scenario.cluster.taint_rules is not None
+        yield TaintEviction(client, self.time, TaintsSettings(rules=rules))
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
         client = self.client("system:nodes")
-        yield Kubelet(client, self.time, settings.kubelet(knobs), self.fabric, self._drivers)
+        yield Kubelet(client, self.time, settings.taken(KubeletSettings, knobs), self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
         for one in settings.vendors(self.scenario, knobs):
@@ -265,26 +266,13 @@ class Lab:
 
     def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
         client = self.client("composable-resource-operator")
-        operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, _Plugins(self))
+        operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, self)
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(self.client("reference-scaler"), self.time, settings.scaler(knobs))
-
-
-class _Plugins:
-    """The vendors' plugins as the operator sees them, whichever instance runs just now."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-
-    def restart(self, node: str) -> None:
-        self._lab.restart_plugin(node)
-
-    def age(self, node: str) -> float:
-        return self._lab.plugin_age(node)
+        yield Scaler(self.client("reference-scaler"), self.time, settings.taken(ScalerSettings, knobs))
 
 
 class _Webhook:

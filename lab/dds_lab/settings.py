@@ -1,6 +1,6 @@
-"""From what a scenario says to the settings of the actors: one function for each part, and nothing else.
+"""From what a scenario says to the settings of the actors.
 
-A knob that has the name of a setting is that setting; what has another name, or is told elsewhere in the scenario, is named here.
+A knob that has the name of a setting is that setting (`taken`). A part to which more is told has a function of its own here.
 """
 
 from __future__ import annotations
@@ -9,16 +9,11 @@ from collections.abc import Callable
 from inspect import signature
 from typing import TypeVar
 
-from dds_lab.actors.claims import ClaimsSettings
 from dds_lab.actors.fabric import FabricSettings, Pool
-from dds_lab.actors.kubelet import KubeletSettings
 from dds_lab.actors.models import DeviceInfo, Model
-from dds_lab.actors.nodes import NodesSettings
 from dds_lab.actors.operator import OperatorSettings
 from dds_lab.actors.publisher import Limits, PublisherSettings
-from dds_lab.actors.scaler import ScalerSettings
 from dds_lab.actors.scheduler.settings import GATES, Profile, SchedulerSettings
-from dds_lab.actors.taints import TaintsSettings
 from dds_lab.actors.vendor import DeviceModel, NodeDevicesSettings, VendorSettings
 from dds_lab.actors.workloads import Ask, MixSettings, Run
 from dds_lab.api.gates import Gates
@@ -114,26 +109,6 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
     )
 
 
-def claims(knobs: written.Claims) -> ClaimsSettings:
-    """The claim controller."""
-    return taken(ClaimsSettings, knobs)
-
-
-def nodes(knobs: written.Controllers) -> NodesSettings:
-    """Node lifecycle."""
-    return taken(NodesSettings, knobs, grace=knobs.silent)
-
-
-def taints(scenario: Scenario) -> TaintsSettings:
-    """Eviction by device taints."""
-    return TaintsSettings(rules=scenario.cluster.taint_rules is not None)
-
-
-def kubelet(knobs: written.Kubelet) -> KubeletSettings:
-    """The kubelets."""
-    return taken(KubeletSettings, knobs)
-
-
 def operator(scenario: Scenario, knobs: written.Operator) -> OperatorSettings:
     """The operator; it writes DeviceTaintRules in the only version that it knows."""
     rules = scenario.cluster.taint_rules or ""
@@ -175,11 +150,6 @@ def publisher(scenario: Scenario, knobs: written.Publisher) -> PublisherSettings
         for model, limit in group.limits.items()
     )
     return taken(PublisherSettings, knobs, limits=limits)
-
-
-def scaler(knobs: written.Scaler) -> ScalerSettings:
-    """The stand-in scaler."""
-    return taken(ScalerSettings, knobs)
 
 
 def run(wanted: work.Run) -> Run:

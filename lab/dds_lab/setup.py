@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dds_core.errors import InputError
-from dds_lab.actors import instants
 from dds_lab.actors.models import NAMESPACE, config_map
 from dds_lab.actors.objects import ready_condition
 from dds_lab.api.kinds import Object, Resource
-from dds_lab.client import ApiError, Client
+from dds_lab.client import ApiError, Client, instants
 from dds_lab.crds import DEFINITIONS
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.cluster import Class, Model, Nodes

@@ -7,35 +7,17 @@ what the cluster does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dds_core.errors import DdsError, InputError
 from dds_lab import settings, setup
-from dds_lab.actors.fabric import Answer, Fabric
-from dds_lab.actors.workloads import Workloads
+from dds_lab.actors.fabric import Answer
+from dds_lab.actors.objects import claim_statuses, extended_claim
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
-from dds_lab.scenario.parts import PartName
+from dds_lab.faults.world import World
 from dds_lab.scenario.work import Move, NodeOf, NodeRef, Step, WaitFor
 from dds_lab.time import MICROSECONDS, Time, Timer
-
-
-class World(Protocol):
-    """What a story happens to: a lab."""
-
-    time: Time
-    fabric: Fabric
-    workloads: Workloads
-
-    def client(self, user: str) -> Client: ...
-
-    def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None: ...
-
-    def restart_plugin(self, node: str) -> None: ...
-
-    def lose_node(self, node: str) -> None: ...
-
-    def silence(self, node: str, lasts: float | None = None) -> None: ...
 
 
 class StepFailed(InputError):
@@ -146,10 +128,9 @@ class Steps:
     def _made_for(self, pod: str) -> str:
         """The claim that was made for a pod. Raises StepFailed."""
         namespace, name = _namespaced(pod)
-        status = (self._client.find("pods", name, namespace) or {}).get("status") or {}
-        extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-        made = [one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()]
-        claim = next((one for one in (extended, *made) if one), "")
+        found = self._client.find("pods", name, namespace) or {}
+        made = [one.get("resourceClaimName") for one in claim_statuses(found)]
+        claim = next((one for one in (extended_claim(found), *made) if one), "")
         if not claim:
             raise StepFailed("no claim was made for the pod", where=f"{namespace}/{name}", fix="name the claim itself")
         return f"{namespace}/{claim}"

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dds_lab.actors import instants
-from dds_lab.client import Client
+from dds_lab.client import Client, instants
 from dds_lab.time import VirtualTime
 from tests.support.lab_recordings import Call, Player, say
 

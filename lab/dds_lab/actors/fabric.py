@@ -18,8 +18,6 @@ from dds_lab.actors.ledger import Entry, Ledger, Operation, Outcome
 from dds_lab.latency import Fixed, Latency, Uniform
 from dds_lab.time import Time
 
-__all__ = ["Answer", "Attached", "Device", "Fabric", "FabricSettings", "Machine", "Pool"]
-
 REFUSED = "CDI manager: machine update failed, E02XXXX"
 LOST = "CDI manager: no answer within the time limit (context deadline exceeded)"
 BROKEN = "the device is in a critical state"

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
-from dds_lab.actors import instants
 from dds_lab.actors.fabric import Fabric
 from dds_lab.actors.objects import Teller, claim_names, reservations, results
 from dds_lab.actors.vendor import NotPrepared
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Fixed, Latency, Uniform
 from dds_lab.time import Time, Timer
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from dds_lab.actors import instants
-from dds_lab.actors.objects import ready_condition
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.actors.objects import covers, ready_condition
+from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timers
 
@@ -197,18 +196,10 @@ def _seconds_left(pod: Object, taints: list[Object], now: int) -> float | None:
     """How long the pod may stay: None for ever."""
     found: list[float] = []
     for taint in taints:
-        fitting = [one for one in pod["spec"].get("tolerations") or () if _tolerates(one, taint)]
+        fitting = [one for one in pod["spec"].get("tolerations") or () if covers(one, taint)]
         limits = [one["tolerationSeconds"] for one in fitting if one.get("tolerationSeconds") is not None]
         if fitting and not limits:
             continue
         added = instants.read(taint["timeAdded"]) if taint.get("timeAdded") else now
         found.append(max(0.0, min(limits, default=0) - (now - added) / 1_000_000))
     return min(found, default=None)
-
-
-def _tolerates(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return toleration.get("key") in (None, "", taint["key"])
-    return (toleration.get("key"), toleration.get("value", "")) == (taint["key"], taint.get("value", ""))

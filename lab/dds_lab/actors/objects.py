@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-from dds_lab.actors import instants
-from dds_lab.client import ApiError, Client, Mirror, Object, OnChange
+from dds_lab.client import ApiError, Client, Mirror, Object, OnChange, instants
 from dds_lab.time import Time
 
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -51,6 +50,23 @@ def ready_condition(status: str, reason: str, message: str, now: str) -> Object:
 def node_owner(name: str, uid: str) -> Object:
     """The reference of what belongs to a node and goes with it."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": True}
+
+
+def tolerates(tolerations: Iterable[Object], taint: Object) -> bool:
+    """Whether a toleration covers the taint of a node or device."""
+    return any(covers(one, taint) for one in tolerations)
+
+
+def covers(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    key = toleration.get("key") or ""
+    if key and key != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 # -- claims

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from dds_lab.actors import instants
-from dds_lab.actors.objects import Key, Teller, condition, key_of, reservations, results
-from dds_lab.client import ApiError, Client, Mirror, Object
+from dds_lab.actors.objects import Key, Teller, condition, covers, key_of, reservations, results
+from dds_lab.client import ApiError, Client, Mirror, Object, instants
 from dds_lab.latency import Latency, Uniform
 from dds_lab.time import Time, Timer
 
@@ -191,9 +190,7 @@ def _tolerated(taint: Object, tolerations: "list[Object] | tuple[Object, ...]") 
     """None when the taint is tolerated for ever, else for how many seconds (0: not at all)."""
     seconds: list[float] = []
     for one in tolerations:
-        if one.get("effect") not in (None, "", NO_EXECUTE) or one.get("key") not in (None, "", taint["key"]):
-            continue
-        if one.get("operator", "Equal") == "Equal" and one.get("value", "") != taint.get("value", ""):
+        if not covers(one, taint):
             continue
         if one.get("tolerationSeconds") is None:
             return None

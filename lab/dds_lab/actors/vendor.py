@@ -94,13 +94,13 @@ class VendorDriver:
             end()
         self._starting.clear()
 
-    def restart(self, node: str) -> None:
+    def restart_plugin(self, node: str) -> None:
         """The plugin's pod on the node is deleted and comes back; until then its old slice stays. A node without one:
         nothing."""
         if node in self._owners:
             self._start(node, self._settings.start)
 
-    def age(self, node: str) -> float:
+    def plugin_age(self, node: str) -> float:
         """Seconds since the plugin on the node was last started; 0 while it is starting."""
         if node in self._starting or node not in self._started:
             return 0.0

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from dds_lab.api import status
-from dds_lab.api.kinds import RBAC, Object
+from dds_lab.api.kinds import AUTHENTICATION, RBAC, Object
 from dds_lab.api.requests import AUTHENTICATED, NOBODY, Call, GranularCheck, User
 from dds_lab.api.selectors import exact_name
 from dds_lab.api.status import ApiError, Cause
@@ -159,30 +159,18 @@ class Access:
     def _check_impersonation(
         self, user: User, name: str, groups: Iterable[str], uid: str, extra: Mapping[str, tuple[str, ...]]
     ) -> None:
-        wanted: list[Attributes] = []
         account = name.split(":")
         if name.startswith("system:serviceaccount:") and len(account) == 4:
-            wanted.append(
-                Attributes(verb="impersonate", resource="serviceaccounts", namespace=account[2], name=account[3])
-            )
+            whom = Attributes(verb="impersonate", resource="serviceaccounts", namespace=account[2], name=account[3])
         else:
-            wanted.append(Attributes(verb="impersonate", resource="users", name=name))
-        wanted += [Attributes(verb="impersonate", resource="groups", name=group) for group in groups]
-        more = {
-            "uids": (("", uid),) if uid else (),
-            "userextras": tuple((key, each) for key in extra for each in extra[key]),
-        }
-        for resource, values in more.items():
-            for subresource, value in values:
-                wanted.append(
-                    Attributes(
-                        verb="impersonate",
-                        group="authentication.k8s.io",
-                        resource=resource,
-                        subresource=subresource,
-                        name=value,
-                    )
-                )
+            whom = Attributes(verb="impersonate", resource="users", name=name)
+        wanted = [whom, *(Attributes(verb="impersonate", resource="groups", name=group) for group in groups)]
+        more = [("uids", "", uid)] if uid else []
+        more += [("userextras", key, each) for key in extra for each in extra[key]]
+        wanted += [
+            Attributes(verb="impersonate", group=AUTHENTICATION, resource=resource, subresource=subresource, name=value)
+            for resource, subresource, value in more
+        ]
         for asked in wanted:
             if not self.allowed(user, asked):
                 raise refusal(user, asked)

@@ -283,7 +283,7 @@ def _time(data: bytes) -> str | None:
     seconds = dict(_fields(data)).get(1)
     if not isinstance(seconds, int) or seconds >> 63 or seconds > 253_402_300_799:
         return None
-    return clock.text(seconds * clock.MICROSECONDS)
+    return clock.written(seconds * clock.MICROSECONDS)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:

@@ -1,35 +1,39 @@
-"""The instant of a write, as number and as the text that objects carry."""
+"""Instants as number and as the text that objects carry: RFC 3339 in UTC, whole seconds."""
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 
 from dds_core.timeline.clock import micros, moment_of
 
 MICROSECONDS = 1_000_000
 
 
-def text(instant: int) -> str:
-    """RFC 3339 to the second, of microseconds since 1970-01-01 UTC."""
-    return moment_of(instant).strftime("%Y-%m-%dT%H:%M:%SZ")
+def written(now: int) -> str:
+    """The text of an instant in microseconds since 1970-01-01 UTC; what is left of the second is cut off."""
+    return _written(now // MICROSECONDS)
 
 
-def instant(text: str) -> int:
-    """Microseconds since 1970-01-01 UTC, of an RFC 3339 text."""
-    return micros(datetime.fromisoformat(text))
+@lru_cache(maxsize=256)
+def _written(second: int) -> str:
+    return moment_of(second * MICROSECONDS).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=4096)
+def read(text: str) -> int:
+    """Microseconds since 1970-01-01 UTC; ValueError for anything that is no RFC 3339 instant with a zone."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"no zone in {text!r}")
+    return micros(found)
 
 
 class Clock:
-    """`now` as given; the text of a second is made once."""
+    """`now` as given, and as text."""
 
     def __init__(self, now: Callable[[], int]) -> None:
         self.now = now
-        self._second = -1
-        self._text = ""
 
     def text(self) -> str:
         """The present second as text."""
-        second = self.now() // MICROSECONDS
-        if second != self._second:
-            self._second = second
-            self._text = text(second * MICROSECONDS)
-        return self._text
+        return written(self.now())

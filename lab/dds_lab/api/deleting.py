@@ -5,7 +5,7 @@ Owners and dependants are nothing to a server: a garbage collector follows them.
 
 from typing import Any
 
-from dds_lab.api import clock as clocks
+from dds_lab.api import clock as instants
 from dds_lab.api import status
 from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.kinds import EXTENSIONS, RESOURCE, Object, Resource
@@ -91,7 +91,7 @@ class Deleter:
         if meta.get("deletionTimestamp"):
             return _marked_again(obj, grace, finalizers)
         due = self._clock.now() + grace * MICROSECONDS
-        changed = {**meta, "deletionTimestamp": clocks.text(due), "deletionGracePeriodSeconds": grace}
+        changed = {**meta, "deletionTimestamp": instants.written(due), "deletionGracePeriodSeconds": grace}
         if finalizers:
             changed["finalizers"] = finalizers
         if meta.get("generation"):
@@ -154,8 +154,8 @@ def _marked_again(obj: Object, grace: int, finalizers: list[str]) -> Object:
     changed = dict(meta)
     waits = meta.get("deletionGracePeriodSeconds") or 0
     if grace < waits:
-        due = clocks.instant(meta["deletionTimestamp"]) + (grace - waits) * MICROSECONDS
-        changed |= {"deletionTimestamp": clocks.text(due), "deletionGracePeriodSeconds": grace}
+        due = instants.read(meta["deletionTimestamp"]) + (grace - waits) * MICROSECONDS
+        changed |= {"deletionTimestamp": instants.written(due), "deletionGracePeriodSeconds": grace}
     if finalizers != (meta.get("finalizers") or []):
         changed["finalizers"] = finalizers
     return obj if changed == meta else {**obj, "metadata": changed}

@@ -166,10 +166,7 @@ def _entries(resource: Resource) -> Iterable[Object]:
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    entry |= _other_names(resource)
     if resource.kept:
         entry["storageVersionHash"] = _storage_hash(resource)
     yield entry
@@ -183,6 +180,11 @@ def _entries(resource: Resource) -> Iterable[Object]:
         if group:
             part |= {"group": group, "version": version}
         yield {**part, "kind": kind, "verbs": _subresource_verbs(subresource)}
+
+
+def _other_names(resource: Resource) -> Object:
+    found = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {key: names for key, names in found.items() if names}
 
 
 def _subresource_verbs(subresource: str) -> list[str]:
@@ -205,10 +207,7 @@ def _aggregated(resource: Resource) -> Object:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        shown["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        shown["categories"] = list(resource.categories)
+    shown |= _other_names(resource)
     parts = []
     for subresource in sorted(resource.subresources):
         group, version, kind = SUBRESOURCE_KINDS.get(subresource, ("", "", resource.kind))

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from dds_lab.api import custom
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import BUILT_IN, Object, Resource
-from dds_lab.api.rules import claims, core, definitions, devices, events, pods, rbac, slices
+from dds_lab.api.rules import claims, core, definitions, devices, events, pods, slices
 from dds_lab.api.strategies import BuiltIn, Strategy
 
 Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
 
 RULES: Mapping[str, Making] = {
-    "clusterrolebindings.rbac.authorization.k8s.io": rbac.Bindings,
-    "clusterroles.rbac.authorization.k8s.io": rbac.Roles,
+    "clusterrolebindings.rbac.authorization.k8s.io": core.Bindings,
+    "clusterroles.rbac.authorization.k8s.io": core.Roles,
     "configmaps": core.ConfigMaps,
     "customresourcedefinitions.apiextensions.k8s.io": definitions.Definitions,
     "deviceclasses.resource.k8s.io": devices.DeviceClasses,
@@ -28,8 +28,8 @@ RULES: Mapping[str, Making] = {
     "resourceclaims.resource.k8s.io": claims.ResourceClaims,
     "resourceclaimtemplates.resource.k8s.io": claims.ResourceClaimTemplates,
     "resourceslices.resource.k8s.io": slices.ResourceSlices,
-    "rolebindings.rbac.authorization.k8s.io": rbac.Bindings,
-    "roles.rbac.authorization.k8s.io": rbac.Roles,
+    "rolebindings.rbac.authorization.k8s.io": core.Bindings,
+    "roles.rbac.authorization.k8s.io": core.Roles,
     "secrets": core.Secrets,
 }
 """By name of the resource: the strategy of a kind that has rules of its own."""

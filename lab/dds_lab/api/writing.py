@@ -268,8 +268,7 @@ def _patched(call: Call, strategy: Strategy, live: Object) -> Object:
     return patches.strategic_patch(strategy.schema, live, body)
 
 
-# -- what is checked of every write, whatever its kind: that the body belongs to the path, unknown fields, preconditions, what an
-#    apply must say; and whether a write changes anything at all
+# -- what is checked of every write, whatever its kind; and whether it changes anything at all
 
 
 def check_identity(call: Call, body: Any, at_create: bool = False) -> None:

@@ -408,18 +408,25 @@ class Listener(ABC):
         self._sweep = self.loop.call_later(IDLE_S / 4, self._close_idle)
 
 
-def called(listener: Listener, call: Callable[[], _Found]) -> _Found:
-    """Call in the listener's thread (the only one that may touch what it serves) and wait for what comes of it."""
-    done: Future[_Found] = Future()
+class InThread:
+    """A listener that runs in another thread."""
 
-    def calling() -> None:
-        try:
-            done.set_result(call())
-        except BaseException as error:
-            done.set_exception(error)
+    def __init__(self, listener: Listener) -> None:
+        self.url = listener.url
+        self._loop = listener.loop
 
-    listener.loop.call_soon_threadsafe(calling)
-    return done.result(timeout=30)
+    def run(self, call: Callable[[], _Found]) -> _Found:
+        """Call in the listener's thread (the only one that may touch what it serves) and wait for what comes of it."""
+        done: Future[_Found] = Future()
+
+        def calling() -> None:
+            try:
+                done.set_result(call())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(calling)
+        return done.result(timeout=30)
 
 
 @contextmanager

@@ -9,10 +9,9 @@ import asyncio
 import gc
 import logging
 import time as wall
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -22,7 +21,17 @@ from dds_lab.api.requests import Request, Response
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
-from dds_lab.face.connection import LOOPBACK, Connection, Exposed, Listener, called, in_thread, is_loopback, names, run
+from dds_lab.face.connection import (
+    LOOPBACK,
+    Connection,
+    Exposed,
+    InThread,
+    Listener,
+    in_thread,
+    is_loopback,
+    names,
+    run,
+)
 from dds_lab.face.credentials import Credentials, identity, write_kubeconfig
 from dds_lab.faults.wire import NOTHING, Asked, Effects, FaultPlan, FaultyStream
 from dds_lab.time import RealTime, Time
@@ -30,8 +39,6 @@ from dds_lab.time import RealTime, Time
 __all__ = ["LOOPBACK", "Exposed", "Face", "Served", "calm_collector", "run", "serving"]
 
 LOG = logging.getLogger("dds.lab")
-
-_Found = TypeVar("_Found")
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 
@@ -60,37 +67,8 @@ def effects_of(plan: FaultPlan, access: Access, request: Request) -> Effects:
 
 def refusal(error: ApiError) -> Response:
     """An error as an answer."""
-    return Response(
-        error.code, msgspec.json.encode(error.status), {"Content-Type": "application/json", **error.headers}
-    )
-
-
-def deliver(
-    outcome: Response | Stream,
-    effects: Effects,
-    connection: Connection,
-    plan: FaultPlan,
-    now: Callable[[], int],
-    time: Time,
-) -> None:
-    """Give the client the answer as far as the effects allow. The server has answered as ever: only what the client sees of it
-    is touched."""
-
-    def give() -> None:
-        if isinstance(outcome, Response):
-            connection.reply(outcome)
-        elif effects.watch.any:
-            stream = FaultyStream(outcome, effects.watch, now, plan.random, connection.cut)
-            connection.stream(outcome.code, outcome.headers, stream)
-        else:
-            connection.stream(outcome.code, outcome.headers, outcome)
-
-    if effects.lost:
-        connection.cut()
-    elif effects.slow:
-        time.after(effects.slow, give)
-    else:
-        give()
+    headers = {"Content-Type": "application/json", **error.headers}
+    return Response(error.code, msgspec.json.encode(error.status), headers)
 
 
 class Face(Listener):
@@ -128,10 +106,21 @@ class Face(Listener):
         """Let the server answer; whatever goes wrong inside it becomes a Status 500."""
         effects = effects_of(self.faults, self.server.access, request) if self.faults is not None else NOTHING
         outcome = refusal(effects.refused.error()) if effects.refused is not None else self._respond(request)
-        if effects is not NOTHING and self.faults is not None:
-            deliver(outcome, effects, connection, self.faults, self.server.clock.now, self.time)
-        elif isinstance(outcome, Response):
+        if effects.lost:
+            connection.cut()
+        elif effects.slow:
+            self.time.after(effects.slow, lambda: self._give(outcome, effects, connection))
+        else:
+            self._give(outcome, effects, connection)
+
+    def _give(self, outcome: Response | Stream, effects: Effects, connection: Connection) -> None:
+        """Give the client the answer as far as the effects allow. The server has answered as ever: only what the client sees of
+        it is touched."""
+        if isinstance(outcome, Response):
             connection.reply(outcome)
+        elif self.faults is not None and effects.watch.any:
+            stream = FaultyStream(outcome, effects.watch, self.now, self.faults.random, connection.cut)
+            connection.stream(outcome.code, outcome.headers, stream)
         else:
             connection.stream(outcome.code, outcome.headers, outcome)
 
@@ -144,13 +133,13 @@ class Face(Listener):
             return refusal(ApiError(500, "InternalError", words, {}))
 
 
-class Served:
+class Served(InThread):
     """A face that runs in another thread."""
 
     def __init__(self, face: Face) -> None:
+        super().__init__(face)
         self.face = face
         self.server = face.server
-        self.url = face.url
         self.ca = face.ca
         self.tokens = face.credentials.tokens
 
@@ -158,10 +147,6 @@ class Served:
         """Write a kubeconfig; gives its path as text."""
         self.face.kubeconfig(path)
         return str(path)
-
-    def run(self, call: Callable[[], _Found]) -> _Found:
-        """Call in the server's thread (the only one that may touch the server) and wait for what comes of it."""
-        return called(self.face, call)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """What can go wrong between a client and the API server: rules, and a seeded plan that says when they strike.
 
-Pure: the plan is asked about each request and answers what shall happen to it; who asks makes it so (`face` on the wire,
-`Client.before` in the process). It must never touch the server: whatever it does, objects and versions stay true. A stream with
-faults in it has no I/O and no timers of its own either, as the stream that it wraps.
+Pure: the plan is asked about each request and answers what shall happen to it; who asks makes it so (`face`). It must never
+touch the server: whatever it does, objects and versions stay true. A stream with faults in it has no I/O and no timers of its
+own either, as the stream that it wraps.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import Protocol
 
 from dds_core.errors import InputError
 from dds_lab.api import status
-from dds_lab.api.requests import Call
 from dds_lab.api.status import ApiError
 from dds_lab.latency import Fixed, Latency
 
@@ -178,14 +177,6 @@ class FaultPlan:
                 lost = asked.verb != "watch"
         watch = self._for_watch(asked) if asked.verb == "watch" else WatchEffects()
         return Effects(refused, slow, lost, watch)
-
-    def for_call(self, call: Call) -> None:
-        """For clients in the same process: ApiError where the call is refused. They know no wire, hence no other fault."""
-        asked = Asked(call.user.name, call.verb, call.resource.plural, bool(call.reading.version))
-        for at in self._striking(asked, (Refuse,)):
-            action = self.rules[at].action
-            assert isinstance(action, Refuse)
-            raise action.error()
 
     def _for_watch(self, asked: Asked) -> WatchEffects:
         now = self._now()

@@ -12,11 +12,9 @@ from typing import Generic, Protocol, TypeVar
 
 from dds_lab.actors.fabric import Fabric, Fault
 from dds_lab.actors.workloads import Workloads
-from dds_lab.api.kinds import Object
 from dds_lab.client import Client, tolerating
 from dds_lab.manager import Fault as CallFault
 from dds_lab.manager import Manager
-from dds_lab.scenario import Scenario
 from dds_lab.scenario import trouble as written
 from dds_lab.scenario.parts import PartName
 from dds_lab.settings import taken
@@ -95,9 +93,8 @@ class Stalled:
 
 
 class World(Protocol):
-    """What chaos strikes: a lab."""
+    """What a story happens to and chaos strikes: a lab."""
 
-    scenario: Scenario
     time: Time
     fabric: Fabric
     workloads: Workloads
@@ -106,7 +103,11 @@ class World(Protocol):
 
     def restart(self, part: PartName, down: float = 0.0, node: str = "") -> None: ...
 
+    def restart_plugin(self, node: str) -> None: ...
+
     def lose_node(self, node: str) -> None: ...
+
+    def silence(self, node: str, lasts: float | None = None) -> None: ...
 
 
 class Chaos:
@@ -120,10 +121,10 @@ class Chaos:
         self._blows: dict[str, Callable[[Random], None]] = {
             "restart_scheduler": lambda random: world.restart("scheduler"),
             "restart_operator": lambda random: world.restart("operator"),
-            "restart_vendor": self._restart_vendor,
-            "lose_node": self._lose_node,
+            "restart_vendor": self._at_a_node(lambda node: world.restart("vendor", node=node)),
+            "lose_node": self._at_a_node(world.lose_node),
             "drop_out": self._drop_out,
-            "drain": self._drain,
+            "drain": self._at_a_node(self._drain),
             "shrink": self._shrink,
         }
 
@@ -145,21 +146,9 @@ class Chaos:
         self._blows[kind](random)
         self._wait(kind, mean, random)
 
-    def _restart_vendor(self, random: Random) -> None:
-        node = self._node(random)
-        if node:
-            self._world.restart("vendor", node=node)
-
-    def _lose_node(self, random: Random) -> None:
-        node = self._node(random)
-        if node:
-            self._world.lose_node(node)
-
-    def _drain(self, random: Random) -> None:
-        node = self._node(random)
-        if node:
-            self._world.workloads.drain(node)
-            self._drained.after(node, self._wanted.drained_for, lambda: self._uncordon(node))
+    def _drain(self, node: str) -> None:
+        self._world.workloads.drain(node)
+        self._drained.after(node, self._wanted.drained_for, lambda: self._uncordon(node))
 
     def _uncordon(self, node: str) -> None:
         with tolerating(404):  # it was lost meanwhile
@@ -181,7 +170,12 @@ class Chaos:
         if pools:
             fabric.resize(*random.choice(pools), by=-1)
 
-    def _node(self, random: Random) -> str:
-        """Some node that is there."""
-        nodes: list[Object] = self._world.client("chaos").list("nodes")
-        return str(random.choice(nodes)["metadata"]["name"]) if nodes else ""
+    def _at_a_node(self, blow: Callable[[str], None]) -> Callable[[Random], None]:
+        """The blow to some node that is there."""
+
+        def strike(random: Random) -> None:
+            nodes = self._world.client("chaos").list("nodes")
+            if nodes:
+                blow(random.choice(nodes)["metadata"]["name"])
+
+        return strike

@@ -10,14 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
 
-from dds_lab.actors import instants
 from dds_lab.actors.ledger import Entry
+from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
+from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
 
-Object = dict[str, Any]
-Key = tuple[str, str, str]
 Cell = tuple[str, str]
 """(node, model)"""
 
@@ -146,7 +144,7 @@ class View:
             pod
             for (namespace, _), pod in self.pods.items()
             if namespace == claim.name.split("/")[0]
-            and claim.name.split("/")[1] in _claims_of(pod)
+            and claim.name.split("/")[1] in claim_names(pod)
             and not pod["spec"].get("nodeName")
             and not pod["metadata"].get("deletionTimestamp")
         ]
@@ -214,7 +212,7 @@ class View:
 
     def _read(self, claim: Object, before: Held | None) -> Held:
         meta, status = claim["metadata"], claim.get("status") or {}
-        allocation = status.get("allocation")
+        allocation = allocation_of(claim)
         known = before
         if known is None:
             known = Held(meta["uid"], f"{meta.get('namespace', '')}/{meta['name']}", self.now, self.now)
@@ -222,17 +220,16 @@ class View:
         known = replace(known, deleting=bool(meta.get("deletionTimestamp")))
         told = repr(allocation) if allocation else ""
         if told != known.allocated:
-            known = self._allocated(replace(known, allocated=told, since=self.now), allocation)
+            known = self._allocated(replace(known, allocated=told, since=self.now), claim)
         return self._conditions(known, status)
 
-    def _allocated(self, held: Held, allocation: Object | None) -> Held:
-        results = allocation["devices"].get("results") or () if allocation else ()
-        node = node_of(allocation)
+    def _allocated(self, held: Held, claim: Object) -> Held:
+        node = node_of(claim)
         cells: Counter[Cell] = Counter()
         waits: Counter[Cell] = Counter()
         serials = set()
-        for one in results:
-            key = (one["driver"], one["pool"], one["device"])
+        for one in results(claim):
+            key = key_of(one)
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
             if one["driver"] not in self._drivers or model is None:
                 continue
@@ -265,23 +262,6 @@ class View:
             if model is not None:
                 needs[model] += int(one.get("count") or 1)
         return needs
-
-
-def _claims_of(pod: Object) -> set[str]:
-    status = pod.get("status") or {}
-    generated = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
-    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
-    named = (
-        one.get("resourceClaimName") or generated.get(one["name"]) for one in pod["spec"].get("resourceClaims") or ()
-    )
-    return {name for name in (*named, extended) if name}
-
-
-def node_of(allocation: Object | None) -> str:
-    for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
-        for one in term.get("matchFields") or ():
-            return str(one["values"][0])
-    return ""
 
 
 class Elsewhere:

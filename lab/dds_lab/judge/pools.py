@@ -15,13 +15,12 @@ import yaml
 
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.models import NAME, NAMESPACE
+from dds_lab.actors.objects import Key, allocation_of, key_of, node_of, results
 from dds_lab.api.requests import Call
 from dds_lab.api.status import Cause
-from dds_lab.judge.claims import node_of
+from dds_lab.client import Object
 from dds_lab.lab import Lab
 
-Object = dict[str, Any]
-Key = tuple[str, str, str]
 PoolKey = tuple[str, str]
 MARK = "app.kubernetes.io/managed-by"
 
@@ -306,17 +305,12 @@ def _entered(entry: Any) -> Entered:
 
 
 def _holder(claim: Object, before: Holder | None, now: int) -> Holder | None:
-    allocation = (claim.get("status") or {}).get("allocation")
-    if not allocation:
+    if not allocation_of(claim):
         return None
-    results = [one for one in allocation["devices"].get("results") or () if not one.get("adminAccess")]
-    pooled = {_key(one) for one in results if one.get("bindingConditions")}
-    local = {_key(one) for one in results} - pooled
+    held = [one for one in results(claim) if not one.get("adminAccess")]
+    pooled = {key_of(one) for one in held if one.get("bindingConditions")}
+    local = {key_of(one) for one in held} - pooled
     meta = claim["metadata"]
-    found = Holder(f"{meta['namespace']}/{meta['name']}", node_of(allocation), frozenset(pooled), frozenset(local), now)
+    found = Holder(f"{meta['namespace']}/{meta['name']}", node_of(claim), frozenset(pooled), frozenset(local), now)
     same = before is not None and (before.pooled, before.local) == (found.pooled, found.local)
     return before if same else found
-
-
-def _key(result: Object) -> Key:
-    return (result["driver"], result["pool"], result["device"])

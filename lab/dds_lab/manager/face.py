@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from dds_lab.api.requests import Request, Response
-from dds_lab.face.connection import LOOPBACK, Connection, Exposed, Listener, called, in_thread, is_loopback
+from dds_lab.face.connection import LOOPBACK, Connection, Exposed, InThread, Listener, in_thread, is_loopback
 from dds_lab.face.credentials import Identity, identity
 from dds_lab.manager.calls import Call, Reply, query_of
 from dds_lab.manager.inventory import Login
@@ -27,7 +27,6 @@ LOG = logging.getLogger("dds.lab")
 ELSEWHERE = "elsewhere.invalid"
 Certificate = Literal["good", "expired", "other_name", "unknown_authority"]
 _BROKEN = Response(500, b"the simulated manager failed at this call", {"Content-Type": "text/plain"})
-_Found = TypeVar("_Found")
 
 
 class ManagerFace(Listener):
@@ -74,23 +73,19 @@ class ManagerFace(Listener):
             _send(connection, reply)
 
 
-class ServedManager:
+class ServedManager(InThread):
     """A face that runs in another thread."""
 
     def __init__(self, face: ManagerFace) -> None:
+        super().__init__(face)
         self.face = face
         self.manager = face.manager
-        self.url = face.url
         self.ca = face.ca
 
     def credentials(self, folder: Path) -> Path:
         """Write the files of the Secret into the folder, and give it."""
         self.face.write_credentials(folder)
         return folder
-
-    def run(self, call: Callable[[], _Found]) -> _Found:
-        """Call in the manager's thread, the only one that may touch it or its fabric, and wait for what comes of it."""
-        return called(self.face, call)
 
 
 @contextmanager

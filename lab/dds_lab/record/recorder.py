@@ -15,7 +15,7 @@ from dds_lab.api.requests import MASTERS, Call, Reading, User
 from dds_lab.api.server import ApiServer
 from dds_lab.api.watches import Watch
 from dds_lab.record import RESOURCES
-from dds_lab.time import MICROSECONDS, Time, Timer
+from dds_lab.time import MICROSECONDS, Time, Timers
 
 _WATCHER = User("recorder", (MASTERS,))
 _FOR_EVER = 100 * 366 * 86_400.0
@@ -37,7 +37,7 @@ class Recorder:
         self._sink = sink
         self._encode = msgspec.json.Encoder().encode
         self._watches: list[Watch] = []
-        self._timers: dict[str, Timer] = {}
+        self._timers = Timers(time)  # by resource
         served = {one.plural: one for one in reversed(server.registry.resources())}
         for resource in RESOURCES:
             if resource in served:
@@ -45,8 +45,7 @@ class Recorder:
 
     def stop(self) -> None:
         """Write nothing more."""
-        for timer in self._timers.values():
-            timer.cancel()
+        self._timers.clear()
         for watch in self._watches:
             watch.on_ready(None)
             watch.close()
@@ -67,8 +66,7 @@ class Recorder:
     def _await_bookmark(self, name: str, watch: Watch) -> None:
         due = watch.due
         if due is not None:
-            wait = (due - self._time.now()) / MICROSECONDS
-            self._timers[name] = self._time.after(wait, lambda: self._tick(name, watch))
+            self._timers.after(name, (due - self._time.now()) / MICROSECONDS, lambda: self._tick(name, watch))
 
     def _tick(self, name: str, watch: Watch) -> None:
         watch.tick()

@@ -12,10 +12,9 @@ from typing import NamedTuple
 from dds_core.errors import InputError
 from dds_lab.api.gates import GATES, Gates
 from dds_lab.scenario.lines import Path
-from dds_lab.scenario.model import Scenario
 from dds_lab.scenario.parts import PART_NAMES
 from dds_lab.scenario.trouble import FabricFault, ManagerFault
-from dds_lab.scenario.work import Ask, Run, Step
+from dds_lab.scenario.work import Ask, Run, Scenario, Step
 
 MAX_NODES = 10_000
 _SHOWN = 12

@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from dds_core.errors import InputError
 from dds_lab.scenario.checks import Problem, problems
 from dds_lab.scenario.lines import Document, Path, read, shown
-from dds_lab.scenario.model import Scenario
+from dds_lab.scenario.work import Scenario
 
 _TOLD = 5
 _WORDS = {

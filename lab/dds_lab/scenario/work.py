@@ -1,4 +1,4 @@
-"""What happens in a scenario: steps one after the other, and a random mix of pods beside them.
+"""A whole scenario, as people write it; and what happens in it: steps one after the other, and a random mix of pods beside them.
 
 Forms and bounds only; what carries a step out is `lab.steps`, and whether the names in it exist is said by `checks`.
 """
@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from dds_lab.scenario.cluster import Cluster
 from dds_lab.scenario.forms import (
     Amount,
     Count,
@@ -16,6 +17,7 @@ from dds_lab.scenario.forms import (
     DnsLabel,
     DnsName,
     Duration,
+    Instant,
     Labels,
     Number,
     Period,
@@ -24,7 +26,8 @@ from dds_lab.scenario.forms import (
     Written,
     between,
 )
-from dds_lab.scenario.parts import PartName
+from dds_lab.scenario.parts import PartName, Parts
+from dds_lab.scenario.trouble import Faults
 
 ObjectName = Annotated[
     str, StringConstraints(pattern=r"^[a-z]+(/[a-z0-9]([-a-z0-9.]*[a-z0-9])?){1,2}$", max_length=400)
@@ -249,3 +252,30 @@ class Mix(Written):
     node_selector: Labels = Field(default={}, description="Labels that their nodes must have.")
     linger: Duration = Field(default=10.0, description="With `finished`: it is deleted so long after its end.")
     keep: Number = Field(default=0, description="With `finished`: so many of the last ones stay.")
+
+
+START = 1_795_219_200_000_000  # 2026-11-21T00:00:00Z
+
+
+class Scenario(Written):
+    """A cluster, what happens in it, and what goes wrong."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$", max_length=100)] = Field(
+        default="scenario", description="Its name; by default the file's."
+    )
+    about: Annotated[str, StringConstraints(max_length=500)] = Field(
+        default="", description="What it shows, in a sentence."
+    )
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = Field(default=1, description="All chance comes from it.")
+    start: Instant = Field(default=START, description="The instant at which it begins.")
+    duration: Period = Field(
+        default=600.0, description="How long it lasts; `dds lab up` goes on after that until it is stopped."
+    )
+    speed: Annotated[float, Field(ge=0.001, le=10_000)] = Field(
+        default=1.0, description="Of `dds lab up`: how many seconds of the lab pass in a second."
+    )
+    cluster: Cluster = Field(default=Cluster(), description="The cluster before anything happens.")
+    parts: Parts = Field(default=Parts(), description="What lives in it.")
+    steps: tuple[Step, ...] = Field(default=(), max_length=100_000, description="What happens, in this order.")
+    mix: tuple[Mix, ...] = Field(default=(), max_length=100, description="Random pods besides.")
+    faults: Faults = Field(default=Faults(), description="What goes wrong.")

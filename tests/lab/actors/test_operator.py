@@ -278,7 +278,7 @@ def test_a_device_attached_by_hand_is_taken_away_unless_the_syncer_is_off() -> N
         hall = Hall(operator=OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=0.0, sync=sync))
         hall.fabric.attach("node0", A100, lambda answer: None)
         hall.run(2)
-        hall.vendor.restart("node0")
+        hall.vendor.restart_plugin("node0")
         hall.run(540)
         assert len(hall.fabric.attached("node0")) == 1
         hall.run(240)

@@ -44,7 +44,7 @@ def test_a_device_is_seen_after_the_next_start_and_not_before() -> None:
     attach(hall)
     hall.run(60)
     assert hall.devices(SLICE) == []
-    hall.vendor.restart("node0")
+    hall.vendor.restart_plugin("node0")
     assert hall.devices(SLICE) == []
     hall.run(1)
     assert hall.devices(SLICE) == ["gpu-0"]
@@ -98,11 +98,11 @@ def test_names_by_position_move_up_and_names_of_their_own_never_move(names: str,
 def test_a_start_while_the_device_is_being_bound_misses_it() -> None:
     hall = plugged(binding=3.0)
     attach(hall)
-    hall.vendor.restart("node0")
+    hall.vendor.restart_plugin("node0")
     hall.run(1)
     assert hall.devices(SLICE) == []
     hall.run(3)
-    hall.vendor.restart("node0")
+    hall.vendor.restart_plugin("node0")
     hall.run(1)
     assert hall.devices(SLICE) == ["gpu-0"]
 
@@ -110,12 +110,12 @@ def test_a_start_while_the_device_is_being_bound_misses_it() -> None:
 def test_what_dropped_out_is_missed_at_the_next_start() -> None:
     hall = plugged()
     attach(hall)
-    hall.vendor.restart("node0")
+    hall.vendor.restart_plugin("node0")
     hall.run(1)
     hall.fabric.drop(hall.fabric.attached("node0")[0].device.serial)
     hall.run(10)
     assert hall.devices(SLICE) == ["gpu-0"]
-    hall.vendor.restart("node0")
+    hall.vendor.restart_plugin("node0")
     hall.run(1)
     assert hall.devices(SLICE) == []
 
@@ -149,10 +149,10 @@ def test_a_new_process_publishes_what_is_there_now() -> None:
 def test_the_age_of_a_plugin_counts_from_its_start() -> None:
     hall = plugged()
     hall.run(10)
-    assert 9 < hall.vendor.age("node0") <= 10
-    hall.vendor.restart("node0")
-    assert hall.vendor.age("node0") == 0.0
-    assert hall.vendor.age("nowhere") == 0.0
+    assert 9 < hall.vendor.plugin_age("node0") <= 10
+    hall.vendor.restart_plugin("node0")
+    assert hall.vendor.plugin_age("node0") == 0.0
+    assert hall.vendor.plugin_age("nowhere") == 0.0
 
 
 def test_devices_that_never_move_are_published_on_their_nodes() -> None:

@@ -7,9 +7,6 @@ from random import Random
 import pytest
 
 from dds_core.errors import InputError
-from dds_lab.api.kinds import BUILT_IN
-from dds_lab.api.requests import Call, User
-from dds_lab.api.status import ApiError
 from dds_lab.faults.wire import (
     NOTHING,
     Asked,
@@ -132,12 +129,3 @@ def test_duplicates_and_delays_concern_watches() -> None:
 
 def test_a_watch_is_never_lost() -> None:
     assert plan(Rule(Lost())).for_request(WATCH) == NOTHING
-
-
-def test_clients_in_the_process_meet_refusals_alone() -> None:
-    claims = next(each for each in BUILT_IN if each.plural == "resourceclaims")
-    call = Call(verb="patch", resource=claims, user=User("dds"))
-    with pytest.raises(ApiError) as refused:
-        plan(Rule(Refuse(409), users=("dds",))).for_call(call)
-    assert refused.value.code == 409
-    plan(Rule(Lost()), Rule(Slow(Fixed(1))), Rule(Refuse(409), users=("other",))).for_call(call)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dds_lab.actors import instants
 from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
-from dds_lab.client import Object
+from dds_lab.client import Object, instants
 from dds_lab.latency import Fixed
 from tests.lab.actors.rooms import SECOND, Room
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dds_lab.actors import instants
 from dds_lab.actors.scheduler import Profile
+from dds_lab.client import instants
 from dds_lab.latency import Fixed
 from tests.lab.scheduler.stage import Stage
 

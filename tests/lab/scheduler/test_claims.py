@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors import instants
 from dds_lab.actors.scheduler.claims import FAILED, READY, TIMED_OUT, WAITING, Claims, readiness
+from dds_lab.client import instants
 
 NOW = 1_795_219_200_000_000
 WAITS = {"bindingConditions": ["Ready", "Wired"], "bindingFailureConditions": ["Failed"]}

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler import feasibility as labels
 from dds_lab.actors.scheduler.feasibility import Affinity, fits, score, static
 from dds_lab.actors.scheduler.nodes import Node, Nodes
-from dds_lab.actors.scheduler.pods import Pod, read, requests, tolerates, units
+from dds_lab.actors.scheduler.pods import Pod, read, requests, units
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_lab.actors.scheduler.claims import ExtendedResources
-from dds_lab.actors.scheduler.devices import Availability, PodDevices
+from dds_lab.actors.scheduler.devices import Availability, Inventory, PodDevices
 from dds_lab.actors.scheduler.feasibility import Diagnosis, fits, static
 from dds_lab.actors.scheduler.finding import Alone, Nominations, Search
-from dds_lab.actors.scheduler.inventory import Inventory
 from dds_lab.actors.scheduler.nodes import Node, Nodes
 from dds_lab.actors.scheduler.pods import Pod, read
 from dds_lab.actors.scheduler.settings import GATES, SchedulerSettings

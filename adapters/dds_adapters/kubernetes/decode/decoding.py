@@ -40,6 +40,7 @@ from dds_core.model import (
 from dds_core.text import scrub
 
 # -- bytes to a raw struct ----------------------------------------------------------------------------------------------
+# A fault never quotes what was found, since anything can stand in a field that is not what it should be.
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

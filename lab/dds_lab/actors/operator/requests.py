@@ -86,11 +86,11 @@ class Requests:
         if copied != _resources(request):
             self._write(request, resources=copied)
             return
-        steps: dict[str, Callable[[Object], None]] = {
+        steps: dict[str, Callable[[Object], object]] = {
             "": self._begin,
             "NodeAllocating": self._allocate,
             "Updating": self._bring_about,
-            "Running": self._watch,
+            "Running": self._turned,  # until something changes, of which the caller hears; so no poll is needed
             "Cleaning": self._clean,
             "Deleting": partial(let_go, self._client, REQUESTS),
         }
@@ -106,8 +106,7 @@ class Requests:
         if request["metadata"].get("deletionTimestamp"):
             self._write(request, state="Cleaning")
             return
-        nodes = {one["metadata"]["name"]: one for one in self._view.nodes.values()} if _asks_all(request) else None
-        known = nodes if nodes is not None else self._known_nodes(request)
+        known = self._known_nodes(request)
         found = plan(request, self._view.owned(request["metadata"]["name"]), known, lambda: self._occupied(request))
         self._write(request, state="Updating", error="", resources=self._entries(request, found))
 
@@ -127,10 +126,6 @@ class Requests:
             self._write(request, state="Running", error="")
         else:
             self._queue.add_after(name, self._settings.poll)
-
-    def _watch(self, request: Object) -> None:
-        """Nothing to do until something changes, of which the caller hears; so no poll is needed."""
-        self._turned(request)
 
     def _turned(self, request: Object) -> bool:
         """Whether the request is to go, or says something else than what was last acted on; then that is written."""
@@ -201,8 +196,11 @@ class Requests:
             self._client.delete(RESOURCES, resource["metadata"]["name"], uid=resource["metadata"]["uid"])
 
     def _known_nodes(self, request: Object) -> dict[str, Object]:
-        """The nodes that matter to a request with a target, which spares reading all of them."""
-        names = [request["spec"]["resource"]["target_node"]]
+        """The nodes that matter to a request: to one with a target not all, which spares reading them."""
+        target = request["spec"]["resource"].get("target_node")
+        if not target:
+            return {one["metadata"]["name"]: one for one in self._view.nodes.values()}
+        names = [target]
         names += [one["spec"].get("target_node", "") for one in self._view.owned(request["metadata"]["name"])]
         found = {name: self._view.nodes.get(name) for name in names}
         return {name: node for name, node in found.items() if node is not None}
@@ -238,7 +236,3 @@ def _entry(resource: Object) -> Object:
 def _resources(request: Object) -> Object:
     found: Object = (request.get("status") or {}).get("resources") or {}
     return found
-
-
-def _asks_all(request: Object) -> bool:
-    return not request["spec"]["resource"].get("target_node")

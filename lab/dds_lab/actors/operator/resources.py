@@ -267,9 +267,9 @@ class Resources:
 
     def _restart_plugin(self, node: str) -> bool:
         """False when it is too young; then somebody has to look again, for no slice will tell."""
-        if self._plugins.age(node) < self._settings.plugin_rest:
+        if self._plugins.plugin_age(node) < self._settings.plugin_rest:
             return False
-        self._plugins.restart(node)
+        self._plugins.restart_plugin(node)
         return True
 
     def _write(self, resource: Object, **fields: str) -> None:

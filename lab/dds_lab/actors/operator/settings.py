@@ -19,11 +19,11 @@ RESOURCES = "composableresources"
 class Plugins(Protocol):
     """What the operator does to the vendor's driver on a node."""
 
-    def restart(self, node: str) -> None:
+    def restart_plugin(self, node: str) -> None:
         """Delete the plugin's pod, which comes back."""
         ...
 
-    def age(self, node: str) -> float:
+    def plugin_age(self, node: str) -> float:
         """Seconds since that pod came up; 0 while it is coming."""
         ...
 

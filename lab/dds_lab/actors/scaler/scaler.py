@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from dds_lab.actors import instants
 from dds_lab.actors.models import NAME, NAMESPACE, BadConfig, DeviceInfo, Model, read_config_map
 from dds_lab.actors.objects import condition, said
 from dds_lab.actors.scaler.view import (
@@ -24,7 +23,7 @@ from dds_lab.actors.scaler.view import (
     last_used,
     model_of,
 )
-from dds_lab.client import ApiError, Client, Object, tolerating
+from dds_lab.client import ApiError, Client, Object, instants, tolerating
 from dds_lab.time import Time, Timer, Timers
 
 GOING_OR_THERE = ("Online", "Attaching")

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dds_lab.actors import instants
 from dds_lab.actors.models import Model
 from dds_lab.actors.objects import Formed, Key, has_resource, has_spec, key_of, node_of, results
-from dds_lab.client import Client, Mirror, Object
+from dds_lab.client import Client, Mirror, Object, instants
 from dds_lab.latency import Latency, Uniform
 
 READY = "FabricDeviceReady"

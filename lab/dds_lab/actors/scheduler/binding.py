@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dds_core.errors import DdsError
-from dds_lab.actors import instants
 from dds_lab.actors.objects import CLAIM_FINALIZER, allocation_of, with_finalizer, without_finalizer
 from dds_lab.actors.scheduler.claims import (
     FAILED,
@@ -28,7 +27,7 @@ from dds_lab.actors.scheduler.claims import (
 from dds_lab.actors.scheduler.pods import Pod
 from dds_lab.actors.scheduler.settings import Profile
 from dds_lab.actors.scheduler.writing import PodWrites
-from dds_lab.client import ApiError, Client, Object
+from dds_lab.client import ApiError, Client, Object, instants
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 POLL = 5.0

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dds_lab.actors import instants
 from dds_lab.actors.objects import allocation_of, reservations, results, version_of
 from dds_lab.actors.scheduler.pods import Pod, units
-from dds_lab.client import Object
+from dds_lab.client import Object, instants
 from dds_lab.time import MICROSECONDS
 
 READY, WAITING, FAILED, TIMED_OUT = "ready", "waiting", "failed", "timed out"

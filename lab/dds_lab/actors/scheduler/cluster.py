@@ -10,14 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from dds_lab.actors.objects import allocation_of, version_of
+from dds_lab.actors.objects import allocation_of, tolerates, version_of
 from dds_lab.actors.scheduler.claims import Claims, ExtendedResources
-from dds_lab.actors.scheduler.devices import missing_claim
+from dds_lab.actors.scheduler.devices import Inventory, missing_claim
 from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, node_selects, tolerates_all
 from dds_lab.actors.scheduler.finding import Nominations
-from dds_lab.actors.scheduler.inventory import Inventory
 from dds_lab.actors.scheduler.nodes import Node, Nodes
-from dds_lab.actors.scheduler.pods import Object, Pod, read, tolerates
+from dds_lab.actors.scheduler.pods import Object, Pod, read
 from dds_lab.actors.scheduler.queue import SchedulingQueue
 from dds_lab.actors.scheduler.settings import SchedulerSettings
 from dds_lab.client import ApiError, Client, Mirror, OnChange

@@ -11,8 +11,9 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from dds_lab.actors.objects import tolerates
 from dds_lab.actors.scheduler.nodes import Node, Nodes
-from dds_lab.actors.scheduler.pods import Object, Pod, tolerates
+from dds_lab.actors.scheduler.pods import Object, Pod
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

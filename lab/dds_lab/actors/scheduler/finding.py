@@ -29,6 +29,9 @@ LEAST_PERCENTAGE = 5
 DEVICE_WEIGHT = 2
 REFUSALS_KEPT = 1024
 
+Filter = Callable[[Node], Refusal | None]
+"""Why a node does not take the pod, None when it may."""
+
 
 @dataclass(slots=True, eq=False)
 class Answer:
@@ -165,7 +168,7 @@ class Search:
             diagnosis.refusals[nominated.name] = against
         return self._search(pod, devices, diagnosis)
 
-    def plain_check(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None]:
+    def plain_check(self, pod: Pod, devices: PodDevices) -> Filter:
         """All filters of a node but the devices."""
         more = self._among_pods(pod, devices)
 
@@ -176,7 +179,7 @@ class Search:
 
         return check
 
-    def _among_pods(self, pod: Pod, devices: PodDevices) -> Callable[[Node], Refusal | None] | None:
+    def _among_pods(self, pod: Pod, devices: PodDevices) -> Filter | None:
         """The filters that look beyond the node and its pods: who is nominated there, who wants to be near or far; None where
         there is nothing of the kind."""
         affinity = Affinity(pod, self._nodes) if pod.has_pod_affinity or self._nodes.with_required_affinity else None
@@ -204,12 +207,7 @@ class Search:
         return best or diagnosis
 
     def _in_turn(
-        self,
-        pod: Pod,
-        devices: PodDevices,
-        turn: list[Node],
-        more: Callable[[Node], Refusal | None] | None,
-        diagnosis: Diagnosis,
+        self, pod: Pod, devices: PodDevices, turn: list[Node], more: Filter | None, diagnosis: Diagnosis
     ) -> Node | None:
         """The best of the first nodes that fit, enough of them; if none of these serves, of the next."""
         total = len(self._nodes)
@@ -233,12 +231,7 @@ class Search:
         return None
 
     @staticmethod
-    def _without_hope(
-        devices: PodDevices,
-        turn: list[Node],
-        more: Callable[[Node], Refusal | None] | None,
-        diagnosis: Diagnosis,
-    ) -> None:
+    def _without_hope(devices: PodDevices, turn: list[Node], more: Filter | None, diagnosis: Diagnosis) -> None:
         """What every node says to a pod with a claim that can be used nowhere."""
         said: Refusal | None = None
         for node in turn:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Any
 
 from dds_core.matching.quantities import amount
 from dds_lab.client import Object as Object
@@ -126,23 +125,6 @@ def units(resource: str, text: str) -> int:
     if value is None:
         return 0
     return ceil(value * 1000) if resource == "cpu" else ceil(value)
-
-
-def tolerates(tolerations: Iterable[Object], taint: Mapping[str, Any]) -> bool:
-    """Whether a toleration of a pod covers the taint of a node."""
-    return any(_covers(one, taint) for one in tolerations)
-
-
-def _covers(toleration: Object, taint: Mapping[str, Any]) -> bool:
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    key = toleration.get("key") or ""
-    if key and key != taint["key"]:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    if operator == "Exists":
-        return True
-    return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def _claims(spec: Object, status: Object) -> Iterable[tuple[str, str | None]]:

@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from dds_lab.actors import instants
 from dds_lab.actors.scheduler.pods import Object, Pod
-from dds_lab.client import ApiError, Client
+from dds_lab.client import ApiError, Client, instants
 from dds_lab.time import MICROSECONDS
 
 EVENT_MEMORY = 360 * MICROSECONDS

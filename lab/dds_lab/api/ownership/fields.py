@@ -1,4 +1,5 @@
-"""Sets of fields, in the very form in which an object carries them (fieldsV1).
+"""Sets of fields, in the very form in which an object carries them (fieldsV1), and walks over objects along their schema: what
+differs between two, what one mentions, both merged, parts taken out.
 
 A set is a tree of dicts. A child is named by one element of a path: `f:name` (a field), `k:{"type":"Ready"}` (the entry of
 a keyed list), `v:"text"` (a value of a set). An empty dict is a member; a dict with "." is a member that has members below
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+
+from dds_lab.api.schema import EMPTY, MISSING, Node
 
 Fields = dict[str, Any]
 
@@ -166,3 +169,325 @@ def entry_of(keys: Fields) -> str:
 def value_of(value: Any) -> str:
     """The element for a value of a set."""
     return "v:" + _encode(value).decode()
+
+
+# -- walks
+#
+# Granular positions (objects, maps, keyed lists, sets) are walked, everything else is one leaf. Parts that are the same Python
+# object on both sides are not looked at, which is what makes small changes of large objects cheap.
+
+ANYTHING = Node("any", preserve_unknown=True)
+"""Below a position whose fields are not declared: maps are granular, lists and scalars are leaves."""
+
+_SCALARS: dict[str, tuple[tuple[type, ...], str]] = {
+    "string": ((str,), "string"),
+    "time": ((str,), "string"),
+    "microtime": ((str,), "string"),
+    "bytes": ((str,), "string"),
+    "integer": ((int, float), "numeric (int or float)"),
+    "number": ((int, float), "numeric (int or float)"),
+    "boolean": ((bool,), "boolean"),
+}
+
+
+_KEY_DEFAULTS = {("ContainerPort", "protocol"): "TCP"}
+"""Key fields of built-in kinds that a server fills in, by type and field: an entry without one is the same entry."""
+
+
+def is_map(node: Node, value: Any) -> bool:
+    """Whether the fields below are owned one by one."""
+    if node.type in ("object", "map"):
+        return not node.atomic
+    return node.type == "any" and node.preserve_unknown and isinstance(value, dict)
+
+
+def is_list(node: Node) -> bool:
+    """Whether the entries are owned one by one."""
+    return node.type == "list" and node.list_type != "atomic"
+
+
+def child(node: Node, name: str) -> Node:
+    """The node of a field; unknown ones are untyped."""
+    return node.fields.get(name) or node.items or ANYTHING
+
+
+def differences(node: Node, old: Any, new: Any) -> tuple[Fields | None, Fields | None]:
+    """(fields that are new or have another value, fields that are gone); None for none, `{}` for this position itself.
+
+    MISSING stands for an absent side; at most one may be.
+    """
+    if old is new:
+        return None, None
+    if is_map(node, old if new is MISSING else new):
+        if (isinstance(old, dict) and old) or (isinstance(new, dict) and new):
+            taken, gone = map_differences(node, old, new)
+            return _own(taken, old), _own(gone, new)
+    elif is_list(node) and ((isinstance(old, list) and old) or (isinstance(new, list) and new)):
+        taken, gone = _list_differences(node, old, new)
+        return _own(taken, old), _own(gone, new)
+    if old is MISSING:
+        return MEMBER, None
+    if new is MISSING:
+        return None, MEMBER
+    return (None, None) if old == new else (MEMBER, None)
+
+
+def _own(below: Fields, other: Any) -> Fields | None:
+    """A container that is absent on the other side is itself among the differences."""
+    if other is not MISSING:
+        return below or None
+    return {SELF: MEMBER, **below} if below else MEMBER
+
+
+def map_differences(node: Node, old: Any, new: Any, leave: frozenset[str] = frozenset()) -> tuple[Fields, Fields]:
+    """`differences` of the fields of an object or map, without those named in `leave`."""
+    before = old if isinstance(old, dict) else {}
+    after = new if isinstance(new, dict) else {}
+    zeros = EMPTY if old is MISSING else node.zeros  # what is always there needs no owner
+    taken: Fields = {}
+    gone: Fields = {}
+    for name, value in after.items():
+        previous = before.get(name, MISSING)
+        if previous is value or name in leave:
+            continue
+        if previous is MISSING and name in zeros:
+            previous = zeros[name]
+        more, less = differences(child(node, name), previous, value)
+        if more is not None:
+            taken[f"f:{name}"] = more
+        if less is not None:
+            gone[f"f:{name}"] = less
+    for name, value in before.items():
+        if name not in after and name not in leave:
+            less = differences(child(node, name), value, MISSING)[1]
+            if less is not None:
+                gone[f"f:{name}"] = less
+    return _sorted(taken), _sorted(gone)
+
+
+def _list_differences(node: Node, old: Any, new: Any) -> tuple[Fields, Fields]:
+    before, after = _entries(node, old), _entries(node, new)
+    item = node.items or ANYTHING
+    taken: Fields = {}
+    gone: Fields = {}
+    for element, value in after.items():
+        more, less = differences(item, before.get(element, MISSING), value)
+        if more is not None:
+            taken[element] = more
+        if less is not None:
+            gone[element] = less
+    for element, value in before.items():
+        if element not in after:
+            less = differences(item, value, MISSING)[1]
+            if less is not None:
+                gone[element] = less
+    return _sorted(taken), _sorted(gone)
+
+
+def _entries(node: Node, values: Any) -> dict[str, Any]:
+    """Entries of a keyed list or set by path element; of repeated ones the first, and none that has no key."""
+    found: dict[str, Any] = {}
+    for value in values if isinstance(values, list) else ():
+        element, _ = element_of(node, value)
+        if element:
+            found.setdefault(element, value)
+    return found
+
+
+def element_of(node: Node, value: Any) -> tuple[str, str]:
+    """(path element of an entry, "") or ("", what is wrong with it)."""
+    if node.list_type == "set":
+        if value is None:
+            return "", "associative list without keys has an element that's an explicit null"
+        if isinstance(value, dict):
+            return "", "associative list without keys has an element that's a map type"
+        if isinstance(value, list):
+            return "", "not supported: associative list with lists as elements"
+        return value_of(value), ""
+    if value is None:
+        return "", "associative list with keys may not have a null element"
+    if not isinstance(value, dict):
+        return "", "associative list with keys may not have non-map elements"
+    keys = {}
+    for name in node.list_keys:
+        found = value.get(name, MISSING)
+        if found is MISSING:
+            found = _key_default(node.items or ANYTHING, name)
+        if found is not MISSING:
+            keys[name] = found
+    if not keys:
+        names = " ".join(f'"{name}"' for name in node.list_keys)
+        why = f"associative list with keys has an element that omits all key fields [{names}]"
+        return "", f"{why} (and doesn't have default values for any key fields)"
+    return entry_of(keys), ""
+
+
+def _key_default(item: Node, name: str) -> Any:
+    field = item.fields.get(name)
+    default = MISSING if field is None else field.default
+    return default if default is not MISSING else _KEY_DEFAULTS.get((item.name, name), MISSING)
+
+
+def mentioned(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:
+    """The fields that an applied configuration mentions, as `differences` gives them; what is wrong with it goes to `errors`."""
+    if node.type in ("object", "map") or is_map(node, value):
+        return _mentioned_map(node, value, path, errors)
+    if node.type == "list":
+        return _mentioned_list(node, value, path, errors)
+    expected = _SCALARS.get(node.type)
+    if expected is not None and value is not None:
+        kinds, words = expected
+        if not isinstance(value, kinds) or (isinstance(value, bool) and node.type != "boolean"):
+            errors.append(f"{path}: expected {words}, got {value!r}")
+    return MEMBER
+
+
+def _mentioned_map(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:
+    if value is None:
+        return MEMBER if node.atomic else None
+    if not isinstance(value, dict):
+        errors.append(f"{path}: expected map, got {value!r}")
+        return None
+    found: Fields = {}
+    for name, below in value.items():
+        if name not in node.fields and node.items is None and not node.preserve_unknown:
+            errors.append(f"{path}.{name}: field not declared in schema")
+            continue
+        inner = mentioned(child(node, name), below, f"{path}.{name}", errors)
+        if below is None or below == {}:
+            inner = MEMBER
+        elif name not in node.fields:
+            inner = {SELF: MEMBER, **inner} if inner else MEMBER
+        if inner is not None:
+            found[f"f:{name}"] = inner
+    return MEMBER if node.atomic else _sorted(found) or None
+
+
+def _mentioned_list(node: Node, value: Any, path: str, errors: list[str]) -> Fields | None:
+    if value is None:
+        return MEMBER if node.list_type == "atomic" else None
+    if not isinstance(value, list):
+        errors.append(f"{path}: expected list, got {value!r}")
+        return None
+    item = node.items or ANYTHING
+    if node.list_type == "atomic":
+        for index, below in enumerate(value):
+            mentioned(item, below, f"{path}[{index}]", errors)
+        return MEMBER
+    found: Fields = {}
+    for index, below in enumerate(value):
+        element, wrong = element_of(node, below)
+        if wrong:
+            errors.append(f"{path}: element {index}: {wrong}")
+            continue
+        place = shown(element)
+        if element in found:
+            errors.append(f"{path}: duplicate entries for key {place}")
+        inner = mentioned(item, below, path + place, errors)
+        found[element] = {SELF: MEMBER, **inner} if inner else MEMBER
+    return _sorted(found) or None
+
+
+def merged(node: Node, live: Any, applied: Any) -> Any:
+    """`applied` laid over `live`: nothing goes away, leaves are the applied ones. The live object itself when nothing changes."""
+    if live is MISSING or applied is live:
+        return applied
+    if is_map(node, applied) and isinstance(live, dict) and isinstance(applied, dict):
+        return _merged_map(node, live, applied)
+    if is_list(node) and isinstance(live, list) and isinstance(applied, list):
+        return _merged_list(node, live, applied)
+    if is_map(node, applied) and applied is None and live:
+        return live
+    if is_list(node) and applied is None and live:
+        return live
+    return live if live == applied and type(live) is type(applied) else applied
+
+
+def _merged_map(node: Node, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] | None = None
+    for name, value in applied.items():
+        before = live.get(name, MISSING)
+        after = merged(child(node, name), before, value)
+        if after is before:
+            continue
+        if out is None:
+            out = dict(live)
+        out[name] = after
+    return live if out is None else out
+
+
+def _merged_list(node: Node, live: list[Any], applied: list[Any]) -> list[Any]:
+    """Entries of both. Applied ones keep the order in which they were applied; those of the live list alone stay in front
+    of the entry that followed them."""
+    left = [(element_of(node, value)[0], value) for value in live]
+    right = {element_of(node, value)[0]: value for value in applied}
+    before = dict(reversed(left))
+    shared = iter([element for element in right if element in before])
+    awaited = next(shared, "")
+    item = node.items or ANYTHING
+    out: list[Any] = []
+    at = 0
+    for element, value in right.items():
+        while at < len(left) and left[at][0] != awaited:
+            name, mine = left[at]
+            if name not in right:
+                out.append(mine)
+            at += 1
+        out.append(merged(item, before.get(element, MISSING), value))
+        if element == awaited:
+            awaited = next(shared, "")
+            at += 1
+    out.extend(value for name, value in left[at:] if name not in right)
+    same = len(out) == len(live) and all(one is other for one, other in zip(out, live, strict=True))
+    return live if same else out
+
+
+def without(node: Node, value: Any, fields: Fields) -> Any:
+    """The value without the fields of a set. A container that loses everything is MISSING; an atomic one goes as a whole."""
+    if is_map(node, value) and isinstance(value, dict):
+        kept: dict[str, Any] = {}
+        for name, below in value.items():
+            inner = fields.get(f"f:{name}")
+            if has(inner):
+                continue
+            left = without(child(node, name), below, inner) if inner else below
+            if left is not MISSING:
+                kept[name] = left
+        return kept or MISSING
+    if is_list(node) and isinstance(value, list):
+        items: list[Any] = []
+        for below in value:
+            inner = fields.get(element_of(node, below)[0])
+            if has(inner):
+                continue
+            left = without(node.items or ANYTHING, below, inner) if inner else below
+            if left is not MISSING:
+                items.append(left)
+        return items or MISSING
+    return MISSING if isinstance(value, dict | list) else value
+
+
+def named(node: Node, fields: Fields) -> Fields:
+    """The set with every named field on the way to a member: whoever owns `spec.size` keeps `spec` alive."""
+    out: Fields | None = None
+    for name, below in fields.items():
+        if not below or name == SELF:
+            continue
+        inner = named(_below(node, name), below)
+        if SELF not in inner and name[:2] == "f:" and name[2:] in node.fields:
+            inner = {SELF: MEMBER, **inner}
+        if inner is not below:
+            if out is None:
+                out = dict(fields)
+            out[name] = inner
+    return fields if out is None else out
+
+
+def _below(node: Node, element: str) -> Node:
+    if element[:2] == "f:":
+        return child(node, element[2:])
+    return node.items or ANYTHING
+
+
+def _sorted(fields: Fields) -> Fields:
+    return dict(sorted(fields.items())) if len(fields) > 1 else fields

@@ -10,8 +10,21 @@ import msgspec
 
 from dds_lab.api.bodies import too_deep
 from dds_lab.api.kinds import Object
-from dds_lab.api.ownership.fields import MEMBER, SELF, Fields, difference, intersection, paths, union, well_formed
-from dds_lab.api.ownership.walking import map_differences, mentioned, merged, named, without
+from dds_lab.api.ownership.fields import (
+    MEMBER,
+    SELF,
+    Fields,
+    difference,
+    intersection,
+    map_differences,
+    mentioned,
+    merged,
+    named,
+    paths,
+    union,
+    well_formed,
+    without,
+)
 from dds_lab.api.schema import Node
 from dds_lab.api.status import Cause, apply_conflict, bad_request, internal
 
