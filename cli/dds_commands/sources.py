@@ -20,7 +20,8 @@ from dds_commands.screen import progress
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
-from dds_core.events import TYPES, Checkpoint, Fact
+from dds_core.events.base import TYPES, Fact
+from dds_core.events.shared import Checkpoint
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER

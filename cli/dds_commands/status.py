@@ -11,14 +11,15 @@ import msgspec
 
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE, default_path
-from dds_commands.pool_rows import pool_data, pool_rows
+from dds_commands.pools import pool_data, pool_rows
 from dds_commands.screen import counted, note, progress, show, show_json, style, table, width
 from dds_commands.sources import Opened
 from dds_commands.status_data import alerts_of, log_data, readable, status_data
 from dds_commands.timelines import brief
 from dds_core.component import Component, component_of
 from dds_core.errors import LogUnavailable
-from dds_core.events import TYPES, Alerted, Fact
+from dds_core.events.base import TYPES, Fact
+from dds_core.events.shared import Alerted
 from dds_core.log import EventLog, Head, LeanEvent
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
@@ -28,10 +29,7 @@ from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.clock import duration, rfc3339
 from dds_core.timeline.phrases import spoken
 
-# -- status text -------------------------------------------------------------------------------------------------------
-
-# The status of a scaler for people: a head, the numbers, and a table for each thing that is under way.
-
+# -- a scaler, for people ------------------------------------------------------------------------------------------------
 
 Data = Mapping[str, Any]
 Cells = Callable[[Data, "Ages"], Sequence[str]]
@@ -194,11 +192,7 @@ _TABLES: tuple[Table, ...] = (
 )
 
 
-# -- status pools ------------------------------------------------------------------------------------------------------
-
-# What a publisher is doing: as plain data, read off its picture and the head of its log, and as text for people. No
-# clock, nothing is asked.
-
+# -- a publisher ---------------------------------------------------------------------------------------------------------
 
 _KEPT = {
     "binding conditions": "binding_conditions",
@@ -208,7 +202,8 @@ _KEPT = {
 
 
 def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
-    """The whole status. Pools that are not as they were decided come first."""
+    """What a publisher is doing, as plain data, read off its picture and the head of its log. Pools that are not as they were
+    decided come first."""
     config = picture.config
     rows = sorted(pool_rows(picture), key=lambda row: row.as_decided is not False)
     return {
@@ -325,7 +320,7 @@ _POOL_TABLES: tuple[Table, ...] = (
 )
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
+# -- the command ---------------------------------------------------------------------------------------------------------
 
 REFRESH = 2.0
 """Seconds between looks at the log."""

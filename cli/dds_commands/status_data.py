@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dds_commands.rows import claim_rows, device_rows
+from dds_commands.state import claim_rows, device_rows
 from dds_core.component import component_of
-from dds_core.events import Alerted
+from dds_core.events.shared import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING
 from dds_core.log import Head
 from dds_core.model import Claim, Model, Observed
@@ -19,12 +19,6 @@ from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, in_flight_cap, published_free, request_name
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import rfc3339
-
-# -- waiting -----------------------------------------------------------------------------------------------------------
-
-# The claims that wait for a device, oldest first, and in a sentence what each of them waits for.
-#
-# Read off the picture with the questions that the rules themselves ask; nothing is decided here.
 
 
 class WaitingRow(NamedTuple):
@@ -40,7 +34,8 @@ class WaitingRow(NamedTuple):
 
 
 def waiting_rows(picture: Picture) -> list[WaitingRow]:
-    """Every claim in a state of waiting, those that wait longest first."""
+    """Every claim in a state of waiting, those that wait longest first, and in a sentence what each of them waits for: read off
+    the picture with the questions that the rules themselves ask."""
     covers = {one.claim.uid: one for node in sorted(_nodes(picture)) for one in cover(picture, node)}
     rows = []
     for uid, life in picture.lives.rows.items():
@@ -149,7 +144,7 @@ def _request(picture: Picture, node: str, model: Model) -> str:
     return cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
 
 
-# -- status data -------------------------------------------------------------------------------------------------------
+# -- the whole status ----------------------------------------------------------------------------------------------------
 
 _alert = msgspec.json.Decoder(Alerted)
 
