@@ -57,17 +57,17 @@ format: $(READY) ## let ruff sort imports and lay out the code
 	$(BIN)/ruff format .
 
 IMPORTS := tests/project/test_import_rules.py
-RUN := $(BIN)/pytest -q --dist worksteal
+RUN := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not full and not soak"
 
 # The import rules run first: they say most in one line. Coverage is measured where it is asserted: of dds_core, by its own tests.
 test: lint ## lint, types, import rules, every test that need not wait: what docs/testing.md calls small
 	$(BIN)/pytest -q $(IMPORTS)
-	$(RUN) -n $(WORKERS) -m "not full and not soak" --cov --cov-report=term:skip-covered tests/core
-	$(RUN) -n $(WORKERS) -m "not full and not soak" --ignore tests/core --ignore $(IMPORTS)
+	$(RUN) --cov --cov-report=term:skip-covered tests/core
+	$(RUN) --ignore tests/core --ignore $(IMPORTS)
 
 test-all: test ## and what goes by the clock, kills processes, draws many examples
-	$(RUN) -n $(WAITING) -m "full and not soak" tests/realtime
-	$(RUN) -n $(WORKERS) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
+	$(RUN) -n $(WAITING) --dist loadgroup -m "full and not soak" tests/realtime
+	$(RUN) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
 
 soak: $(READY) ## the tests that take longer than `make test-all` may
 	$(BIN)/pytest -m soak --hypothesis-profile large --timeout 7200 --durations 20 tests

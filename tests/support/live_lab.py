@@ -134,6 +134,7 @@ class LiveLab:
             self._error = error
         finally:
             self._ready.set()
+            self._loop.run_until_complete(asyncio.sleep(0.02))  # what was closed is gone a turn later
             self._loop.close()
 
     def _managed(self, face: ManagerFace) -> None:

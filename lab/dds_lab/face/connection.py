@@ -118,6 +118,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._face.connections.add(self)
+        if self._face.stopping:  # it was accepted in the moment in which the listener closed
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True

@@ -34,6 +34,7 @@ def arenas(stack: ExitStack, folder: Path, count: int) -> list[Arena]:
     return [stack.enter_context(arena(each)) for each in folders]
 
 
+@pytest.mark.smoke
 def test_of_three_one_leads_and_the_others_follow_when_it_stops(tmp_path: Path) -> None:
     with arena(tmp_path) as place:
         for name in NAMES:

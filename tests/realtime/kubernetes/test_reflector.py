@@ -144,6 +144,7 @@ def test_what_happened_while_the_server_was_away_is_told_as_differences(
     assert reflector.requests < 200
 
 
+@pytest.mark.smoke
 def test_history_that_is_gone_is_listed_again_and_what_is_known_is_not_told_again(tmp_path: Path) -> None:
     with reflected(tmp_path) as found:
         for name in "abc":

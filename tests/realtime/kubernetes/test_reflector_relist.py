@@ -26,6 +26,7 @@ def later_than(found: Reflected, wish: int) -> bool:
     return found.taker.until(lambda: any(one.since > wish for one in synced(found)))
 
 
+@pytest.mark.smoke
 def test_a_list_follows_although_a_watch_is_open(tmp_path: Path) -> None:
     with reflected(tmp_path, timing=LASTING) as found:
         found.world.create("a")

@@ -134,6 +134,7 @@ def test_a_failing_server_gets_at_most_ten_requests_in_ten_seconds(
     assert {name for name, each in counted.items() if not each.troubles} == set(), "each was told"
 
 
+@pytest.mark.smoke
 def test_after_one_failure_a_list_of_many_pages_is_still_read_at_once(tmp_path: Path) -> None:
     """History is gone, say: the twenty pages of ten thousand claims must not take as many seconds."""
     asked: list[str] = []

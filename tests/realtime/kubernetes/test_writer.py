@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dds_adapters.kubernetes.cluster import Answer, Asking
 from dds_adapters.kubernetes.write.outbox import MODE_LOWERED
 from dds_adapters.kubernetes.write.tasks import INTERNAL_ERROR, MARGIN, REQUEST_SECONDS, Done, Result, Task, Versions
@@ -31,6 +33,7 @@ def all_written(place: Desk, each: int) -> None:
     assert place.told == []
 
 
+@pytest.mark.smoke
 def test_writes_are_made_in_order_each_once_and_told(tmp_path: Path) -> None:
     with desk(tmp_path) as place:
         place.make(*NAMES)

@@ -45,6 +45,7 @@ def numbers(place: Arena) -> list[int]:
     return [int(number) for number in found["data"]["numbers"].split()]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("at", ["GET", "PATCH"], ids=["before it looks", "between looking and writing"])
 def test_a_write_that_comes_after_the_lease_changes_nothing(tmp_path: Path, at: str) -> None:
     held, go_on = threading.Event(), threading.Event()

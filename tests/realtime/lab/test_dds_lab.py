@@ -116,6 +116,7 @@ def test_up_serves_a_scenario_with_its_users_at_the_port_and_file_that_were_aske
     assert not target.exists()
 
 
+@pytest.mark.smoke
 def test_up_serves_a_manager_of_the_hardware_and_writes_what_its_clients_need(tmp_path: Path) -> None:
     scenario, target = tmp_path / "mine.yaml", tmp_path / "config"
     scenario.write_text("cluster: {nodes: [{count: 3, fabric: null}]}\nparts: {manager: {api: cm}}\n")

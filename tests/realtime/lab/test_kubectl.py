@@ -68,6 +68,7 @@ def pod(name: str) -> dict[str, Any]:
 # -- what there is -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_versions_and_resources(kubectl: Kubectl) -> None:
     assert kubectl.json("version")["serverVersion"]["gitVersion"] == "v1.36.2"
     assert "resource.k8s.io/v1\n" in kubectl("api-versions")

@@ -78,6 +78,7 @@ def test_core_objects(api: Any) -> None:
     assert '"reason":"NotFound"' in refused(404, core.read_namespaced_pod, "typed", "default")
 
 
+@pytest.mark.smoke
 def test_claims(api: Any) -> None:
     resource = k8s.client.ResourceV1Api(api)
     made = resource.create_namespaced_resource_claim("default", claim("typed", x="y"))

@@ -146,6 +146,7 @@ def _write(client: Client, resource: str, type: str, obj: dict[str, Any]) -> Non
         client.update(resource, {**obj, "metadata": {**live["metadata"], "labels": meta.get("labels", {})}})
 
 
+@pytest.mark.smoke
 def test_what_is_there_and_what_happens_is_recorded_once_and_in_order(served: Served, tmp_path: Path) -> None:
     client = Client(served.server, Now(), "admin")
     served.run(lambda: client.create("nodes", _node("before")))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dds_lab.shipped import find
 from tests.support.commands import FIRST_ATTACH, REPOSITORY, environment, fine
 from tests.support.live_lab import live_lab, without_scaler
@@ -44,6 +46,7 @@ def test_a_controller_of_ones_own_goes_on_where_it_stopped(tmp_path: Path) -> No
     assert '"state": "Released"' in fine("claims", log, "--format", "json") or "no claims" in fine("claims", log)
 
 
+@pytest.mark.smoke
 def test_a_log_is_read_and_told(tmp_path: Path) -> None:
     log = str(tmp_path / "log.sqlite3")
     run("custom_controller.py", FIRST_ATTACH, log)

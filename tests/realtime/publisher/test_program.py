@@ -107,6 +107,7 @@ def test_a_first_installation_observes_and_says_what_it_would_publish(lab: LiveL
     verified(log, "lab/publisher")
 
 
+@pytest.mark.smoke
 def test_what_the_manager_has_free_is_published_and_follows_it(lab: LiveLab, log: str, tmp_path: Path) -> None:
     with publishing(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))

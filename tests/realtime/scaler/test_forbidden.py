@@ -19,6 +19,8 @@ from dds_lab.shipped import find
 from tests.support.live_lab import LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
 from tests.support.users import may
 
+pytestmark = pytest.mark.xdist_group("forbidden")
+
 FOLLOWED = tuple(VERSIONS)
 TOLD_SECONDS = 3.0
 

@@ -180,6 +180,7 @@ def test_the_mode_of_the_policy_takes_effect_without_a_restart(lab: LiveLab, dat
         eventually(lambda: requests(lab))
 
 
+@pytest.mark.smoke
 def test_the_kill_switch_stops_all_writing(lab: LiveLab, database: Database) -> None:
     def switch(lab: Any, mode: str) -> None:
         lab.client("test").patch(

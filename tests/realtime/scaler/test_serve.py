@@ -107,6 +107,7 @@ def test_a_first_installation_observes(lab: LiveLab, tmp_path: Path) -> None:
     fine("log", "verify", running.log)
 
 
+@pytest.mark.smoke
 def test_a_claim_is_served_in_mode_detach(lab: LiveLab, tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
     policy.write_text(QUICK.model_dump_json(), encoding="utf-8")

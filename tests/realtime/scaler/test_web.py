@@ -155,6 +155,7 @@ def test_what_is_shown_is_what_is_in_the_log(watched: Watched) -> None:
     assert told >= {row.position for row in rows if row.type in ("ClaimMoved", "DeviceMoved", "HandOver", "Started")}
 
 
+@pytest.mark.smoke
 def test_while_the_log_is_away_it_lives_and_is_not_ready(watched: Watched) -> None:
     eventually(lambda: watched.probe("/readyz").code == 200)
     watched.kept.away.set()

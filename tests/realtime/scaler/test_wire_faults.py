@@ -23,6 +23,9 @@ from dds_lab.scenario.trouble import Faults, WireFault
 from dds_lab.shipped import find
 from tests.support.live_story import LENIENT, Story, unhurried
 
+pytestmark = pytest.mark.xdist_group("wire faults")
+"""One process plays them all; who asks for the first waits for the last."""
+
 SPEED = 4.0
 CEILING = 10
 OURS = (*VERSIONS, "events")
