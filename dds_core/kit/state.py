@@ -246,6 +246,10 @@ class Remembered(Generic[Kind]):
         """Whether anything of the object was rejected; of some that is all that is known."""
         return bool(self.rejections_of[uid])
 
+    def tell_again(self, of: str, reason: str) -> None:
+        """It is over: a person is told when it begins again."""
+        self.shown.drop(("Alerted", f"{of}:{reason}"))
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Changes made inside leave no trace."""

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.publisher.events import pool_of
 from dds_core.publisher.indexes import Dirty
 from dds_core.publisher.rules.pools import again_due
@@ -29,11 +28,8 @@ def _of(picture: PoolPicture, kind: str, of: str) -> Iterator[Deadline]:
         due = again_due(picture, key, row) if key is not None and row is not None else None
         if due is not None:
             yield Deadline(due, kind, of)
-    elif kind == "gone":
-        absent = picture.absent.get(of)
-        since = absent.since if absent is not None else picture.listed_at if of == _UNKNOWN else 0
-        if since:
-            yield Deadline(since + picture.policy.gone_seconds * MICROSECONDS, kind, of)
+    elif kind == "gone" and (of == _UNKNOWN or of in picture.absent) and (due := picture.gone_due(of)):
+        yield Deadline(due, kind, of)
 
 
 class Agenda(kit.Agenda[PoolPicture]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dds_core.kit import work
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Form
 from dds_core.model import Requirement
 from dds_core.publisher.describe import FAILURE, pool_name, selector
@@ -202,6 +203,13 @@ class PoolPicture(Indexes):
 
     def pool_of(self, model: PoolModel, fabric: str) -> PoolKey:
         return (model.driver, pool_name(model.device, fabric))
+
+    def gone_due(self, name: str) -> int:
+        """The instant from which a machine, or fabric, that answers leave out counts as gone; 0 when nobody waits for that. Of
+        what no answer since the start has had it is the first whole one that counts."""
+        absent = self.absent.get(name)
+        since = absent.since if absent is not None else self.listed_at
+        return since + self.policy.gone_seconds * MICROSECONDS if since else 0
 
     # -- changes -------------------------------------------------------------------------------------------------------
 

@@ -157,17 +157,8 @@ class PublisherKnown(Known):
 
 # -- subjects ----------------------------------------------------------------------------------------------------------
 
-NAMING = frozenset(
-    kind.__name__
-    for kind in (
-        e.Checkpoint,
-        e.HostObserved,
-        e.MachineObserved,
-        e.PoolPublished,
-        e.PoolSliceObserved,
-        e.PoolWithdrawn,
-    )
-)
+_NAMING = (e.Checkpoint, e.HostObserved, e.MachineObserved, e.PoolSliceObserved)
+NAMING = frozenset(one.__name__ for one in e.EVENTS if issubclass(one, (*_NAMING, e.OfPool)))
 """The types of events that names come from: all that has to be read to find a subject."""
 
 

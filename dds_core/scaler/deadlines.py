@@ -9,7 +9,7 @@ from dds_core.kit.deadlines import Deadline, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.indexes import Dirty
-from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, read_back_due
+from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due
 from dds_core.scaler.rules.release import fence_due, idle_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import Picture
@@ -46,9 +46,9 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
         yield Deadline(idle_due(picture, uid), "idle", uid)
     if fence is not None and not fence.wanted:
         yield Deadline(fence_due(picture, fence), "fence", uid)
-    since = picture.erring.get(uid)
-    if since is not None:
-        yield Deadline(since + picture.policy.error_grace_seconds * MICROSECONDS, "grace", uid)
+    definite = definite_due(picture, uid)
+    if definite is not None:
+        yield Deadline(definite, "grace", uid)
 
 
 def of_node(picture: Picture, node: str) -> Iterator[Deadline]:

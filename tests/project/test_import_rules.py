@@ -46,6 +46,11 @@ PURE_STANDARD_LIBRARY = (
 )
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
 CLOCK_CALLS = {f"{kind}.{call}" for kind in ("datetime", "date") for call in ("now", "utcnow", "today")}
+# Modules that import each other, and should not: to be taken apart.
+KNOWN_CIRCLES = [
+    ["dds_lab.api.responding", "dds_lab.api.server"],
+    ["dds_lab.face.connection", "dds_lab.face.listener"],
+]
 # Import name → name on the package index, where they differ; or the package that brings it along as part of its own interface.
 DISTRIBUTION_OF = {
     "yaml": "pyyaml",
@@ -124,6 +129,35 @@ def broken_rules(module: str, source: str, siblings: dict[str, set[str]]) -> lis
     return broken
 
 
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that reach each other (strongly connected components of more than one), each in order."""
+    reached = {start: _reached(start, graph) for start in graph}
+    found = {tuple(sorted(other for other in seen if start in reached[other])) for start, seen in reached.items()}
+    return sorted(list(one) for one in found if one)
+
+
+def _reached(start: str, graph: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [*graph[start]]
+    while waiting:
+        one = waiting.pop()
+        if one not in seen:
+            seen.add(one)
+            waiting += graph[one]
+    return seen
+
+
+def imported_modules(package: str) -> dict[str, set[str]]:
+    """The modules of a package that each of its modules takes names from, also inside functions. An import of a name that is
+    no module counts as one of the module that holds it; one for the type checker alone counts too."""
+    sources = {name.removesuffix(".__init__"): (name, source) for name, source in modules(package)}
+    graph: dict[str, set[str]] = {}
+    for short, (name, source) in sources.items():
+        named = ((one if one in sources else one.rpartition(".")[0]) for one in imports(name, source))
+        graph[short] = {one for one in named if one in sources} - {short}
+    return graph
+
+
 def impure_calls(module: str, source: str) -> list[str]:
     """List the calls of built-in functions and clocks that reach outside without an import."""
     broken = []
@@ -141,6 +175,26 @@ def test_imports_point_up_the_table_only(package: str) -> None:
     found = list(modules(package))
     assert found, f"no module of {package} was found"
     assert [rule for name, source in found for rule in broken_rules(name, source, siblings)] == []
+
+
+@pytest.mark.parametrize("package", SOURCE_ROOTS)
+def test_no_modules_import_each_other(package: str) -> None:
+    assert [one for one in circles(imported_modules(package)) if one not in KNOWN_CIRCLES] == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_the_components_do_not_know_each_other_and_what_is_common_knows_neither() -> None:
+    """The public names alone bring them together."""
+    broken = []
+    for module, named in imported_modules("dds_core").items():
+        room = module.split(".")[1] if "." in module else ""
+        others = {"scaler", "publisher"} - {room} if room else set[str]()
+        broken += [f"{module} imports {one}" for one in sorted(named) if one.split(".")[1] in others]
+    assert broken == []
 
 
 def test_the_core_calls_nothing_that_reaches_outside() -> None:

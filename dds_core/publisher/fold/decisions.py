@@ -34,9 +34,9 @@ def _published(picture: PoolPicture, event: e.PoolPublished, at: int) -> None:
     new = replace(new, settled=picture.shows(key, new), open=picture.unheld(key, new))
     picture.pools.put(key, new)
     picture.passed.drop(("readback", event.subject))
-    picture.shown.drop(("Alerted", f"{event.subject}:PoolOwnedByOther"))  # nobody's slice stops us any more
+    picture.tell_again(event.subject, "PoolOwnedByOther")  # nobody's slice stops us any more
     if not new.misses:  # when it begins again, it is told again
-        picture.shown.drop(("Alerted", f"{event.subject}:{e.NOT_AS_WRITTEN}"))
+        picture.tell_again(event.subject, e.NOT_AS_WRITTEN)
 
 
 def _withdrawn(picture: PoolPicture, event: e.PoolWithdrawn, at: int) -> None:

@@ -61,7 +61,7 @@ def _stock_observed(picture: PoolPicture, event: e.StockObserved, at: int) -> No
     picture.dirty.pools |= pools
     if event.free <= picture.policy.pool_devices:  # when it is beyond belief again, it is told again
         for key in pools:
-            picture.shown.drop(("Alerted", f"{stream_of(key)}:{e.BEYOND_BELIEF}"))
+            picture.tell_again(stream_of(key), e.BEYOND_BELIEF)
 
 
 def _fabric_failed(picture: PoolPicture, event: e.FabricFailed, at: int) -> None:

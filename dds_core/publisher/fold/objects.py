@@ -99,7 +99,7 @@ def _slice_moved(picture: PoolPicture, one: PoolSlice | None) -> None:
     if row is not None and picture.shows(key, row):
         _settled(picture, key, row)
     if not any(not picture.is_ours(found) for found in picture.slices_in(key)):
-        picture.shown.drop(("Alerted", f"{stream_of(key)}:PoolOwnedByOther"))
+        picture.tell_again(stream_of(key), "PoolOwnedByOther")
 
 
 def _settled(picture: PoolPicture, key: PoolKey, row: PoolRow) -> None:

@@ -24,7 +24,7 @@ def _policy(picture: PoolPicture, event: e.PolicyChanged, at: int) -> None:
 
 def _capabilities(picture: PoolPicture, event: e.Capabilities, at: int) -> None:
     if event.binding_conditions:
-        picture.shown.drop(("Alerted", f"{e.FABRIC}:{e.DROPPED}"))
+        picture.tell_again(e.FABRIC, e.DROPPED)
     if event != picture.capabilities:
         picture.capabilities = event
         picture.dirty.everything = True

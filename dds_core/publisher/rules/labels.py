@@ -4,7 +4,6 @@ knows or knew."""
 from __future__ import annotations
 
 from dds_core.events import NodeLabelled
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.publisher.indexes import machines_of
 from dds_core.publisher.model import Host, Machine
 from dds_core.publisher.state import PoolPicture, Work
@@ -28,9 +27,8 @@ def step(work: Work, name: str) -> None:
 
 def _is_gone(work: Work, host: Host) -> bool:
     """Whether the fabric knew the machine and has left it out of its answers for long enough."""
-    absent = [one for uuid in machines_of(host) if (one := work.picture.absent.get(uuid)) is not None]
-    patience = work.picture.policy.gone_seconds * MICROSECONDS
-    return bool(absent) and work.at >= max(one.since for one in absent) + patience
+    absent = [uuid for uuid in machines_of(host) if uuid in work.picture.absent]
+    return bool(absent) and work.at >= max(map(work.picture.gone_due, absent))
 
 
 def _current(picture: PoolPicture, host: Host, key: str) -> str:

@@ -65,7 +65,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
             return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
         return _remainder(row, held, "the model is not configured any more")
     if fabric not in picture.fabrics():
-        if work.at < gone_due(picture, fabric) or not picture.listed:
+        if work.at < picture.gone_due(FABRIC_ + fabric) or not picture.listed:
             return _as_it_is(row, held)
         return _remainder(row, held, f"fabric {fabric} is gone")
     stock = picture.stock(fabric, model.model)
@@ -124,13 +124,6 @@ def _as_it_is(row: PoolRow | None, held: dict[str, str]) -> Wanted | None:
     if held.keys() <= set(row.names):
         return None
     return Wanted(row.model, row.fabric, row.prefix, {*row.names, *held}, f"as it was; {len(held)} held", row.taint)
-
-
-def gone_due(picture: PoolPicture, fabric: str) -> int:
-    """The instant from which a fabric that no machine is in counts as gone."""
-    absent = picture.absent.get(FABRIC_ + fabric)
-    since = absent.since if absent is not None else picture.listed_at
-    return since + picture.policy.gone_seconds * MICROSECONDS
 
 
 # -- whether it has to be written -----------------------------------------------------------------------------------------

@@ -6,14 +6,13 @@ emit is folded at once so that the next rule sees it.
 
 from __future__ import annotations
 
-from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import PENDING
 from dds_core.scaler.events import Promise
 from dds_core.scaler.fold import apply
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.rules import claims, devices, release
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.failures import end_cool_downs, fail, tell_failures
+from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.orders import held_back, order, prewarm
@@ -111,8 +110,8 @@ def _advance(work: Work, covered: Cover, node: str) -> None:
     if covered.asked and life.state == PENDING:
         _advanced(work, covered, "ordered", _asked_cause(work, covered, node))
     for model, uid in covered.erring:
-        since = work.picture.erring.get(uid)
-        if since is not None and work.has_come(since + work.picture.policy.error_grace_seconds * MICROSECONDS):
+        due = definite_due(work.picture, uid)
+        if due is not None and work.has_come(due):
             resource = work.picture.resources.rows[uid]
             life = work.picture.lives.rows[covered.claim.uid]
             fail(work, covered.claim, life, "AttachFailed", resource.error, model, observed=True)

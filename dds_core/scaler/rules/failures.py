@@ -24,6 +24,12 @@ def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
     return life.began + picture.policy.attach_budget(scheduler, learned)
 
 
+def definite_due(picture: Picture, resource: str) -> int | None:
+    """The instant from which an attach error that stands is definite; None while there is none."""
+    since = picture.erring.get(resource)
+    return since + picture.policy.error_grace_seconds * MICROSECONDS if since is not None else None
+
+
 def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     """Fail the attempt when its budget is used up; say at once when nothing tells the node."""
     picture = work.picture

@@ -17,6 +17,7 @@ from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, 
 from dds_core.scaler.model import Fence
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
 from dds_core.scaler.state import Picture, Work
 
@@ -105,9 +106,8 @@ def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
     """Whether the fabric has said for long enough that it has no device for it."""
-    since = work.picture.erring.get(resource.uid)
-    grace = work.picture.policy.error_grace_seconds * MICROSECONDS
-    return not (resource.uuid or resource.fabric_id) and since is not None and work.has_come(since + grace)
+    due = definite_due(work.picture, resource.uid)
+    return not (resource.uuid or resource.fabric_id) and due is not None and work.has_come(due)
 
 
 def _is_needed(picture: Picture, resource: FabricResource) -> bool:

@@ -175,18 +175,11 @@ _MEANINGS = {
 
 # -- subjects ----------------------------------------------------------------------------------------------------------
 
-NAMING = frozenset(
-    kind.__name__
-    for kind in (
-        e.Checkpoint,
-        e.ClaimObserved,
-        e.ConfigObserved,
-        e.FabricResourceObserved,
-        e.NodeObserved,
-        e.PolicyChanged,
-        e.SliceObserved,
-    )
-)
+_AT_FIRST = (e.ClaimObserved, e.FabricResourceObserved, e.NodeObserved)
+_NAMED_AT_FIRST = frozenset(kind.__name__ for kind in _AT_FIRST)
+NAMING = _NAMED_AT_FIRST | {
+    kind.__name__ for kind in (e.Checkpoint, e.ConfigObserved, e.PolicyChanged, e.SliceObserved)
+}
 """The types of events that names come from: all that has to be read to find a subject."""
 
 _NAME, _UUID = b'"name":', b'"uuid":'
@@ -202,9 +195,6 @@ def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
         if row.type in _NAMED_AT_FIRST and _NAME not in data and _UUID not in data:
             continue
         yield row
-
-
-_NAMED_AT_FIRST = frozenset(kind.__name__ for kind in (e.ClaimObserved, e.FabricResourceObserved, e.NodeObserved))
 
 
 class Directory(telling.Directory):

@@ -15,6 +15,13 @@ LIMIT = 3  # units
 def held(row: str, more: bool = False, text: str | None = None) -> bool:
     """Whether it is."""
     return len(row) > LIMIT
+
+
+class Held(Fact):
+    level: ClassVar[str] = "no long text"
+
+    def words(self) -> str:
+        return "no long text"
 '''
 
 
@@ -28,6 +35,7 @@ def test_the_fingerprint_is_that_of_the_rules(component: str, said: str) -> None
 def test_all_that_decides_is_covered() -> None:
     scaler, publisher = sources("scaler"), sources("publisher")
     assert {"lifecycle.py", "scaler/policy.py", "scaler/rules/orders.py", "scaler/fold/lives.py"} <= scaler
+    assert {"events/base.py", "kit/fold.py", "kit/work.py", "scaler/events.py"} <= scaler
     assert {"publisher/describe.py", "publisher/rules/need.py", "publisher/policy.py"} <= publisher
     assert not [name for name in scaler | publisher if "timeline" in name or name.startswith("log/")]
 
@@ -41,6 +49,7 @@ def test_all_that_decides_is_covered() -> None:
         ("  # units", ""),
         ("(row: str, more", "(\n    row: str,\n    more"),
         ("> LIMIT", "> (LIMIT)"),
+        ("no long text", "a text"),
     ],
 )
 def test_what_is_for_readers_changes_nothing(old: str, new: str) -> None:

@@ -1,0 +1,175 @@
+"""What a change costs: in how many files of the product an event type or a knob is named, and that a decision which nothing
+but its own class knows is stored, told and forgotten like any other.
+
+A file counts when the name stands anywhere in it, in a comment too. To what is counted the generated page comes
+(docs/events.md or docs/policy.md), and the tests of what it does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from dds_core import PUBLISHER, SCALER
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
+from tests.project.test_import_rules import REPOSITORY, SOURCE_ROOTS
+
+FILES = 5
+"""Its class; the rule; the fold; the plan of its write, and the write. With the generated page: six."""
+SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
+MORE = {
+    **dict.fromkeys(SHARED, 13),  # what runs, replays or measures components has to know them
+    **dict.fromkeys(
+        ("ClaimMoved", "DeviceMoved"), 10
+    ),  # the steps of lives: measured, told in Kubernetes Events, logged
+    **dict.fromkeys(
+        ("AttachOrdered", "HandOver", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
+    ),  # told outside too
+}
+"""Types that are named in more files."""
+
+KNOB_FILES = 3
+"""Its definition, with bounds and words; the rule that reads it; one that says or needs it besides. With the generated page:
+four."""
+MORE_KNOBS = {
+    "mode": 14,  # decides what may be written at all
+    "hand_over": 6,  # the ways to steer need other permissions; the doctor and the status say which it is
+    "label_nodes": 5,  # needs another permission, and the doctor looks at labels
+    "adopt": 4,
+    "no_removal_seconds": 4,  # said by the doctor, and to people who ask why a device goes
+}
+
+
+@cache
+def product() -> dict[Path, str]:
+    roots = (REPOSITORY / folder / package for package, folder in SOURCE_ROOTS.items())
+    return {path: path.read_text(encoding="utf-8") for root in roots for path in root.rglob("*.py")}
+
+
+@cache
+def words() -> dict[str, int]:
+    """For each word of the product the number of files that it stands in."""
+    return Counter(word for text in product().values() for word in set(re.findall(r"\w+", text)))
+
+
+EVENTS = dict.fromkeys(one.__name__ for one in (*SCALER.events, *PUBLISHER.events))
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_type_is_named_in_few_files(name: str) -> None:
+    assert words()[name] <= MORE.get(name, FILES)
+
+
+@cache
+def knobs() -> dict[str, int]:
+    """For each knob the number of files that read it: an attribute of something called policy, or of what a policy gives."""
+    found: Counter[str] = Counter()
+    for path, text in product().items():
+        if path.name != "policy.py":
+            found.update(set(_read(ast.parse(text))))
+    return found
+
+
+def _read(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and re.search(r"polic|knobs|publishing", ast.unparse(node.value)):
+            yield node.attr
+
+
+@pytest.mark.parametrize("policy", [Policy, SchedulerPolicy, LimitPolicy, DriverPolicy, PublishPolicy])
+def test_a_knob_is_read_in_few_files(policy: type[BaseModel]) -> None:
+    read = {name: 1 + knobs()[name] for name in policy.model_fields}
+    assert {name: files for name, files in read.items() if files > MORE_KNOBS.get(name, KNOB_FILES)} == {}
+
+
+# -- a decision that is new ----------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "scaler/events.py": {
+        "# -- transitions ---": '''class Polished(OfDevice, frozen=True):
+    """Polish the device."""
+
+    level: ClassVar[Level] = "warning"
+
+    cloth: str
+
+    def words(self, names: Names) -> str:
+        return f"polish {names.name(self.resource)} with {self.cloth}"
+
+
+# -- transitions ---''',
+        "register(UsedStamped, ": "register(UsedStamped, Polished, ",
+    },
+    "scaler/fold/intents.py": {"    e.UsedStamped: nothing,": "    e.UsedStamped: nothing,\n    e.Polished: nothing,"},
+    "scaler/rules/devices.py": {
+        "import DeviceMoved, UsedStamped": "import DeviceMoved, Polished, UsedStamped",
+        '        if move.trigger == "freed":': """        if move.trigger == "requested":
+            work.want(Polished(resource=uid, mode=work.picture.mode, cloth="silk"), uid)
+        if move.trigger == "freed":""",
+    },
+}
+"""By file of the core, what is put in the place of what: a new decision, whole but for its write."""
+
+SCRIPT = """
+import sys
+from dds_core import SCALER, Engine, MemoryLog, events as e, verify
+from dds_core.model import FabricResource
+from dds_core.replay import moments
+from dds_core.timeline import render_text
+from dds_core.timeline.telling import Known
+
+def told(mode):
+    resource = FabricResource("uid", "gpu-0")
+    yield e.Started("t", SCALER.fingerprint, 1, 1, mode)
+    yield e.PolicyChanged({"mode": mode})
+    yield e.Synced()
+    yield e.difference(None, resource)
+    if mode == "attach":
+        yield e.WriteRefused("id", "Polished", "uid", 403, "Forbidden")
+    yield e.Started("t", SCALER.fingerprint, 1, 2, mode)
+    yield e.Synced()
+
+for mode in ("observe", "attach"):
+    engine, log = Engine(), MemoryLog("t/scaler", cluster="c", recorded_at=0)
+    epoch = log.take_epoch(0)
+    steps = list(engine.run((at, fact) for at, fact in enumerate(told(mode), 1)))
+    log.append([step.group(n) for n, step in enumerate(steps)], epoch=epoch, recorded_at=9)
+    assert verify(log.read(), SCALER).ok
+    (polished,) = [one for step in steps for one in step.decisions if type(one).__name__ == "Polished"]
+    assert (polished.level, polished.about(Known())) == ("warning", {"mode": mode, "device": "uid"})
+    subject = SCALER.told.directory().read(moments(log.read(), SCALER)).find("gpu-0")
+    text = render_text(SCALER.told.timeline(moments(log.read(), SCALER), subject))
+    assert ("dds would" if mode == "observe" else "dds decided to") + " polish gpu-0 with silk" in text, text
+    picture = engine.picture
+    assert (polished.key in picture.shown, ("Polished", "uid") in picture.refusals) == (mode == "observe", mode == "attach")
+    engine.feed(e.FabricResourceGone("uid"), 20)
+    assert polished.key not in picture.shown
+print(sys.modules["dds_core"].__file__)
+"""
+
+
+def test_a_new_decision_is_three_files_of_the_core(tmp_path: Path) -> None:
+    """Its class, its fold, its rule: then it is stored, verified, told in timelines and log lines, tried later when it is
+    refused, and forgotten with its object. What writes it to the cluster are two files more."""
+    core = shutil.copytree(REPOSITORY / "dds_core", tmp_path / "dds_core", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, changes in CHANGES.items():
+        text = (core / name).read_text(encoding="utf-8")
+        for old, new in changes.items():
+            assert text.count(old) == 1, f"{name}: {old}"
+            text = text.replace(old, new)
+        (core / name).write_text(text, encoding="utf-8")
+    run = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == str(core / "__init__.py")
+    assert len(CHANGES) + 2 <= FILES
