@@ -1,6 +1,6 @@
 """The event log, without what stores it: envelopes, the chain, the contract, the line codec, and the log in memory."""
 
-from dds_core.log.chain import Anchor, ChainCheck, ChainReport, SaltSource, checked, fixed_salts, verify_chain
+from dds_core.log.chain import Anchor, ChainCheck, ChainReport, SaltSource, checked, event_id, fixed_salts, verify_chain
 from dds_core.log.envelope import (
     CHECKPOINT,
     LOG_OPENED,
@@ -10,7 +10,6 @@ from dds_core.log.envelope import (
     Head,
     LeanEvent,
     NewEvent,
-    event_id,
 )
 from dds_core.log.interface import BATCH, EventLog, EventSource, JoinedSource
 from dds_core.log.memory import MemoryLog

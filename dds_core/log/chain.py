@@ -30,7 +30,7 @@ from dds_core.errors import (
     NotACheckpoint,
     WrongVersion,
 )
-from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Group, Head, NewEvent, event_id
+from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Group, Head, NewEvent
 
 SaltSource = Callable[[str], bytes]
 """Gives the salt (16 bytes) of the event with this id."""
@@ -69,6 +69,12 @@ def fixed_salts(seed: bytes) -> SaltSource:
 def digest_of(salt: bytes, data: bytes) -> bytes:
     """The salted digest of an event's data."""
     return sha256(salt + data).digest()
+
+
+def event_id(log: str, epoch: int, ordinal: int, index: int) -> str:
+    """The id of an event: it depends on the group's place in its writer's epoch, never on batches, positions or
+    chance."""
+    return f"{log}:{epoch}.{ordinal}.{index}"
 
 
 _encode = msgspec.json.Encoder().encode

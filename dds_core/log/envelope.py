@@ -132,12 +132,6 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 HEAD_FIELDS: tuple[str, ...] = Head.__struct_fields__
 
 
-def event_id(log: str, epoch: int, ordinal: int, index: int) -> str:
-    """The id of an event: it depends on the group's place in its writer's epoch, never on batches, positions or
-    chance."""
-    return f"{log}:{epoch}.{ordinal}.{index}"
-
-
 def component_of(log: str) -> str:
     """The component part of a log's name `<cluster>/<component>`; raises `InvalidEvent` when the name is of
     another form."""

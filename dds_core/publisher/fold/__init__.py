@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
+from dds_core.kit import work as kit
 from dds_core.publisher.fold import decisions, fabric, objects, ourselves
 from dds_core.publisher.state import PoolPicture
 

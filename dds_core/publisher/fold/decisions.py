@@ -6,10 +6,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
-from dds_core.kit.fold import Fold
+from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.state import Key
+from dds_core.kit.work import Fold
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import digest_of_pool
 from dds_core.publisher.model import PoolModel, PoolRow

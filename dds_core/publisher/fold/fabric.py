@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dds_core.events import Event
-from dds_core.kit.fold import Fold
+from dds_core.kit.work import Fold
 from dds_core.publisher import events as e
 from dds_core.publisher.model import FABRIC_, Absent, Machine, Stock
 from dds_core.publisher.state import PoolPicture, stream_of

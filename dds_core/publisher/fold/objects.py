@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit.fold import Fold, ending, observed
+from dds_core.kit.work import Fold, ending, observed
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import selector

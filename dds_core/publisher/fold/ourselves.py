@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
-from dds_core.kit.fold import Fold
+from dds_core.kit import work as kit
+from dds_core.kit.work import Fold
 from dds_core.publisher import events as e
 from dds_core.publisher.fold.decisions import void_unseen
 from dds_core.publisher.model import FABRIC_

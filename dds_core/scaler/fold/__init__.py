@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
+from dds_core.kit import work as kit
 from dds_core.scaler.fold import intents, lives, objects, ourselves
 from dds_core.scaler.state import Picture
 

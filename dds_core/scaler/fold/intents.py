@@ -11,10 +11,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
-from dds_core.kit.fold import Fold, nothing
+from dds_core.kit import work as kit
 from dds_core.kit.policy import HOUR
 from dds_core.kit.state import Key
+from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
 from dds_core.scaler import events as e
 from dds_core.scaler.model import Cooling, Failure, Fence, HandOverRow, Order, Reservation

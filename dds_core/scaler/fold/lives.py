@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from dds_core.errors import IllegalTransition
 from dds_core.events import Event
-from dds_core.kit.fold import Fold, forget_words, gone_with
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.work import Fold, forget_words, gone_with
 from dds_core.lifecycle import claim_edge_exists, claim_target, device_target
 from dds_core.model import Claim
 from dds_core.scaler import events as e

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dds_core.events import Event
-from dds_core.kit.fold import Fold, ending, forget_words, gone, gone_with, observed
+from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
 from dds_core.model import AttachRequest, FabricResource, Slice
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.intents import detach_void, order_met

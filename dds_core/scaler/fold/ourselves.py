@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit import fold as kit
-from dds_core.kit.fold import Fold
+from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.intents import void_unseen
 from dds_core.scaler.policy import read_policy

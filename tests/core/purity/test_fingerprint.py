@@ -35,7 +35,7 @@ def test_the_fingerprint_is_that_of_the_rules(component: str, said: str) -> None
 def test_all_that_decides_is_covered() -> None:
     scaler, publisher = sources("scaler"), sources("publisher")
     assert {"lifecycle.py", "scaler/policy.py", "scaler/rules/orders.py", "scaler/fold/lives.py"} <= scaler
-    assert {"events/base.py", "kit/fold.py", "kit/work.py", "scaler/events.py"} <= scaler
+    assert {"events/base.py", "kit/work.py", "scaler/events.py"} <= scaler
     assert {"publisher/describe.py", "publisher/rules/need.py", "publisher/policy.py"} <= publisher
     assert not [name for name in scaler | publisher if "timeline" in name or name.startswith("log/")]
 
