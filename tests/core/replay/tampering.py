@@ -29,7 +29,7 @@ def _with_data(row: Envelope, change: Callable[[dict[str, Any]], None]) -> Envel
 
 
 def resealed(rows: Sequence[Envelope], since: int = 1) -> list[Envelope]:
-    """The same rows with digests and chain made anew from a position on: nothing but the rules can tell that they were changed."""
+    """The same rows with digests and chain made anew from a position on: only the rules can tell that they were changed."""
     chain = [row for row in rows if row.position < since]
     before = chain[-1].hash if chain else GENESIS
     for row in rows[len(chain) :]:
