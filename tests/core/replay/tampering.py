@@ -28,17 +28,24 @@ def _with_data(row: Envelope, change: Callable[[dict[str, Any]], None]) -> Envel
     return replace(row, data=json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def resealed(rows: Sequence[Envelope]) -> list[Envelope]:
-    """The same rows with digests and chain made anew: nothing but the rules can tell that they were changed."""
-    chain: list[Envelope] = []
-    before = GENESIS
-    for row in rows:
+def resealed(rows: Sequence[Envelope], since: int = 1) -> list[Envelope]:
+    """The same rows with digests and chain made anew from a position on: only the rules can tell that they were changed."""
+    chain = [row for row in rows if row.position < since]
+    before = chain[-1].hash if chain else GENESIS
+    for row in rows[len(chain) :]:
         assert row.data is not None and row.salt is not None
         row = replace(row, digest=digest_of(row.salt, row.data), prev_hash=before)
         row = replace(row, hash=hash_of(row))
         before = row.hash
         chain.append(row)
     return chain
+
+
+def edits(rows: Sequence[Envelope], row: Envelope) -> Iterator[tuple[str, list[Envelope]]]:
+    """The log up to the end of the row's group, each time with one other value in the row and the chain made anew."""
+    until = [one for one in rows if one.group <= row.group]
+    for what, change in texts_of(row):
+        yield f"{row.type} {what} at {row.position}", resealed(changed(until, row.position, change), row.position)
 
 
 def texts_of(row: Envelope) -> Iterator[tuple[str, Callable[[dict[str, Any]], None]]]:

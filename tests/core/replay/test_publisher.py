@@ -18,7 +18,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import VerifyReport, fold_log, moments, re_decide, verify
 from dds_core.replay.logged import event_of
 from dds_core.scaler.component import SCALER, Engine
-from tests.core.replay.tampering import changed, resealed, texts_of
+from tests.core.replay.tampering import edits
 from tests.support.pool_story import A100, START, PoolStory, told_story
 
 
@@ -69,10 +69,9 @@ def test_any_changed_value_of_anything_decided_is_found_at_its_position(rows: li
     decided = [row for row in rows if row.causation_id is not None]
     assert {"PoolPublished", "NodeLabelled"} <= {row.type for row in decided}
     for row in decided:
-        for what, change in texts_of(row):
-            report = judged(resealed(changed(rows, row.position, change)))
-            assert report.differences, f"{row.type} {what} at {row.position}"
-            assert report.differences[0].position == row.position, f"{row.type} {what}"
+        for what, edited in edits(rows, row):
+            report = judged(edited)
+            assert report.differences and report.differences[0].position == row.position, what
 
 
 def rewritten(story: PoolStory, steps: list[Step]) -> list[Envelope]:

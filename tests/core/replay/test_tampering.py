@@ -23,10 +23,12 @@ from dds_core.log import Anchor, Envelope, MemoryLog, verify_chain
 from dds_core.replay import VerifyReport, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import PROJECTION
+from tests.adapters.log.writer import Job, groups
 from tests.core.golden.replays import CLUSTER, CODE, LOG_NAME, RECORDED_AT, SALTS, SMALL, log_of, replayed
 from tests.core.replay.tampering import changed, resealed, texts_of, write_anchor, write_file
-from tests.core.replay.writer import Job, groups
 from tests.support.commands import dds
+
+LONGER = ("two_claims", "coexistence")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,9 @@ def test_a_decision_that_no_fact_caused_is_found(rows: list[Envelope]) -> None:
     assert [(d.position, d.expected) for d in report.differences] == [(at, "a fact")]
 
 
-@pytest.mark.parametrize("name", ["first_attach", "attach_failure", "two_claims", "coexistence"])
+@pytest.mark.parametrize(
+    "name", ["first_attach", "attach_failure", *(pytest.param(name, marks=pytest.mark.full) for name in LONGER)]
+)
 def test_any_changed_value_of_anything_decided_is_found_at_its_position(name: str) -> None:
     rows = list(log_of(replayed(name)).read())
     decided = [row for row in rows if row.causation_id is not None]

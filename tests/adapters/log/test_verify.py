@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.core.replay.writer import Job, groups
+from tests.adapters.log.writer import Job, groups
 from tests.support.postgres import Postgres
 
 REPOSITORY = Path(__file__).parents[3]
@@ -71,7 +71,7 @@ PAIRWISE = pairwise()
 def run(module: str, surroundings: dict[str, str], jobs: bytes) -> Any:
     """What a module of this folder prints when it runs as a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.core.replay.{module}", jobs.decode()],
+        [sys.executable, "-m", f"tests.adapters.log.{module}", jobs.decode()],
         cwd=REPOSITORY,
         env={**os.environ, **surroundings},
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Verifies logs in a process of its own: `python -m tests.core.replay.judge '[[BATCH, ["part", ...]], ...]'`.
+"""Verifies logs in a process of its own: `python -m tests.adapters.log.judge '[[BATCH, ["part", ...]], ...]'`.
 
 Each source, given by its parts, is read BATCH events at a time. Prints a JSON list with one verdict for each.
 """

@@ -1,6 +1,6 @@
 """Writes recordings' replays into logs, in a process of its own, and takes each log on its journeys.
 
-    python -m tests.core.replay.writer '[{"recording": "first_attach", "mode": "observe", ...}, ...]'
+    python -m tests.adapters.log.writer '[{"recording": "first_attach", "mode": "observe", ...}, ...]'
 
 Prints what is to be verified, for each job a JSON object of sources by journey; a source is a list of parts, each a file or
 the URL of a database, oldest first. Half way a checkpoint is written, so that a log can be archived there.
