@@ -14,13 +14,15 @@ import click
 from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
 from dds_adapters.sql import SqlLog, follow
 from dds_commands.parameters import format_option, log_option, required_log, source_arguments, without_password
-from dds_commands.screen import counted, position_bar, show, show_jsonl, style
+from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
 from dds_commands.sources import Log, Opened
-from dds_commands.verifying import verify_rows
-from dds_core.errors import InputError, NotALogFile
+from dds_core.component import Component
+from dds_core.errors import InputError, NotALogFile, VerificationFailed
 from dds_core.events import TYPES
-from dds_core.log import LOG_OPENED, Anchor, Envelope, Head, JoinedSource
+from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, Head, JoinedSource, checked
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
+from dds_core.replay import VerifyReport, verify
+from dds_core.scaler.component import SCALER
 from dds_core.timeline.clock import rfc3339
 
 
@@ -43,10 +45,8 @@ def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None,
     if name is not None and name != source.name:
         raise InputError(f"it holds log {source.name}, not {name}", where=files[0], fix="leave --name out")
     first, last = source.span()
-    with Opened() as opened, position_bar(last, "importing") as progress:
-        report = opened.database(where).import_log(
-            source.read(first - 1), anchors=_anchors(anchor_file), progress=progress
-        )
+    with Opened() as opened, position_bar(last, "importing") as bar:
+        report = opened.database(where).import_log(source.read(first - 1), anchors=_anchors(anchor_file), progress=bar)
     show(f"imported log {report.log}, positions {report.first} to {report.last}, into {without_password(where)}")
 
 
@@ -70,8 +70,8 @@ def log_export(file: str, until: int | None, url: str | None, name: str | None) 
     """
     with Opened() as opened:
         source = opened.log(required_log(url), name)
-        with position_bar(source.head().position, "exporting") as progress:
-            report = export(source, file, until=until, progress=progress)
+        with position_bar(source.head().position, "exporting") as bar:
+            report = export(source, file, until=until, progress=bar)
     show(f"exported log {report.log}, positions {report.first} to {report.last}, to {file}")
 
 
@@ -110,8 +110,8 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
     with Opened() as opened:
         source = opened.log(required_log(url), name)
         last = source.head().checkpoint if checkpoint is None else checkpoint
-        with position_bar(last, "archiving") as progress:
-            report = archive(source, file, checkpoint=checkpoint, progress=progress)
+        with position_bar(last, "archiving") as bar:
+            report = archive(source, file, checkpoint=checkpoint, progress=bar)
     show(f"archived log {report.log}, positions {report.first} to {report.last}, to {file}")
 
 
@@ -255,3 +255,65 @@ def _anchors(path: str | None) -> list[Anchor]:
         raise InputError(error.strerror or str(error), where=path, fix="check path and permissions") from None
     except BadLine as error:
         raise InputError(f"it holds no anchors ({error})", where=path, fix="give what dds log anchor printed") from None
+
+
+# -- verification --------------------------------------------------------------------------------------------------------
+
+
+def verify_rows(
+    rows: Iterable[Envelope],
+    length: int | None,
+    label: str,
+    form: str,
+    anchors: Iterable[Anchor] = (),
+    component: Component[Any] = SCALER,
+) -> None:
+    """Check and show. Raises BrokenChain where the chain does not hold, VerificationFailed when what was decided is not
+    what the rules say."""
+    check = ChainCheck(anchors)
+    report = verify(progress(checked(rows, check), length, "verifying"), component=component)
+    if report.ok:
+        check.report()
+    try:
+        _show_report(report, label, form)
+    finally:
+        if not report.ok:
+            first = report.differences[0].position
+            raise VerificationFailed(
+                f"{len(report.differences)} decisions differ from the rules, the first at position {first}"
+                if len(report.differences) > 1
+                else f"position {first}: what was decided differs from the rules",
+                where=label,
+                fix="compare with an export or anchor made before, and with the version of dds that wrote it",
+            )
+
+
+def _show_report(report: VerifyReport, label: str, form: str) -> None:
+    if form == "json":
+        show_json(_report_data(report, label))
+        return
+    dress = style()
+    span = f"positions {report.first} to {report.last}" if report.events else "no events"
+    show(f"{label}: {counted(report.events, 'event')} in {counted(report.groups, 'group')}, {span}")
+    if report.other_code:
+        note(f"the log was written by other code (fingerprint {', '.join(sorted(set(report.fingerprints)))})")
+    for first, last in report.unjudged:
+        show(f"positions {first} to {last} cannot be judged: data were erased")
+    for difference in report.differences:
+        show(dress(str(difference), "bad"))
+    if report.ok:
+        show(dress("the chain holds, and every decision is the one that the rules make", "good"))
+
+
+def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
+    return {
+        "source": label,
+        "ok": report.ok,
+        "events": report.events,
+        "groups": report.groups,
+        "first": report.first,
+        "last": report.last,
+        "other_code": report.other_code,
+        "unjudged": [list(span) for span in report.unjudged],
+        "differences": [{"position": d.position, "expected": d.expected, "found": d.found} for d in report.differences],
+    }

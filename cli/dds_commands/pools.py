@@ -1,18 +1,24 @@
-"""`dds pools`: what a publisher shows the scheduler, now or at an instant."""
+"""`dds pools`: what a publisher shows the scheduler, now or at an instant; and the machines of its fabric."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import click
+import msgspec
 
 from dds_commands.parameters import format_option, instant, source_arguments
-from dds_commands.pool_rows import MachineRow, PoolRow, machine_rows, pool_data, pool_rows
-from dds_commands.screen import show_json, show_jsonl, table
+from dds_commands.screen import show_data, table
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
 from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.describe import in_order
+from dds_core.publisher.events import limits_words, pool_stream
+from dds_core.publisher.model import MANAGED_BY, PoolKey, PoolModel, SliceLayout
 from dds_core.publisher.state import PoolPicture
 from dds_core.timeline.clock import rfc3339
 
+OURS = "dds"
 NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log with --name CLUSTER/publisher"
 
 
@@ -45,7 +51,7 @@ def pools(
     if form == "table":
         show_pools(rows)
     else:
-        (show_json if form == "json" else show_jsonl)([pool_data(row) for row in rows])
+        show_data(map(pool_data, rows), form)
 
 
 def chosen_pools(picture: PoolPicture, node: str | None) -> list[PoolRow]:
@@ -56,11 +62,6 @@ def chosen_pools(picture: PoolPicture, node: str | None) -> list[PoolRow]:
         known = ", ".join(sorted(host.name for host in picture.hosts.rows.values())[:5]) or "none"
         raise InputError(f"there is no node {node!r}", fix=f"nodes are {known}")
     return pool_rows(picture, {picture.fabric_of(node)})
-
-
-def chosen_machines(picture: PoolPicture, node: str | None) -> list[MachineRow]:
-    """The machine that a node is, all without one."""
-    return machine_rows(picture, node)
 
 
 def show_pools(rows: list[PoolRow]) -> None:
@@ -91,7 +92,7 @@ def show_pools(rows: list[PoolRow]) -> None:
                 str(row.free),
                 str(row.stock) if row.stock is not None else "-",
                 ", ".join(row.tainted) or "-",
-                _decided(row),
+                _said(row),
             )
             for row in rows
         ],
@@ -99,7 +100,7 @@ def show_pools(rows: list[PoolRow]) -> None:
     )
 
 
-def _decided(row: PoolRow) -> str:
+def _said(row: PoolRow) -> str:
     """How many devices were decided, when, and whether they are there. An age would be of no use: a quiet log has no now."""
     if row.wanted is None:
         return "-"
@@ -115,3 +116,130 @@ def show_machines(rows: list[MachineRow]) -> None:
         [(row.machine, row.name, ", ".join(row.nodes) or "-", row.fabric or "-", row.limits or "-") for row in rows],
         "no machines",
     )
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+
+
+class PoolRow(NamedTuple):
+    """A pool as its slices show it, or as it was decided while there are none.
+
+    `owner` is dds, what another publisher calls itself, or "" for who gives no name; `names` are its devices, `held_names` those
+    that claims hold, `tainted` the keys of taints. `stock` is what the fabric has free of the model, None where it never said.
+    `wanted` is how many devices were decided last, also in mode observe, None where nothing was; `since` the instant of a
+    decision that is carried out, and `as_decided` whether the cluster shows it, None in mode observe.
+    """
+
+    pool: str
+    driver: str
+    fabric: str
+    model: str
+    owner: str
+    generation: int
+    slices: int
+    names: tuple[str, ...]
+    held_names: tuple[str, ...]
+    tainted: tuple[str, ...]
+    stock: int | None
+    wanted: int | None
+    as_decided: bool | None
+    since: int
+
+    @property
+    def free(self) -> int:
+        """Devices that the scheduler may still give to somebody."""
+        return len(set(self.names).difference(self.held_names))
+
+
+class MachineRow(NamedTuple):
+    """A machine as the fabric tells of it, and the nodes that it is."""
+
+    machine: str
+    name: str
+    nodes: tuple[str, ...]
+    fabric: str
+    limits: str
+
+
+def pool_rows(picture: PoolPicture, fabrics: set[str] | None = None) -> list[PoolRow]:
+    """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
+    shown = _shown(picture)
+    keys = picture.pools.rows.keys() | shown.keys() | {key for key in picture.slices_of.sets if key[1]}
+    rows = [_row(picture, key, shown.get(key)) for key in sorted(keys)]
+    chosen = (row for row in rows if fabrics is None or row.fabric in fabrics)
+    return sorted(chosen, key=lambda row: (row.fabric, row.pool))
+
+
+def _shown(picture: PoolPicture) -> dict[PoolKey, int]:
+    """What was decided of pools in mode observe, and so never carried out: how many devices each would have."""
+    found = {}
+    for (kind, subject), data in picture.shown.rows.items():
+        driver, _, pool = subject.removeprefix("pool/").partition("/")
+        if kind == "pool" and not picture.live:
+            found[driver, pool] = sum(len(one.devices) for one in _decided.decode(data).slices)
+    return found
+
+
+class _Decided(msgspec.Struct):
+    """The part of a `PoolPublished`, or of a `PoolWithdrawn`, that says how many devices there are to be."""
+
+    slices: tuple[SliceLayout, ...] = ()
+
+
+_decided = msgspec.json.Decoder(_Decided)
+
+
+def _row(picture: PoolPicture, key: PoolKey, shown: int | None) -> PoolRow:
+    decided, live = picture.pools.get(key), picture.slices_in(key)
+    model = _model(picture, key)
+    fabric = decided.fabric if decided is not None and decided.fabric else key[1].rpartition("-fabric")[2]
+    stock = picture.stock(fabric, model.model) if model is not None else None
+    names = [name for one in live for name in one.devices]
+    owners = {OURS if one.owner == MANAGED_BY else one.owner for one in live}
+    return PoolRow(
+        pool=key[1],
+        driver=key[0],
+        fabric=fabric,
+        model=model.model if model is not None else "",
+        owner=", ".join(sorted(owners)),
+        generation=max((one.generation for one in live), default=0),
+        slices=len(live),
+        names=tuple(in_order(names)),
+        held_names=tuple(in_order(picture.held(key))),
+        tainted=tuple(sorted({taint.key for one in live for taint in one.taints})),
+        stock=stock.free if stock is not None else None,
+        wanted=len(decided.names) if decided is not None else shown,
+        as_decided=picture.shows(key, decided) if decided is not None else None,
+        since=decided.since if decided is not None else 0,
+    )
+
+
+def _model(picture: PoolPicture, key: PoolKey) -> PoolModel | None:
+    """The model of a pool: as decided, else as configured."""
+    decided = picture.pools.get(key)
+    return decided.model if decided is not None and decided.slices else picture.model_of_pool(key)
+
+
+def machine_rows(picture: PoolPicture, node: str | None = None) -> list[MachineRow]:
+    """Every machine of the fabric, by fabric and name; that of the node only."""
+    rows = []
+    for uuid, machine in picture.machines_by_uuid.rows.items():
+        named = (picture.hosts.rows[uid] for uid in picture.hosts_of[uuid])
+        hosts = sorted(host.name for host in named if picture.machine_of(host) is machine)
+        if node is None or node in hosts:
+            limits = limits_words(machine.limits)
+            rows.append(MachineRow(uuid, machine.name, tuple(hosts), machine.fabric, limits))
+    return sorted(rows, key=lambda row: (row.fabric, row.name, row.machine))
+
+
+def pool_data(row: PoolRow) -> dict[str, Any]:
+    """A pool as plain data."""
+    told: dict[str, Any] = {**row._asdict(), "uid": pool_stream(row.driver, row.pool)}
+    told["devices"], told["held"], told["free"] = len(row.names), len(row.held_names), row.free
+    told["since"] = rfc3339(row.since) if row.since else None
+    return told
+
+
+def machine_data(row: MachineRow) -> dict[str, Any]:
+    """A machine as plain data."""
+    return {**row._asdict(), "uid": row.machine}

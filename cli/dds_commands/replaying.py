@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import click
 from pydantic import BaseModel
 
 from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
-from dds_commands.differences import Things, show_differences, things_of
+from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
     NAME_VARIABLE,
     default_log,
@@ -25,18 +25,23 @@ from dds_commands.parameters import (
     publish_policy_from,
     without_password,
 )
-from dds_commands.pool_rows import machine_data, pool_data
-from dds_commands.pools import chosen_machines, chosen_pools, show_machines, show_pools
-from dds_commands.rows import claim_data, device_data
+from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
 from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
-from dds_commands.state import chosen_claims, chosen_devices, known_state, show_claims, show_devices
+from dds_commands.state import (
+    chosen_claims,
+    chosen_devices,
+    claim_data,
+    device_data,
+    known_state,
+    show_claims,
+    show_devices,
+)
 from dds_commands.timelines import brief, find, require_path, show_text
-from dds_commands.verifying import verify_rows
 from dds_core.component import component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
-from dds_core.events import Checkpoint, Decision
+from dds_core.events import Checkpoint, Decision, Event
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from dds_core.log import ChainReport, Envelope, Group, fixed_salts
 from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
@@ -49,198 +54,9 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import PROJECTION, Picture, dump
-from dds_core.scaler.timeline import timeline
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
-from dds_core.timeline.phrases import spoken
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-# A replay as a log: sealed as it would have been written, and taken into a database all at once or not at all.
-
-
-EPOCH = 1
-"""Of the one writer that a replay is."""
-
-
-def write_recording(recording: Recording, database: Database, name: str | None, *, checkpoint: bool) -> ChainReport:
-    """Replay the recording into a new log of the database; the recording's fingerprint stands for its cluster.
-
-    Raises ForeignLog when a log of this name belongs to another recording or cluster, LogExists when it is this one.
-    """
-    log = name if name is not None else log_name(recording.path)
-    cluster = recording.identity()
-    for head in database.heads():
-        if head.log == log:
-            check_cluster(head, cluster)
-    steps = recording.steps()
-    groups = with_checkpoint(steps) if checkpoint else (step.group(n) for n, step in enumerate(steps))
-    now = time.time_ns() // 1000
-    with position_bar(0, "writing") as progress:
-        return database.import_log(sealed(log, cluster, groups, now, random_salt), progress=progress)
-
-
-def log_name(path: str) -> str:
-    """The name of the log of a recording: <the file's name>/scaler."""
-    stem = Path(path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
-    return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
-
-
-def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
-    """The groups of the steps, and a checkpoint of the whole picture at the end, so that they can be archived."""
-    picture, ordinal = Picture(), 0
-    for ordinal, step in enumerate(steps, start=1):
-        for event in (step.fact, *(event for event, _ in step.caused)):
-            apply(picture, event, step.at)
-        picture.dirty.clear()
-        yield step.group(ordinal - 1)
-    fact = Checkpoint(projection=PROJECTION, picture=dump(picture))
-    yield Step(picture.now, fact, []).group(ordinal)
-
-
-def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
-    """A whole log of these groups, envelope by envelope, as one writer would have appended them."""
-    head, versions = unopened(name, cluster), defaultdict[str, int](int)
-    opened = ((0, opening(name, cluster, recorded_at)),)
-    for epoch, group in chain(opened, ((EPOCH, group) for group in groups)):
-        fresh = seal(head, epoch, [group], versions, recorded_at, salts)
-        head = advanced(head, fresh)
-        yield from fresh
-
-
-# -- replaying pools ---------------------------------------------------------------------------------------------------
-
-# What `dds replay` shows of a publisher's log: its changes, its state at an instant, and what differs between two.
-
-
-NOT_HERE = ("claim", "state")
-"""Options of `dds replay` that say nothing about a publisher's log."""
-
-PictureAt = Callable[[int], PoolPicture]
-
-
-def require_meaning(source: Source, given: Mapping[str, object]) -> None:
-    """Raises InputError for an option that says nothing on the log of a publisher."""
-    for name in NOT_HERE:
-        if given.get(name):
-            fix = "use --node, or dds timeline with a pool, node or machine"
-            raise InputError(f"--{name} says nothing about the log of a publisher", where=source.label, fix=fix)
-
-
-# -- changes ------------------------------------------------------------------------------------------------------------
-
-
-def show_changes(source: Source, told: Iterable[Moment], node: str | None, form: str) -> None:
-    """Every change of what the fabric has, every decision, and how the pools ended; of a node its timeline."""
-    if form == "mermaid":
-        require_path(source)
-    subject = _node(source, node)
-    counts = _CountedPools(told)
-    entries = source.component.told.timeline(counts, subject)
-    if form == "json":
-        show_json({"entries": [as_data(entry) for entry in entries], "summary": counts.data()})
-    elif form == "jsonl":
-        show_jsonl(as_data(entry) for entry in entries)
-    elif subject is not None:
-        show_text(entries, subject)
-    else:
-        _show_pool_table(entries, counts)
-
-
-def _node(source: Source, node: str | None) -> Subject | None:
-    if node is None:
-        return None
-    subject = find(source, node)
-    if subject.kind != "node":
-        raise InputError(f"{node} is a {subject.kind}, no node", fix="use dds timeline for it")
-    return subject
-
-
-class _CountedPools:
-    """The same moments, with what they were counted."""
-
-    def __init__(self, told: Iterable[Moment]) -> None:
-        self._told = told
-        self.facts = self.decisions = 0
-        self.pools: dict[str, int] = {}
-
-    def __iter__(self) -> Iterator[Moment]:
-        for moment in self._told:
-            self.facts += 1
-            for event in moment.caused:
-                self.decisions += isinstance(event, Decision)
-                if isinstance(event, PoolPublished):
-                    self.pools[event.pool] = sum(len(one.devices) for one in event.slices)
-                elif isinstance(event, PoolWithdrawn):
-                    self.pools.pop(event.pool, None)
-            yield moment
-
-    def data(self) -> dict[str, object]:
-        """The numbers as plain data; of each pool the devices that were decided last."""
-        return {"facts": self.facts, "decisions": self.decisions, "pools": dict(sorted(self.pools.items()))}
-
-
-def _show_pool_table(entries: Iterable[Entry], counts: _CountedPools) -> None:
-    dress = style()
-    show(dress(LEGEND, "fact"))
-    for line in render_lines(brief(entries), width=width(), style=dress, names=True):
-        show(line)
-    show(f"{counted(counts.facts, 'fact')}, {counted(counts.decisions, 'decision')}")
-    ended = ", ".join(f"{pool} with {counted(number, 'device')}" for pool, number in sorted(counts.pools.items()))
-    show(f"pools: {ended or 'none'}")
-
-
-# -- states -------------------------------------------------------------------------------------------------------------
-
-
-def show_state(picture: PoolPicture, at: int, node: str | None, form: str) -> None:
-    """The pools, the machines, and the questions that the fabric did not answer."""
-    if form == "mermaid":
-        raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-    pools, machines = chosen_pools(picture, node), chosen_machines(picture, node)
-    failing = dict(sorted(picture.failures.rows.items()))
-    if form == "table":
-        show_pools(pools)
-        show("")
-        show_machines(machines)
-        for of, text in failing.items():
-            show(style()(f"no good answer about {spoken(of)}: {text}", "bad"))
-        return
-    told = {"pools": [pool_data(row) for row in pools], "machines": [machine_data(row) for row in machines]}
-    if form == "json":
-        show_json({"at": rfc3339(at), **told, "failing": failing})
-    else:
-        show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)
-
-
-def show_difference(source: Source, texts: tuple[str, str], node: str | None, form: str, picture: PictureAt) -> None:
-    """What differs between two instants, as people wrote them."""
-    span = source.span()
-    before, after = (instant(text, span) for text in texts)
-    things = (_things(picture(before), node), _things(picture(after), node))
-    show_differences(things, (before, after), form)
-
-
-def _things(picture: PoolPicture, node: str | None) -> Things:
-    pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(picture, node))}
-    machines: dict[tuple[str, str], dict[str, Any]] = {
-        ("machine", row["uid"]): row for row in map(machine_data, chosen_machines(picture, node))
-    }
-    return {**pools, **machines}
-
-
-# -- replaying ---------------------------------------------------------------------------------------------------------
-
-
-class View(NamedTuple):
-    """What of a replay is wanted: instants in microseconds."""
-
-    at: int | None
-    until: int | None
-    claim: str | None
-    node: str | None
-    state: str | None
-    form: str
+from dds_core.timeline.phrases import listed, spoken
 
 
 @click.command("replay")
@@ -310,18 +126,11 @@ def replay(
             _write(opened, source, target, name, checkpoint=checkpoint)
         elif verifying:
             _verify(source, policy, form)
-        elif source.component is PUBLISHER:
-            require_meaning(source, {"claim": claim, "state": state})
-            _publisher(source, policy, at, until, node, diff, form)
-        elif diff is not None:
-            span = source.span()
-            before, after = (instant(text, span) for text in diff)
-            chosen = {"claim": claim, "node": node, "state": state}
-            things = [things_of(_picture(source, policy, one, None), chosen) for one in (before, after)]
-            show_differences((things[0], things[1]), (before, after), form)
         else:
-            view = View(instant(at, source.span()) if at else None, until, claim, node, state, form)
-            _show(source, policy, view)
+            view: View = _ScalerView(source, claim, node, state)
+            if source.component is PUBLISHER:
+                view = _PublisherView(source, claim, node, state)
+            _show(source, policy, view, at, until, diff, form)
 
 
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
@@ -332,25 +141,6 @@ def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
     if policy is not None and isinstance(source, Recording):
         source.policy = policy
     return policy
-
-
-def _publisher(
-    source: Recording | Log,
-    policy: BaseModel | None,
-    at: str | None,
-    until: int | None,
-    node: str | None,
-    diff: tuple[str, str] | None,
-    form: str,
-) -> None:
-    """A publisher's log: the same views of pools and machines."""
-    if diff is not None:
-        show_difference(source, diff, node, form, lambda at: _picture(source, policy, at, None))
-    elif at is not None:
-        moment = instant(at, source.span())
-        show_state(_picture(source, policy, moment, until), moment, node, form)
-    else:
-        show_changes(source, cut(_told(source, policy), None, until), node, form)
 
 
 _FILTERS = frozenset({"claim", "node", "state", "policy"})
@@ -376,7 +166,7 @@ def _require_together(**given: object) -> None:
         raise InputError(f"--{first} and --{second} do not go together", fix="leave one of them out")
 
 
-# --- writing and verifying ---------------------------------------------------------------------------------------------
+# -- writing and verifying -----------------------------------------------------------------------------------------------
 
 
 def _write(opened: Opened, source: Recording | Log, target: str, name: str | None, *, checkpoint: bool) -> None:
@@ -403,22 +193,91 @@ def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> Non
     verify_rows(whole, None, source.label, form)
 
 
-# --- showing -----------------------------------------------------------------------------------------------------------
+EPOCH = 1
+"""Of the one writer that a replay is."""
 
 
-def _show(source: Recording | Log, policy: BaseModel | None, view: View) -> None:
-    if view.at is not None:
-        if view.form == "mermaid":
+def write_recording(recording: Recording, database: Database, name: str | None, *, checkpoint: bool) -> ChainReport:
+    """Replay the recording into a new log of the database; the recording's fingerprint stands for its cluster.
+
+    Raises ForeignLog when a log of this name belongs to another recording or cluster, LogExists when it is this one.
+    """
+    log = name if name is not None else log_name(recording.path)
+    cluster = recording.identity()
+    for head in database.heads():
+        if head.log == log:
+            check_cluster(head, cluster)
+    steps = recording.steps()
+    groups = with_checkpoint(steps) if checkpoint else (step.group(n) for n, step in enumerate(steps))
+    now = time.time_ns() // 1000
+    with position_bar(0, "writing") as progress:
+        return database.import_log(sealed(log, cluster, groups, now, random_salt), progress=progress)
+
+
+def log_name(path: str) -> str:
+    """The name of the log of a recording: <the file's name>/scaler."""
+    stem = Path(path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
+    return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
+
+
+def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:
+    """The groups of the steps, and a checkpoint of the whole picture at the end, so that they can be archived."""
+    picture, ordinal = Picture(), 0
+    for ordinal, step in enumerate(steps, start=1):
+        for event in (step.fact, *(event for event, _ in step.caused)):
+            apply(picture, event, step.at)
+        picture.dirty.clear()
+        yield step.group(ordinal - 1)
+    fact = Checkpoint(projection=PROJECTION, picture=dump(picture))
+    yield Step(picture.now, fact, []).group(ordinal)
+
+
+def sealed(name: str, cluster: str, groups: Iterable[Group], recorded_at: int, salts: SaltSource) -> Iterator[Envelope]:
+    """A whole log of these groups, envelope by envelope, as one writer would have appended them."""
+    head, versions = unopened(name, cluster), defaultdict[str, int](int)
+    opened = ((0, opening(name, cluster, recorded_at)),)
+    for epoch, group in chain(opened, ((EPOCH, group) for group in groups)):
+        fresh = seal(head, epoch, [group], versions, recorded_at, salts)
+        head = advanced(head, fresh)
+        yield from fresh
+
+
+# -- what is shown -------------------------------------------------------------------------------------------------------
+
+
+class View(Protocol):
+    """What of a component's log is wanted."""
+
+    def things(self, picture: Any) -> Things:
+        """What a picture holds of it."""
+
+    def show_state(self, picture: Any, at: int, form: str) -> None:
+        """What a picture holds of it, as of an instant."""
+
+    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
+        """Every change and decision, and how it ended."""
+
+
+def _show(
+    source: Recording | Log,
+    policy: BaseModel | None,
+    view: View,
+    at: str | None,
+    until: int | None,
+    diff: tuple[str, str] | None,
+    form: str,
+) -> None:
+    if diff is not None:
+        before, after = (instant(text, source.span()) for text in diff)
+        things = [view.things(_picture(source, policy, one, None)) for one in (before, after)]
+        show_differences((things[0], things[1]), (before, after), form)
+    elif at is not None:
+        moment = instant(at, source.span())
+        if form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-        _show_state(_picture(source, policy, view.at, view.until), view)
-        return
-    if view.claim and view.node:
-        raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
-    subject = _subject(source, view)
-    told = cut(_told(source, policy), None, view.until)
-    counts = _Counted(told)
-    entries = _chosen(timeline(counts, subject), view.state)
-    _SHOWN[view.form](entries, subject, counts)
+        view.show_state(_picture(source, policy, moment, until), moment, form)
+    else:
+        view.show_changes(lambda: cut(_told(source, policy), None, until), form)
 
 
 def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]:
@@ -446,103 +305,274 @@ def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
         yield step
 
 
-def _subject(source: Source, view: View) -> Subject | None:
-    text = view.claim or view.node
-    if text is None:
-        return None
-    subject = find(source, text)
-    wanted = "claim" if view.claim else "node"
-    if subject.kind != wanted:
-        raise InputError(f"{text} is a {subject.kind}, no {wanted}", fix="use dds timeline for it")
-    return subject
-
-
-def _chosen(entries: Iterator[Entry], state: str | None) -> Iterator[Entry]:
-    if state is None:
-        return entries
-    wanted = known_state(state, CLAIM_STATES, DEVICE_STATES)
-    return (entry for entry in entries if entry.target == wanted and entry.source != wanted)
-
-
 class _Counted:
     """The same moments, with what they were counted."""
 
     def __init__(self, told: Iterable[Moment]) -> None:
         self._told = told
         self.number: Counter[str] = Counter()
-        self._states: dict[tuple[str, str], str] = {}
 
     def __iter__(self) -> Iterator[Moment]:
         for moment in self._told:
             self.number["fact"] += 1
             for event in moment.caused:
                 self.number["decision" if isinstance(event, Decision) else "change"] += 1
-                if isinstance(event, ClaimMoved | DeviceMoved):
-                    kind = "claims" if isinstance(event, ClaimMoved) else "devices"
-                    self._states[kind, event.subject] = event.target
+                self._follow(event)
             yield moment
 
-    def states(self, kind: str) -> dict[str, int]:
-        """How many claims or devices ended in which state."""
-        ended = Counter(state for (of, _), state in self._states.items() if of == kind)
-        return dict(sorted(ended.items()))
+    def _follow(self, event: Event | None) -> None: ...
+
+    def _numbers(self, kinds: Sequence[str]) -> dict[str, object]:
+        return {f"{kind}s": self.number[kind] for kind in kinds}
+
+    def _said(self, kinds: Sequence[str]) -> str:
+        return ", ".join(counted(self.number[kind], kind) for kind in kinds)
 
     def data(self) -> dict[str, object]:
         """The numbers as plain data."""
-        numbers = {f"{kind}s": self.number[kind] for kind in ("fact", "change", "decision")}
-        return {**numbers, "claims": self.states("claims"), "devices": self.states("devices")}
+        raise NotImplementedError
+
+    def lines(self) -> Iterator[str]:
+        """The same for people."""
+        raise NotImplementedError
 
 
-def _show_table(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
-    if subject is not None:
+def _show_entries(entries: Iterable[Entry], subject: Subject | None, counts: _Counted, form: str) -> None:
+    if form == "json":
+        told = [as_data(entry) for entry in entries]
+        show_json({"entries": told, "summary": counts.data()})
+    elif form == "jsonl":
+        show_jsonl(as_data(entry) for entry in entries)
+    elif form == "mermaid":
+        _show_path([entry for entry in entries if entry.kind == "claim"])
+    elif subject is not None:
         show_text(entries, subject)
-        return
-    dress = style()
-    show(dress(LEGEND, "fact"))
-    for line in render_lines(brief(entries), width=width(), style=dress, names=True):
-        show(line)
-    show(", ".join(counted(counts.number[kind], kind) for kind in ("fact", "change", "decision")))
-    for kind in ("claims", "devices"):
-        ended = ", ".join(f"{number} {state}" for state, number in counts.states(kind).items())
-        show(f"{kind}: {ended or 'none'}")
+    else:
+        dress = style()
+        show(dress(LEGEND, "fact"))
+        for line in chain(render_lines(brief(entries), width=width(), style=dress, names=True), counts.lines()):
+            show(line)
 
 
-def _show_json(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
-    told = [as_data(entry) for entry in entries]
-    show_json({"entries": told, "summary": counts.data()})
-
-
-def _show_jsonl(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
-    show_jsonl(as_data(entry) for entry in entries)
-
-
-def _show_mermaid(entries: Iterator[Entry], subject: Subject | None, counts: _Counted) -> None:
-    path = [entry for entry in entries if entry.kind == "claim"]
+def _show_path(path: list[Entry]) -> None:
     names = sorted({entry.name for entry in path})
     if len(names) > 1:
-        listed = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
-        raise InputError(
-            f"one picture shows one claim, there are {len(names)}: {listed}", fix="choose one with --claim"
-        )
+        some = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        what = f"one picture shows one claim, there are {len(names)}: {some}"
+        raise InputError(what, fix="choose one with --claim")
     show(path_diagram(path).rstrip("\n"))
 
 
-_SHOWN = {"table": _show_table, "json": _show_json, "jsonl": _show_jsonl, "mermaid": _show_mermaid}
-
-
-def _show_state(picture: Picture, view: View) -> None:
-    state = known_state(view.state, CLAIM_STATES, DEVICE_STATES) if view.state else None
-    claims = chosen_claims(picture, view.claim, view.node)
-    devices = chosen_devices(picture, view.claim, view.node)
-    claims = [row for row in claims if state is None or row.state == state]
-    devices = [row for row in devices if state is None or row.state == state]
-    if view.form == "table":
-        show_claims(claims, view.at or picture.now)
-        show("")
-        show_devices(devices, view.at or picture.now)
-        return
-    told = {"claims": [claim_data(row) for row in claims], "devices": [device_data(row) for row in devices]}
-    if view.form == "json":
-        show_json({"at": rfc3339(view.at or picture.now), **told})
+def _show_told(at: int, told: Mapping[str, list[dict[str, Any]]], form: str, **more: object) -> None:
+    if form == "json":
+        show_json({"at": rfc3339(at), **told, **more})
     else:
         show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)
+
+
+def _subject(source: Source, text: str | None, wanted: str) -> Subject | None:
+    if text is None:
+        return None
+    subject = find(source, text)
+    if subject.kind != wanted:
+        raise InputError(f"{text} is a {subject.kind}, no {wanted}", fix="use dds timeline for it")
+    return subject
+
+
+# -- of a scaler ---------------------------------------------------------------------------------------------------------
+
+
+class _ScalerView:
+    """Claims and devices."""
+
+    def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
+        self._source = source
+        self._claim, self._node, self._state = claim, node, state
+
+    def things(self, picture: Picture) -> Things:
+        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(picture, self._claim, self._node)}
+        devices = {("device", row.uid): device_data(row) for row in chosen_devices(picture, self._claim, self._node)}
+        wanted = self._state
+        return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
+
+    def show_state(self, picture: Picture, at: int, form: str) -> None:
+        state = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
+        claims = [row for row in chosen_claims(picture, self._claim, self._node) if state in (None, row.state)]
+        devices = [row for row in chosen_devices(picture, self._claim, self._node) if state in (None, row.state)]
+        if form == "table":
+            show_claims(claims, at)
+            show("")
+            show_devices(devices, at)
+        else:
+            told = {"claims": [claim_data(row) for row in claims], "devices": [device_data(row) for row in devices]}
+            _show_told(at, told, form)
+
+    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
+        if self._claim and self._node:
+            raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
+        subject = _subject(self._source, self._claim or self._node, "claim" if self._claim else "node")
+        counts = _CountedClaims(told())
+        entries = self._chosen(SCALER.told.timeline(counts, subject))
+        _show_entries(entries, subject, counts, form)
+
+    def _chosen(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        if self._state is None:
+            return entries
+        wanted = known_state(self._state, CLAIM_STATES, DEVICE_STATES)
+        return (entry for entry in entries if entry.target == wanted and entry.source != wanted)
+
+
+class _CountedClaims(_Counted):
+    """How many claims and devices ended in which state."""
+
+    _KINDS = ("fact", "change", "decision")
+
+    def __init__(self, told: Iterable[Moment]) -> None:
+        super().__init__(told)
+        self._ended: dict[str, dict[str, str]] = {"claims": {}, "devices": {}}
+
+    def _follow(self, event: Event | None) -> None:
+        if isinstance(event, ClaimMoved | DeviceMoved):
+            self._ended["claims" if isinstance(event, ClaimMoved) else "devices"][event.subject] = event.target
+
+    def _states(self) -> dict[str, dict[str, int]]:
+        return {kind: dict(sorted(Counter(ended.values()).items())) for kind, ended in self._ended.items()}
+
+    def data(self) -> dict[str, object]:
+        return {**self._numbers(self._KINDS), **self._states()}
+
+    def lines(self) -> Iterator[str]:
+        yield self._said(self._KINDS)
+        for kind, states in self._states().items():
+            yield f"{kind}: {', '.join(f'{number} {state}' for state, number in states.items()) or 'none'}"
+
+
+# -- of a publisher ------------------------------------------------------------------------------------------------------
+
+
+class _PublisherView:
+    """Pools and machines, and the questions that the fabric did not answer."""
+
+    def __init__(self, source: Source, claim: str | None, node: str | None, state: str | None) -> None:
+        """Raises InputError for an option that says nothing on the log of a publisher."""
+        self._source, self._node = source, node
+        for name, given in (("claim", claim), ("state", state)):
+            if given:
+                fix = "use --node, or dds timeline with a pool, node or machine"
+                raise InputError(f"--{name} says nothing about the log of a publisher", where=source.label, fix=fix)
+
+    def things(self, picture: PoolPicture) -> Things:
+        pools = {("pool", row["uid"]): row for row in map(pool_data, chosen_pools(picture, self._node))}
+        machines = {("machine", row["uid"]): row for row in map(machine_data, machine_rows(picture, self._node))}
+        return {**pools, **machines}
+
+    def show_state(self, picture: PoolPicture, at: int, form: str) -> None:
+        pools, machines = chosen_pools(picture, self._node), machine_rows(picture, self._node)
+        failing = dict(sorted(picture.failures.rows.items()))
+        if form == "table":
+            show_pools(pools)
+            show("")
+            show_machines(machines)
+            for of, text in failing.items():
+                show(style()(f"no good answer about {spoken(of)}: {text}", "bad"))
+        else:
+            told = {"pools": [pool_data(row) for row in pools], "machines": [machine_data(row) for row in machines]}
+            _show_told(at, told, form, failing=failing)
+
+    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
+        if form == "mermaid":
+            require_path(self._source)
+        subject = _subject(self._source, self._node, "node")
+        counts = _CountedPools(told())
+        _show_entries(PUBLISHER.told.timeline(counts, subject), subject, counts, form)
+
+
+class _CountedPools(_Counted):
+    """Of each pool the devices that were decided last."""
+
+    _KINDS = ("fact", "decision")
+
+    def __init__(self, told: Iterable[Moment]) -> None:
+        super().__init__(told)
+        self._pools: dict[str, int] = {}
+
+    def _follow(self, event: Event | None) -> None:
+        if isinstance(event, PoolPublished):
+            self._pools[event.pool] = sum(len(one.devices) for one in event.slices)
+        elif isinstance(event, PoolWithdrawn):
+            self._pools.pop(event.pool, None)
+
+    def data(self) -> dict[str, object]:
+        return {**self._numbers(self._KINDS), "pools": dict(sorted(self._pools.items()))}
+
+    def lines(self) -> Iterator[str]:
+        yield self._said(self._KINDS)
+        ended = ", ".join(f"{pool} with {counted(number, 'device')}" for pool, number in sorted(self._pools.items()))
+        yield f"pools: {ended or 'none'}"
+
+
+# -- what differs between two instants -----------------------------------------------------------------------------------
+
+_NAMES = {"claim": "claim", "device": "resource", "pool": "pool", "machine": "machine"}
+_TELLING = {
+    "claim": ("state", "node", "cycle", "attempt", "devices", "pods"),
+    "device": ("state", "device", "node", "claims"),
+    "pool": ("driver", "owner", "generation", "slices", "devices", "names", "held_names", "tainted", "stock"),
+    "machine": ("nodes", "fabric", "limits"),
+}
+
+Thing = dict[str, Any]
+Things = Mapping[tuple[str, str], Thing]
+"""By kind and uid, what a picture holds."""
+
+
+def show_differences(things: tuple[Things, Things], span: tuple[int, int], form: str) -> None:
+    """Show how the second differs from the first; `span` holds their instants."""
+    if form == "mermaid":
+        raise InputError("differences are no path that could be drawn", fix="use --format table, json or jsonl")
+    found = differences(*things)
+    if form == "json":
+        show_json({"from": rfc3339(span[0]), "to": rfc3339(span[1]), "differences": found})
+    elif form == "jsonl":
+        show_jsonl(found)
+    else:
+        _show_differences(found)
+
+
+def differences(before: Things, after: Things) -> list[dict[str, Any]]:
+    """For each thing that is not the same: its kind, name, uid and the fields as [before, after]."""
+    found = []
+    for kind, uid in sorted(before.keys() | after.keys()):
+        old, new = before.get((kind, uid)), after.get((kind, uid))
+        changed = {
+            field: [old.get(field) if old else None, new.get(field) if new else None]
+            for field in _TELLING[kind]
+            if ((old or {}).get(field) or None) != ((new or {}).get(field) or None)
+        }
+        if changed:
+            name = (new or old or {}).get(_NAMES[kind]) or (old or {}).get(_NAMES[kind], "")
+            found.append({"kind": kind, "name": name, "uid": uid, "changed": changed})
+    return found
+
+
+def _show_differences(found: Sequence[dict[str, Any]]) -> None:
+    dress = style()
+    if not found:
+        show("nothing differs")
+    for one in found:
+        show(dress(f"{one['kind']} {one['name']}", "name"))
+        for field, (old, new) in one["changed"].items():
+            if field in ("names", "held_names"):
+                old, new = _only(old, new), _only(new, old)
+            show(f"  {field.ljust(8)} {_said(old)} → {_said(new)}")
+
+
+def _only(these: Sequence[str] | None, those: Sequence[str] | None) -> str:
+    """The devices of a pool that the other side does not have; there may be very many that both have."""
+    return listed([name for name in these or () if name not in (those or ())])
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        value = ", ".join(map(str, value))
+    return str(value) if value not in (None, "") else "(none)"

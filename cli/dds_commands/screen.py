@@ -67,6 +67,11 @@ def show_jsonl(values: Iterable[Any]) -> None:
         show(msgspec.json.encode(value).decode())
 
 
+def show_data(values: Iterable[Any], form: str) -> None:
+    """Objects as one JSON document, or one a line."""
+    (show_json if form == "json" else show_jsonl)(list(values))
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
     """Rows under their headings in columns; `empty` is said instead when there are none."""
     if not rows:

@@ -3,81 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from dds_commands.parameters import format_option, instant, source_arguments
-from dds_commands.rows import ClaimRow, DeviceRow, claim_data, claim_rows, device_data, device_rows
-from dds_commands.screen import show_json, show_jsonl, table
+from dds_commands.screen import show_data, table
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
-from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.state import Picture
-from dds_core.timeline.clock import duration
+from dds_core.timeline.clock import duration, rfc3339
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
+        format_option("table", "json", "jsonl"),
         click.option("--state", metavar="STATE", help="In this state only."),
         click.option("--node", metavar="NODE", help="On this node only."),
         click.option("--claim", metavar="NS/NAME|UID", help="This claim, or its devices, only."),
         click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="As of this position."),
         click.option("--at", metavar="TIME", help="As of this instant: RFC 3339, or a time of the source's day."),
+        source_arguments,
     ):
         command = option(command)
     return command
 
 
 @click.command("claims", short_help="Show the claims and their states.")
-@source_arguments
 @_filters
-@format_option("table", "json", "jsonl")
-def claims(
-    sources: tuple[str, ...],
-    url: str | None,
-    name: str | None,
-    form: str,
-    at: str | None,
-    until: int | None,
-    **chosen: str,
-) -> None:
+def claims(form: str, claim: str | None, node: str | None, state: str | None, **of: Any) -> None:
     """Show the claims: their state, since when, their node and devices.
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture, now = _picture(sources, url, name, at, until)
-    rows = chosen_claims(picture, **chosen)
+    picture, now = _picture(**of)
+    rows = chosen_claims(picture, claim, node, state)
     if form == "table":
         show_claims(rows, now)
     else:
-        (show_json if form == "json" else show_jsonl)([claim_data(row) for row in rows])
+        show_data(map(claim_data, rows), form)
 
 
 @click.command("devices", short_help="Show the attached devices and their states.")
-@source_arguments
 @_filters
-@format_option("table", "json", "jsonl")
-def devices(
-    sources: tuple[str, ...],
-    url: str | None,
-    name: str | None,
-    form: str,
-    at: str | None,
-    until: int | None,
-    **chosen: str,
-) -> None:
+def devices(form: str, claim: str | None, node: str | None, state: str | None, **of: Any) -> None:
     """Show the devices that were attached: their state, since when, their node and who holds them.
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture, now = _picture(sources, url, name, at, until)
-    rows = chosen_devices(picture, **chosen)
+    picture, now = _picture(**of)
+    rows = chosen_devices(picture, claim, node, state)
     if form == "table":
         show_devices(rows, now)
     else:
-        (show_json if form == "json" else show_jsonl)([device_data(row) for row in rows])
+        show_data(map(device_data, rows), form)
 
 
 def _picture(
@@ -149,3 +130,98 @@ def show_devices(rows: list[DeviceRow], now: int) -> None:
         [(r.device, r.state, duration(now - r.since), r.node, r.model, ", ".join(r.claims)) for r in rows],
         "no devices",
     )
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+
+
+class ClaimRow(NamedTuple):
+    """A claim as it stands: `since` in microseconds, `devices` by UUID or name."""
+
+    claim: str
+    uid: str
+    state: str
+    since: int
+    node: str
+    cycle: int
+    attempt: int
+    devices: tuple[str, ...]
+    pods: tuple[str, ...]
+
+
+class DeviceRow(NamedTuple):
+    """A device as it stands: `claims` hold it, `idle_since` is 0 while it is in use."""
+
+    device: str
+    resource: str
+    uid: str
+    state: str
+    since: int
+    node: str
+    model: str
+    claims: tuple[str, ...]
+    idle_since: int
+
+
+def claim_rows(picture: Picture) -> list[ClaimRow]:
+    """Every claim that has a life, by name."""
+    rows = []
+    for uid, life in picture.lives.rows.items():
+        claim = picture.claims.get(uid)
+        results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
+        devices = [picture.uuid_at.get(result.key) or result.device for result in results]
+        pods = picture.pods_of(claim) if claim is not None else []
+        rows.append(
+            ClaimRow(
+                claim=f"{life.namespace}/{life.name}",
+                uid=uid,
+                state=life.state,
+                since=life.since,
+                node=life.node if life.state != RELEASED else "",
+                cycle=life.cycle,
+                attempt=life.attempt,
+                devices=tuple(devices),
+                pods=tuple(f"{pod.namespace}/{pod.name}" for pod in pods),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.claim, row.uid))
+
+
+def device_rows(picture: Picture) -> list[DeviceRow]:
+    """Every composable device, by node and name."""
+    rows = []
+    for uid, life in picture.devices.rows.items():
+        resource = picture.resources.get(uid)
+        keys = set(picture.keys_of[resource.uuid]) if resource is not None and resource.uuid else set()
+        if life.key is not None:
+            keys.add(life.key)
+        holders = {holder for key in keys for holder in picture.holders[key]}
+        claims = {f"{c.namespace}/{c.name}" for holder in holders if (c := picture.claims.get(holder)) is not None}
+        rows.append(
+            DeviceRow(
+                device=resource.uuid if resource is not None and resource.uuid else "(not known yet)",
+                resource=resource.name if resource is not None else "",
+                uid=uid,
+                state=life.state,
+                since=life.since,
+                node=resource.node if resource is not None else "",
+                model=life.model,
+                claims=tuple(sorted(claims)),
+                idle_since=life.idle_since,
+            )
+        )
+    return sorted(rows, key=lambda row: (row.node, row.device, row.uid))
+
+
+def claim_data(row: ClaimRow) -> dict[str, object]:
+    """A claim as plain data."""
+    return {**row._asdict(), "since": rfc3339(row.since)}
+
+
+def device_data(row: DeviceRow) -> dict[str, object]:
+    """A device as plain data."""
+    return {
+        **row._asdict(),
+        "since": rfc3339(row.since),
+        "idle_since": rfc3339(row.idle_since) if row.idle_since else None,
+    }

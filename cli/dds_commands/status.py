@@ -11,7 +11,7 @@ import msgspec
 
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE, default_path
-from dds_commands.pool_rows import pool_data, pool_rows
+from dds_commands.pools import pool_data, pool_rows
 from dds_commands.screen import counted, note, progress, show, show_json, style, table, width
 from dds_commands.sources import Opened
 from dds_commands.status_data import alerts_of, log_data, readable, status_data

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from dds_commands.rows import claim_rows, device_rows
+from dds_commands.state import claim_rows, device_rows
 from dds_core.component import component_of
 from dds_core.events import Alerted
 from dds_core.lifecycle import ATTACHED, CLAIM_STATES, DEVICE_STATES, WAITING

@@ -19,8 +19,8 @@ from dds_adapters.kubernetes.decode.decoding import Fault, read
 from dds_core.model import Config, Model
 
 # -- YAML that people type ----------------------------------------------------------------------------------------------
-# Plain scalars are null, true, false, whole numbers or text, nothing else: no dates, no `yes`, no sexagesimal numbers. An alias is
-# never followed (a few lines could otherwise fill the memory), and what was read is never quoted.
+# Plain scalars are null, true, false, whole numbers or text, nothing else: no dates, no `yes`, no sexagesimal numbers. An alias
+# is never followed (a few lines could otherwise fill the memory), and what was read is never quoted.
 
 
 MAX_BYTES = 256 * 1024
