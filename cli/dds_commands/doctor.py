@@ -46,12 +46,7 @@ from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
 from dds_core.publisher.policy import PUBLISH_MODES, PublishMode
 from dds_core.scaler.state import Picture
 
-# -- doctor fabric -----------------------------------------------------------------------------------------------------
-
-# The fabric that `dds doctor` examines: its manager as the examination wants to meet it.
-#
-# Nothing is asked before the examination asks for it. No credential and no token is kept or shown.
-
+# -- the fabric ----------------------------------------------------------------------------------------------------------
 
 SECOND = 1_000_000
 PATIENCE = 20.0
@@ -71,7 +66,8 @@ def is_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
 
 
 class FabricManager:
-    """Asks the manager of these settings until the stack ends. `outside` is the world around it."""
+    """A fabric's manager as the examination wants to meet it (`doctor.fabric.Manager`), until the stack ends. Nothing is asked
+    before the examination asks for it, and no credential and no token is kept or shown. `outside` is the world around it."""
 
     def __init__(self, settings: FabricSettings, stack: ExitStack, outside: Outside | None = None) -> None:
         """Raises InputError for settings that cannot be used, FabricOdd for an inventory with faults."""
@@ -92,10 +88,8 @@ class FabricManager:
         return f"{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
 
     def certificate(self) -> Certificate | None:
-        """As `Manager` says; None too for credentials that cannot be read, which is the login's matter.
-
-        Raises Untrusted, and FabricDenied for a given certificate that cannot be used.
-        """
+        """None too for credentials that cannot be read, which is the login's matter. Raises Untrusted, and FabricDenied for a
+        given certificate that cannot be used."""
         parts = urlsplit(self._settings.endpoint)
         if parts.scheme != "https" or parts.hostname is None or self._outside.transport is not None:
             return None
@@ -112,7 +106,6 @@ class FabricManager:
         return certificate_of(parts.hostname, parts.port or _PORTS["https"], trusting(trusted), given=bool(trusted))
 
     def login(self) -> Login | None:
-        """As `Manager` says. Raises FabricError."""
         if self._settings.credentials is None or self._settings.api not in ("fm", "cm"):
             return None
         from dds_adapters.fabric.fsas.credentials import Folder
@@ -129,19 +122,15 @@ class FabricManager:
         return Login(began, ended, _micros(made), _micros(ends))
 
     def machines(self) -> Sequence[Machine]:
-        """As `Manager` says. Raises FabricError."""
         return self._provider.machines()
 
     def stock(self, machine: Machine, model: PoolModel) -> Stock:
-        """As `Manager` says. Raises FabricError."""
         return self._asked(lambda: self._provider.stock(machine, model))
 
     def counted(self) -> frozenset[str] | None:
-        """As `Manager` says."""
         return self._provider.models if isinstance(self._provider, FileProvider) else None
 
     def limits(self, machine: Machine, models: Sequence[PoolModel]) -> Mapping[str, Limit] | None:
-        """As `Manager` says. Raises FabricError."""
         return self._asked(lambda: self._provider.limits(machine, models))
 
     def _asked(self, question: Callable[[], T]) -> T:
@@ -166,7 +155,7 @@ def _micros(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * SECOND)
 
 
-# -- doctor ------------------------------------------------------------------------------------------------------------
+# -- the command ---------------------------------------------------------------------------------------------------------
 
 Component = Literal["scaler", "publisher", "both"]
 COMPONENTS: tuple[Component, ...] = ("scaler", "publisher", "both")

@@ -1,23 +1,34 @@
-"""`dds lab run`: a scenario on virtual time, as fast as it goes, into a recording."""
+"""The commands of the lab that need no server: a scenario run on virtual time (`run`, `scenarios`), a recording of a real cluster
+(`record`), and a server compared with a real one (`conform`)."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import FrameType
 
 import click
 
 from dds_commands.parameters import format_option
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, table
+from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
 from dds_core.timeline.clock import duration
 from dds_lab import shipped
+from dds_lab.conform.asking import prepared
+from dds_lab.conform.asking import run as ask
+from dds_lab.conform.questions import RECORDED_NAMESPACE, questions
+from dds_lab.conform.transport import Kubeconfig
 from dds_lab.lab import Lab
+from dds_lab.record import RESOURCES, Cluster, Recorded
+from dds_lab.record import record as record_cluster
 from dds_lab.record.recorded import RecordingFile
 from dds_lab.scenario.forms import seconds
 from dds_lab.tally import Tally, moves
@@ -112,20 +123,112 @@ def _tell(lab: Lab, tally: Tally, took: int, seed: int) -> None:
     show(f"fabric       {moved['attached']} attached, {moved['detached']} detached{more}")
 
 
-# -- lab scenarios -----------------------------------------------------------------------------------------------------
-
-# `dds lab scenarios`: those that come with dds.
-
-
 @click.command("scenarios")
 @format_option("table", "json", "jsonl")
 def scenarios(form: str) -> None:
     """List the scenarios that come with dds."""
     found = [(name, shipped.find(name)) for name in shipped.names()]
     data = [{"scenario": name, "about": one.about, "seconds": one.duration} for name, one in found]
-    if form == "json":
-        show_json(data)
-    elif form == "jsonl":
-        show_jsonl(data)
-    else:
+    if form == "table":
         table(("scenario", "what it shows"), [(name, one.about) for name, one in found], "there are none")
+    else:
+        show_data(data, form)
+
+
+@click.command("record")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The cluster and who asks it.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one by default.")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The recording; gzipped when it ends in .gz.")
+@click.option("--duration", type=Seconds(), help="Stop after so long, such as 10m; by default at Ctrl-C.")
+@click.option("--resources", metavar="NAMES", help=f"Only these, with commas between: {', '.join(RESOURCES)}.")
+@click.option("--raw", is_flag=True, help="Keep objects whole, with environment values, annotations and all else.")
+def record(
+    path: str, context: str | None, output: str, duration: float | None, resources: str | None, raw: bool
+) -> int:
+    """Record what happens in a cluster, by watching it; nothing in it is changed. Ctrl-C ends it.
+
+    Only the fields that dds reads are written (docs/lab.md lists them), pods only if they refer to a claim, one ConfigMap,
+    and never a Secret. With --raw objects are written whole: look at the file before you give it away.
+    """
+    chosen = _chosen(resources)
+    if raw:
+        note("--raw: whole objects are written, with environment values, annotations and opaque configuration")
+    stop = threading.Event()
+    with contextlib.closing(Cluster(path, context)) as cluster, RecordingFile(output) as file, _until_stopped(stop):
+        found = record_cluster(
+            cluster, file, resources=chosen, raw=raw, seconds=duration, stop=stop, note=note,
+            begun=lambda: note(f"recording {cluster.where}; Ctrl-C ends it"),
+        )  # fmt: skip
+    _tell_recorded(found, output)
+    return FINE
+
+
+def _chosen(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return RESOURCES
+    chosen = tuple(one.strip() for one in text.split(",") if one.strip())
+    unknown = [one for one in chosen if one not in RESOURCES]
+    if unknown or not chosen:
+        raise InputError(
+            f"{', '.join(unknown) or 'nothing'} cannot be recorded", fix=f"choose of {', '.join(RESOURCES)}"
+        )
+    return chosen
+
+
+@contextlib.contextmanager
+def _until_stopped(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the recording well instead of breaking it off."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {name: signal.signal(name, end) for name in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _tell_recorded(found: Recorded, output: str) -> None:
+    show(f"{output}: {counted(found.events.total(), 'event')}")
+    for resource, number in sorted(found.events.items()):
+        show(f"  {resource:<24} {number}")
+    if found.not_served:
+        note(f"not served there: {', '.join(found.not_served)}")
+    if found.refused:
+        note(f"not allowed to read: {', '.join(found.refused)}")
+    show(f"look at it with: dds replay {output}")
+
+
+@click.command("conform")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The server and who asks it.")
+@click.option("--context", metavar="NAME", help="Context of the administrator; the current one by default.")
+@click.option(
+    "--as-user",
+    metavar="USER",
+    help="User without rights, impersonated; by default the context `dds`, or else the user ddsuser.",
+)
+@click.option(
+    "--namespace", metavar="NAME", default=RECORDED_NAMESPACE, show_default=True, help="Made for it, and removed."
+)
+def conform(path: str, context: str | None, as_user: str | None, namespace: str) -> int:
+    """Compare a server's answers with those of a real kube-apiserver 1.36.2.
+
+    The server should be empty: controllers that write meanwhile show as differences. What the questions create must not
+    exist before, and is removed afterwards; the two custom resource definitions are installed where they are missing.
+
+    \b
+    Exit codes:
+      0  all answers are as recorded, but for the known differences of the lab
+      1  the questions could not be asked
+      2  an answer differs
+    """
+    asked = questions(namespace)
+    with Kubeconfig(path, context, as_user or "") as transport, prepared(transport, asked, show):
+        number = count(1)
+        with position_bar(len(asked), "asking") as progress:
+            report = ask(transport, asked, lambda question: progress(next(number)))
+    for line in report.lines():
+        show(line)
+    return FINE if report.as_recorded else VERIFICATION

@@ -17,20 +17,14 @@ import yaml
 
 from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_core.errors import InputError, PolicyError
-from dds_core.publisher.policy import PublishPolicy, read_publish_policy
-from dds_core.scaler.policy import Policy, read_policy
 from dds_core.timeline.clock import day, micros, rfc3339
-
-# -- places ------------------------------------------------------------------------------------------------------------
-
-# Where programs keep what outlives them but is nobody's document: the XDG state directory.
-
 
 _LOG = "scaler.sqlite3"
 
 
 def state_folder(*parts: str) -> Path:
-    """The folder of ours under $XDG_STATE_HOME or ~/.local/state. Nothing is made."""
+    """The folder of ours under $XDG_STATE_HOME or ~/.local/state, for what outlives a program but is nobody's document. Nothing
+    is made."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return Path(base, "dds", *parts)
 
@@ -57,8 +51,6 @@ def made(folder: Path, fix: str) -> Path:
         raise InputError(error.strerror or str(error), where=str(folder), fix=fix) from None
     return folder
 
-
-# -- parameters --------------------------------------------------------------------------------------------------------
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -111,18 +103,9 @@ def _rfc3339(text: str) -> int:
 _POLICY = TypeVar("_POLICY")
 
 
-def policy_from(path: str | None) -> Policy | None:
-    """The policy of a YAML, TOML or JSON file, told by its name's ending; None for no file. Raises PolicyError."""
-    return policy_read(path, read_policy)
-
-
-def publish_policy_from(path: str | None) -> PublishPolicy | None:
-    """The same for a publisher's policy."""
-    return policy_read(path, read_publish_policy)
-
-
 def policy_read(path: str | None, read: Callable[[Mapping[str, Any]], _POLICY]) -> _POLICY | None:
-    """A policy of a file, read by its component."""
+    """The policy of a YAML, TOML or JSON file, told by its name's ending, read by its component; None for no file. Raises
+    PolicyError."""
     if path is None:
         return None
     written = mapping_from(path, PolicyError, "mode: observe")

@@ -21,8 +21,7 @@ from dds_commands.parameters import (
     default_log,
     format_option,
     instant,
-    policy_from,
-    publish_policy_from,
+    policy_read,
     without_password,
 )
 from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
@@ -48,11 +47,13 @@ from dds_core.log.chain import SaltSource, advanced, check_cluster, seal
 from dds_core.log.envelope import opening, unopened
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
+from dds_core.publisher.policy import read_publish_policy
 from dds_core.publisher.state import PoolPicture
 from dds_core.replay import OPEN_LOOP, of_steps, re_decide
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimMoved, DeviceMoved
 from dds_core.scaler.fold import apply
+from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import PROJECTION, Picture, dump
 from dds_core.timeline import LEGEND, Entry, Moment, Subject, as_data, path_diagram, render_lines
 from dds_core.timeline.clock import rfc3339
@@ -136,8 +137,8 @@ def replay(
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
     """The policy of a file, which is one of the source's component; a recording is decided under it."""
     if source.component is PUBLISHER:
-        return publish_policy_from(path)
-    policy = policy_from(path)
+        return policy_read(path, read_publish_policy)
+    policy = policy_read(path, read_policy)
     if policy is not None and isinstance(source, Recording):
         source.policy = policy
     return policy

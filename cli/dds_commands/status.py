@@ -28,10 +28,7 @@ from dds_core.timeline import Entry, as_data, render_lines
 from dds_core.timeline.clock import duration, rfc3339
 from dds_core.timeline.phrases import spoken
 
-# -- status text -------------------------------------------------------------------------------------------------------
-
-# The status of a scaler for people: a head, the numbers, and a table for each thing that is under way.
-
+# -- a scaler, for people ------------------------------------------------------------------------------------------------
 
 Data = Mapping[str, Any]
 Cells = Callable[[Data, "Ages"], Sequence[str]]
@@ -194,11 +191,7 @@ _TABLES: tuple[Table, ...] = (
 )
 
 
-# -- status pools ------------------------------------------------------------------------------------------------------
-
-# What a publisher is doing: as plain data, read off its picture and the head of its log, and as text for people. No
-# clock, nothing is asked.
-
+# -- a publisher ---------------------------------------------------------------------------------------------------------
 
 _KEPT = {
     "binding conditions": "binding_conditions",
@@ -208,7 +201,8 @@ _KEPT = {
 
 
 def pools_status(head: Head, picture: PoolPicture) -> dict[str, Any]:
-    """The whole status. Pools that are not as they were decided come first."""
+    """What a publisher is doing, as plain data, read off its picture and the head of its log. Pools that are not as they were
+    decided come first."""
     config = picture.config
     rows = sorted(pool_rows(picture), key=lambda row: row.as_decided is not False)
     return {
@@ -325,7 +319,7 @@ _POOL_TABLES: tuple[Table, ...] = (
 )
 
 
-# -- status ------------------------------------------------------------------------------------------------------------
+# -- the command ---------------------------------------------------------------------------------------------------------
 
 REFRESH = 2.0
 """Seconds between looks at the log."""

@@ -20,12 +20,6 @@ from dds_core.scaler.rules.orders import cell_of, conflicting_model, in_flight_c
 from dds_core.scaler.state import Picture
 from dds_core.timeline.clock import rfc3339
 
-# -- waiting -----------------------------------------------------------------------------------------------------------
-
-# The claims that wait for a device, oldest first, and in a sentence what each of them waits for.
-#
-# Read off the picture with the questions that the rules themselves ask; nothing is decided here.
-
 
 class WaitingRow(NamedTuple):
     """A claim that is allocated and not in use yet: `since` is the start of its attempt, in microseconds."""
@@ -40,7 +34,8 @@ class WaitingRow(NamedTuple):
 
 
 def waiting_rows(picture: Picture) -> list[WaitingRow]:
-    """Every claim in a state of waiting, those that wait longest first."""
+    """Every claim in a state of waiting, those that wait longest first, and in a sentence what each of them waits for: read off
+    the picture with the questions that the rules themselves ask."""
     covers = {one.claim.uid: one for node in sorted(_nodes(picture)) for one in cover(picture, node)}
     rows = []
     for uid, life in picture.lives.rows.items():
@@ -149,7 +144,7 @@ def _request(picture: Picture, node: str, model: Model) -> str:
     return cell.own.name if cell.own is not None else request_name(node, cell.type, model.model)
 
 
-# -- status data -------------------------------------------------------------------------------------------------------
+# -- the whole status ----------------------------------------------------------------------------------------------------
 
 _alert = msgspec.json.Decoder(Alerted)
 

@@ -1,4 +1,4 @@
-"""`dds timeline`: why a claim, a device or a node went through what it did."""
+"""`dds timeline`: why a claim, a device or a node went through what it did; `dds diagram`: the two lives as pictures."""
 
 from __future__ import annotations
 
@@ -119,11 +119,6 @@ def show_text(entries: Iterable[Entry], subject: Subject) -> None:
         show(line)
     if not count:
         show("nothing happened to it")
-
-
-# -- diagram -----------------------------------------------------------------------------------------------------------
-
-# `dds diagram`: the two lives as pictures.
 
 
 @click.command("diagram", short_help="Print a life as a state diagram.")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_commands.parameters import instant, policy_from, without_password
+from dds_commands.parameters import instant, policy_read, without_password
+from dds_core import read_policy
 from dds_core.errors import InputError, PolicyError
 
 DAY = 1_795_219_200_000_000  # 2026-11-21T00:00Z
@@ -59,7 +60,7 @@ def test_no_password_is_shown() -> None:
 def test_a_policy_is_yaml_toml_or_json(tmp_path: Path, name: str, text: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    found = policy_from(str(path))
+    found = policy_read(str(path), read_policy)
     assert found is not None
     assert found.mode == "attach"
 
@@ -83,12 +84,12 @@ def test_a_bad_policy_is_refused_in_one_line_with_its_file(tmp_path: Path, name:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(PolicyError, match=said) as caught:
-        policy_from(str(path))
+        policy_read(str(path), read_policy)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 
 def test_a_policy_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="No such file"):
-        policy_from(str(tmp_path / "none.yaml"))
-    assert policy_from(None) is None
+        policy_read(str(tmp_path / "none.yaml"), read_policy)
+    assert policy_read(None, read_policy) is None
