@@ -53,12 +53,12 @@ class Listen:
 class LiveSettings:
     """Everything that stays as it is for as long as a scaler runs. Raises InputError where values do not fit each other.
 
-    `identity` is this process's alone (`kubernetes.lease.new_identity`). `config_namespace` is where the ConfigMap of the fabric
-    is. `health` and `metrics` are None where nothing is to listen. With `metrics_secure` the metrics are served over TLS only to
-    those whom the API server knows and lets (TokenReview, SubjectAccessReview), by the certificate that is given or one made
-    at start; the two files go together, and are served by as well without `metrics_secure`, to anybody.
-    A checkpoint is written after so many events as `checkpoint_events` (0: never); what lies before it goes into
-    `archive_folder` where one is given. `writers` are threads.
+    `identity` is this process's alone (`kubernetes.lease.elector.new_identity`). `config_namespace` is where the ConfigMap of
+    the fabric is. `health` and `metrics` are None where nothing is to listen. With `metrics_secure` the metrics are served over
+    TLS only to those whom the API server knows and lets (TokenReview, SubjectAccessReview), by the certificate that is given or
+    one made at start; the two files go together, and are served by as well without `metrics_secure`, to anybody. A checkpoint
+    is written after so many events as `checkpoint_events` (0: never); what lies before it goes into `archive_folder` where one
+    is given. `writers` are threads.
     """
 
     identity: str

@@ -1,4 +1,5 @@
-"""The tables of the event log as this code uses them; a test holds them against the sum of the migrations."""
+"""The tables of the event log as this code uses them; a test holds them against the sum of the migrations. The view
+`events_readable`, with instants, data and hashes as text, is for people with psql or sqlite3 and never for this code."""
 
 from __future__ import annotations
 
@@ -15,9 +16,6 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
-
-READABLE_VIEW = "events_readable"
-"""The view with instants, data and hashes as text: for people with psql or sqlite3, never for this code."""
 
 events = Table(
     "dds_events",

@@ -181,16 +181,6 @@ class Server:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self._tls is not None else 'http'}://{shown}:{self.port}"
 
-    @property
-    def alive(self) -> bool:
-        """Whether it takes connections."""
-        return self._thread.is_alive()
-
-    @property
-    def connections(self) -> int:
-        """How many are open."""
-        return len(self._connections)
-
     def start(self) -> None:
         self._thread.start()
 

@@ -15,10 +15,12 @@ from sqlalchemy import inspect, text
 import dds_migrations
 from dds_adapters import sql
 from dds_adapters.sql.connection import engine_for, writing
-from dds_adapters.sql.tables import READABLE_VIEW, metadata
+from dds_adapters.sql.tables import metadata
 from dds_core.errors import DatabaseMissing, NotADatabase, SchemaMissing, SchemaNewer, SchemaOlder
 from tests.support.logs import NOON, SqlPlace, groups, opened, sqlite_url
 from tests.support.postgres import Postgres
+
+READABLE_VIEW = "events_readable"
 
 
 def test_the_schema_is_the_sum_of_the_migrations(place: SqlPlace) -> None:

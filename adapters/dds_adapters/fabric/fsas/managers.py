@@ -198,11 +198,6 @@ class FmProvider:
         self._settings = settings
         self._written: dict[str, str] = {}  # a UUID in small letters → as the manager writes it
 
-    @property
-    def logins(self) -> int:
-        """Logins that were sent since the start."""
-        return self._session.token.logins
-
     def machines(self) -> Sequence[Machine]:
         query = {"tenant_uuid": self._settings.tenant}
         found, where = self._session.get(FmMachines, "fm.machines", PATH, self._settings.fm_seconds, query, LARGEST)

@@ -81,8 +81,6 @@ class Token:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._held = _Held(None)
-        self.logins = 0
-        """Logins that were sent since the start."""
 
     def current(self) -> str:
         """One that is valid for some time yet. Raises FabricError; it is then `general`."""
@@ -138,7 +136,6 @@ class Token:
         held.renew_at = began + life - min(EARLY, life / 2)
 
     def _login(self, credentials: Credentials) -> Reply:
-        self.logins += 1
         realm = quote(credentials.realm, safe="")
         reply = self._http.ask(
             Call(
