@@ -16,7 +16,6 @@ import click
 from dds_commands.parameters import made, state_folder
 from dds_commands.running import FINE
 from dds_commands.screen import show
-from dds_commands.serve import serve
 from dds_core.errors import InputError
 from dds_lab import shipped
 from dds_lab.face import Face
@@ -24,7 +23,7 @@ from dds_lab.face.serving import LOOPBACK, run
 from dds_lab.lab import Lab
 from dds_lab.manager.face import ManagerFace
 from dds_lab.scenario import Scenario
-from dds_lab.serving import Address
+from dds_lab.serving import Address, serve
 
 
 @click.command("up")
