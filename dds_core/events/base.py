@@ -9,7 +9,7 @@ fields or keys change.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -151,14 +151,6 @@ class Changes(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     """Base of the change sets: a field that did not change is UNSET and not written."""
 
 
-def changes_of(kind: type[Struct], leave_out: tuple[str, ...] = ()) -> Any:
-    """The change set of a kind: the same fields without the uid, each optional."""
-    hints = {f.name: f.type for f in structs.fields(kind)}
-    names = [name for name in kind.__struct_fields__ if name != "uid" and name not in leave_out]
-    fields = [(name, hints[name] | UnsetType, UNSET) for name in names]
-    return msgspec.defstruct(f"{kind.__name__}Changes", fields, bases=(Changes,), module=__name__, frozen=True)
-
-
 class OfObject(Fact, frozen=True):
     uid: str
 
@@ -167,20 +159,51 @@ class OfObject(Fact, frozen=True):
         return self.uid
 
 
-OBSERVED: dict[type[Any], tuple[type[Event], type[Event]]] = {}
+class ObjectObserved(OfObject, frozen=True):
+    """An object appeared or changed: `changes` (`XChanges`) has the fields that are now different."""
+
+    if TYPE_CHECKING:
+        changes: Any
+
+
+class ObjectGone(OfObject, frozen=True):
+    """An object was deleted."""
+
+
+OBSERVED: dict[type[Any], tuple[type[ObjectObserved], type[ObjectGone]]] = {}
 """For each object kind the fact of a change and the fact of its end."""
 KIND_OF: dict[type[Event], Any] = {}
 """The kind of object that a fact is about."""
 _CHANGE_SETS: dict[type[Any], Any] = {}
 
 
-def observed(kind: type[Seen], changes: Any, seen: type[OfObject], gone: type[OfObject]) -> tuple[type[Event], ...]:
-    """Register the facts about a kind of object. A field that the fact has beside `changes` holds what is different within a
-    mapping of the object: the new value by its key, None for one that is no longer there."""
-    OBSERVED[kind] = (seen, gone)
-    KIND_OF[seen] = KIND_OF[gone] = kind
+def observed(kind: Any, seen: str, gone: str, apart: str = "") -> tuple[type[ObjectObserved], type[ObjectGone]]:
+    """Make and register the facts about a kind of object, `XObserved` and `XGone`, with what they mean. The change set has the
+    fields of the object without the uid, each optional. The field `apart`, a mapping, stands beside it, and holds what is
+    different within: the new value by its key, None for one that is no longer there."""
+    name, types = kind.__name__, {field.name: field.type for field in structs.fields(kind)}
+    fields = [(one, type | UnsetType, UNSET) for one, type in types.items() if one not in ("uid", apart)]
+    changes = msgspec.defstruct(f"{name}Changes", fields, bases=(Changes,), module=kind.__module__, frozen=True)
+    beside: list[Any] = [("changes", changes)]
+    if apart:
+        key, value = get_args(types[apart])
+        beside.append((apart, dict[key, value | None], {}))  # type: ignore[valid-type]
+    pair = tuple(
+        msgspec.defstruct(
+            f"{name}{what}", more, bases=(base,), module=kind.__module__, namespace={"__doc__": doc}, frozen=True
+        )
+        for what, more, base, doc in (("Observed", beside, ObjectObserved, seen), ("Gone", [], ObjectGone, gone))
+    )
+    OBSERVED[kind] = one, other = cast(tuple[type[ObjectObserved], type[ObjectGone]], pair)
+    KIND_OF[one] = KIND_OF[other] = kind
     _CHANGE_SETS[kind] = changes
-    return register(seen, gone)
+    register(one, other)
+    return one, other
+
+
+def changes_of(kind: type[Seen]) -> Any:
+    """The change set of a kind."""
+    return _CHANGE_SETS[kind]
 
 
 def difference(old: Any, new: Seen) -> Event | None:

@@ -4,42 +4,34 @@ policy, what became of writes, which instants came), and the decisions that each
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import structs
 
-from dds_core.events.base import SCALER, Decision, Fact, Level, Names, OfObject, changes_of, observed, register
+from dds_core.events.base import (
+    SCALER,
+    Decision,
+    Fact,
+    Level,
+    Names,
+    observed,
+    register,
+)
 from dds_core.model import Claim, FabricResource
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
-if TYPE_CHECKING:  # a change set reads like the object; a field that did not change is UNSET at run time
-    ClaimChanges = Claim
-    FabricResourceChanges = FabricResource
-else:
-    ClaimChanges = changes_of(Claim)
-    FabricResourceChanges = changes_of(FabricResource)
-
-
-class ClaimObserved(OfObject, frozen=True):
-    """A ResourceClaim appeared or changed; `changes` holds the fields that are now different."""
-
-    changes: ClaimChanges
-
-
-class ClaimGone(OfObject, frozen=True):
-    """A ResourceClaim was deleted; what it held is free from here on."""
-
-
-class FabricResourceObserved(OfObject, frozen=True):
-    """A ComposableResource appeared or changed: one device that is attached, being attached or being detached."""
-
-    changes: FabricResourceChanges
-
-
-class FabricResourceGone(OfObject, frozen=True):
-    """A ComposableResource was deleted: its device is back in the pool, or its node is gone."""
+ClaimObserved, ClaimGone = observed(
+    Claim,
+    "A ResourceClaim appeared or changed; `changes` holds the fields that are now different.",
+    "A ResourceClaim was deleted; what it held is free from here on.",
+)
+FabricResourceObserved, FabricResourceGone = observed(
+    FabricResource,
+    "A ComposableResource appeared or changed: one device that is attached, being attached or being detached.",
+    "A ComposableResource was deleted: its device is back in the pool, or its node is gone.",
+)
 
 
 class Rejected(Fact, frozen=True):
@@ -305,8 +297,10 @@ class Alerted(Decision, frozen=True):
 
 
 EVENTS = (
-    *observed(Claim, ClaimChanges, ClaimObserved, ClaimGone),
-    *observed(FabricResource, FabricResourceChanges, FabricResourceObserved, FabricResourceGone),
+    ClaimObserved,
+    ClaimGone,
+    FabricResourceObserved,
+    FabricResourceGone,
     *register(Rejected, Started, PolicyChanged, Capabilities, Synced, Stale),
     *register(WriteDone, WriteRefused, Superseded, WriteObsolete, DeadlinePassed, Checkpoint, NodeLabelled, Alerted),
 )

@@ -2,54 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
 from dds_core.events import shared
-from dds_core.events.base import Decision, Fact, Level, Names, OfObject, changes_of, observed, register
+from dds_core.events.base import Decision, Fact, Level, Names, observed, register
 from dds_core.publisher.model import FreeDevice, Host, Limit, Machine, PoolConfig, PoolModel, PoolSlice, SliceLayout
 from dds_core.timeline.phrases import listed, spoken
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
-if TYPE_CHECKING:  # a change set reads like the object; a field that did not change is UNSET at run time
-    HostChanges = Host
-    PoolSliceChanges = PoolSlice
-    PoolConfigChanges = PoolConfig
-else:
-    HostChanges = changes_of(Host)
-    PoolSliceChanges = changes_of(PoolSlice)
-    PoolConfigChanges = changes_of(PoolConfig)
-
-
-class HostObserved(OfObject, frozen=True):
-    """A node appeared or changed, as the publisher sees it: its machine, its labels."""
-
-    changes: HostChanges
-
-
-class HostGone(OfObject, frozen=True):
-    """A node was deleted."""
-
-
-class PoolSliceObserved(OfObject, frozen=True):
-    """A ResourceSlice appeared or changed, ours or anybody's, as the publisher sees it."""
-
-    changes: PoolSliceChanges
-
-
-class PoolSliceGone(OfObject, frozen=True):
-    """A ResourceSlice was deleted, by us or by anybody."""
-
-
-class PoolConfigObserved(OfObject, frozen=True):
-    """The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry."""
-
-    changes: PoolConfigChanges
-
-
-class PoolConfigGone(OfObject, frozen=True):
-    """The ConfigMap was deleted. What is published stays as it is until there is one again."""
+HostObserved, HostGone = observed(
+    Host,
+    "A node appeared or changed, as the publisher sees it: its machine, its labels.",
+    "A node was deleted.",
+)
+PoolSliceObserved, PoolSliceGone = observed(
+    PoolSlice,
+    "A ResourceSlice appeared or changed, ours or anybody's, as the publisher sees it.",
+    "A ResourceSlice was deleted, by us or by anybody.",
+)
+PoolConfigObserved, PoolConfigGone = observed(
+    PoolConfig,
+    "The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry.",
+    "The ConfigMap was deleted. What is published stays as it is until there is one again.",
+)
 
 
 # -- the fabric --------------------------------------------------------------------------------------------------------
@@ -253,9 +230,12 @@ class PoolWithdrawn(OfPool, frozen=True, kw_only=True):
 
 EVENTS = (
     *shared.EVENTS,
-    *observed(Host, HostChanges, HostObserved, HostGone),
-    *observed(PoolSlice, PoolSliceChanges, PoolSliceObserved, PoolSliceGone),
-    *observed(PoolConfig, PoolConfigChanges, PoolConfigObserved, PoolConfigGone),
+    HostObserved,
+    HostGone,
+    PoolSliceObserved,
+    PoolSliceGone,
+    PoolConfigObserved,
+    PoolConfigGone,
     *register(MachineObserved, MachineGone, StockObserved, FabricFailed, FabricAnswered, PoolPublished, PoolWithdrawn),
 )
 """What the publisher's log may hold."""

@@ -4,107 +4,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
 from dds_core.events import shared
-from dds_core.events.base import SCALER, Decision, Level, Names, OfObject, Transition, changes_of, observed, register
+from dds_core.events.base import (
+    SCALER,
+    Decision,
+    Level,
+    Names,
+    Transition,
+    observed,
+    register,
+)
 from dds_core.events.shared import OfScaler
-from dds_core.model import AttachRequest, Config, Device, DeviceClass, DeviceKey, Node, Pod, Record, Slice, TaintRule
+from dds_core.model import (
+    AttachRequest,
+    Config,
+    DeviceClass,
+    DeviceKey,
+    Node,
+    Pod,
+    Record,
+    Slice,
+    TaintRule,
+)
 from dds_core.timeline.clock import time_of_day
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
-if TYPE_CHECKING:  # a change set reads like the object; a field that did not change is UNSET at run time
-    SliceChanges = Slice
-    DeviceClassChanges = DeviceClass
-    TaintRuleChanges = TaintRule
-    NodeChanges = Node
-    PodChanges = Pod
-    ConfigChanges = Config
-    AttachRequestChanges = AttachRequest
-else:
-    SliceChanges = changes_of(Slice, leave_out=("devices",))
-    DeviceClassChanges = changes_of(DeviceClass)
-    TaintRuleChanges = changes_of(TaintRule)
-    NodeChanges = changes_of(Node)
-    PodChanges = changes_of(Pod)
-    ConfigChanges = changes_of(Config)
-    AttachRequestChanges = changes_of(AttachRequest)
-
-
-class SliceObserved(OfObject, frozen=True):
-    """A ResourceSlice appeared or changed.
-
-    `devices` holds the device differences of the slice: the new device, or None for one that is no longer listed.
-    """
-
-    changes: SliceChanges
-    devices: dict[str, Device | None] = {}
-
-
-class SliceGone(OfObject, frozen=True):
-    """A ResourceSlice was deleted; its devices are unknown from here on, not gone."""
-
-
-class DeviceClassObserved(OfObject, frozen=True):
-    """A DeviceClass appeared or changed; its selectors tell which devices a claim could take."""
-
-    changes: DeviceClassChanges
-
-
-class DeviceClassGone(OfObject, frozen=True):
-    """A DeviceClass was deleted."""
-
-
-class TaintRuleObserved(OfObject, frozen=True):
-    """A DeviceTaintRule appeared or changed, ours or anybody's."""
-
-    changes: TaintRuleChanges
-
-
-class TaintRuleGone(OfObject, frozen=True):
-    """A DeviceTaintRule was deleted."""
-
-
-class NodeObserved(OfObject, frozen=True):
-    """A node appeared or changed: its labels, its taints, whether it is cordoned."""
-
-    changes: NodeChanges
-
-
-class NodeGone(OfObject, frozen=True):
-    """A node was deleted; nothing can be attached to it or go back from it any more."""
-
-
-class PodObserved(OfObject, frozen=True):
-    """A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits."""
-
-    changes: PodChanges
-
-
-class PodGone(OfObject, frozen=True):
-    """A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim."""
-
-
-class ConfigObserved(OfObject, frozen=True):
-    """The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch."""
-
-    changes: ConfigChanges
-
-
-class ConfigGone(OfObject, frozen=True):
-    """The ConfigMap was deleted; without it there are no models and nothing is ours."""
-
-
-class AttachRequestObserved(OfObject, frozen=True):
-    """A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is."""
-
-    changes: AttachRequestChanges
-
-
-class AttachRequestGone(OfObject, frozen=True):
-    """A ComposabilityRequest was deleted."""
+SliceObserved, SliceGone = observed(
+    Slice,
+    "A ResourceSlice appeared or changed. `devices` holds the device differences of the slice: the new device, or None for one "
+    "that is no longer listed.",
+    "A ResourceSlice was deleted; its devices are unknown from here on, not gone.",
+    apart="devices",
+)
+DeviceClassObserved, DeviceClassGone = observed(
+    DeviceClass,
+    "A DeviceClass appeared or changed; its selectors tell which devices a claim could take.",
+    "A DeviceClass was deleted.",
+)
+TaintRuleObserved, TaintRuleGone = observed(
+    TaintRule,
+    "A DeviceTaintRule appeared or changed, ours or anybody's.",
+    "A DeviceTaintRule was deleted.",
+)
+NodeObserved, NodeGone = observed(
+    Node,
+    "A node appeared or changed: its labels, its taints, whether it is cordoned.",
+    "A node was deleted; nothing can be attached to it or go back from it any more.",
+)
+PodObserved, PodGone = observed(
+    Pod,
+    "A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits.",
+    "A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim.",
+)
+ConfigObserved, ConfigGone = observed(
+    Config,
+    "The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch.",
+    "The ConfigMap was deleted; without it there are no models and nothing is ours.",
+)
+AttachRequestObserved, AttachRequestGone = observed(
+    AttachRequest,
+    "A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is.",
+    "A ComposabilityRequest was deleted.",
+)
 
 
 class ClaimsListed(OfScaler, frozen=True):
@@ -541,13 +506,20 @@ class DeviceMoved(Transition, frozen=True):
 
 EVENTS = (
     *shared.EVENTS,
-    *observed(Slice, SliceChanges, SliceObserved, SliceGone),
-    *observed(DeviceClass, DeviceClassChanges, DeviceClassObserved, DeviceClassGone),
-    *observed(TaintRule, TaintRuleChanges, TaintRuleObserved, TaintRuleGone),
-    *observed(Node, NodeChanges, NodeObserved, NodeGone),
-    *observed(Pod, PodChanges, PodObserved, PodGone),
-    *observed(Config, ConfigChanges, ConfigObserved, ConfigGone),
-    *observed(AttachRequest, AttachRequestChanges, AttachRequestObserved, AttachRequestGone),
+    SliceObserved,
+    SliceGone,
+    DeviceClassObserved,
+    DeviceClassGone,
+    TaintRuleObserved,
+    TaintRuleGone,
+    NodeObserved,
+    NodeGone,
+    PodObserved,
+    PodGone,
+    ConfigObserved,
+    ConfigGone,
+    AttachRequestObserved,
+    AttachRequestGone,
     *register(
         ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
     ),

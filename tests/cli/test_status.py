@@ -18,11 +18,11 @@ from dds_commands.sources import Log, Recording, folded
 from dds_commands.status import LogView, show_status
 from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
 from dds_core.engine import Step
-from dds_core.events import Alerted, Rejected, Stale, WriteRefused
+from dds_core.events import Alerted, Rejected, Stale, WriteRefused, changes_of
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
-from dds_core.model import Taint
-from dds_core.scaler.events import ConfigGone, CoolDown, NodeChanges, NodeGone, NodeObserved, VictimMarked
+from dds_core.model import Node, Taint
+from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, NodeObserved, VictimMarked
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
@@ -328,4 +328,4 @@ def _head() -> Head:
 
 
 def _changes(**fields: Any) -> Any:
-    return NodeChanges(**fields)
+    return changes_of(Node)(**fields)

@@ -24,7 +24,7 @@ from dds_adapters.runtime.lacks import lacks
 from dds_adapters.runtime.loop import Decider, Effective, Surroundings, Told, Watcher
 from dds_core.engine import Step
 from dds_core.errors import DdsError
-from dds_core.events import Capabilities, ClaimGone, ClaimObserved, Decision, Event
+from dds_core.events import Capabilities, ClaimGone, ClaimObserved, Decision, Event, ObjectGone
 from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.model import Claim, Pod
@@ -77,7 +77,7 @@ class PodQuestions:
         asked.extend(self._strangers(picture, claim))
         return [task for task in asked if task is not None]
 
-    def _without_claims(self, fact: ClaimGone, picture: Picture) -> None:
+    def _without_claims(self, fact: ObjectGone, picture: Picture) -> None:
         for uid in self._naming.pop(fact.uid, ()):
             pod = picture.pods.get(uid)
             if pod is not None and pod.node and not picture.claims_of(pod) and self._outlet is not None:

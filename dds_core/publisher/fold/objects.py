@@ -14,14 +14,14 @@ from dds_core.publisher.model import Host, PoolKey, PoolRow, PoolSlice
 from dds_core.publisher.state import PoolPicture, is_so, stream_of
 
 
-def _config_observed(picture: PoolPicture, event: e.PoolConfigObserved, at: int) -> None:
+def _config_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     observed(picture, event, at)
     configured = {one.model for one in picture.models}
     picture.forget_answers(lambda _, model: model not in configured)
     picture.dirty.everything = True
 
 
-def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None:
+def _host_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     old = picture.hosts.get(event.uid)
     if old is not None:
         picture.touch_node(old.name)
@@ -36,7 +36,7 @@ def _host_observed(picture: PoolPicture, event: e.HostObserved, at: int) -> None
     picture.touch_node(host.name)
 
 
-def _host_gone(picture: PoolPicture, event: e.HostGone, at: int) -> None:
+def _host_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     host = picture.hosts.get(event.uid)
     if host is None:
         return
@@ -55,7 +55,7 @@ def _forget_absent(picture: PoolPicture, host: Host) -> None:
             picture.is_back(machine)
 
 
-def _slice_observed(picture: PoolPicture, event: e.PoolSliceObserved, at: int) -> None:
+def _slice_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     old = picture.slices.get(event.uid)
     observed(picture, event, at)
     new = picture.slices.rows[event.uid]
@@ -79,7 +79,7 @@ def _came_about(picture: PoolPicture, new: PoolSlice) -> bool:
     return True
 
 
-def _slice_gone(picture: PoolPicture, event: e.PoolSliceGone, at: int) -> None:
+def _slice_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     old = picture.slices.get(event.uid)
     picture.slices.drop(event.uid)
     _slice_moved(picture, old)
@@ -111,7 +111,7 @@ def _settled(picture: PoolPicture, key: PoolKey, row: PoolRow) -> None:
     picture.passed.drop(("readback", stream_of(key)))
 
 
-def _claim_observed(picture: PoolPicture, event: e.ClaimObserved, at: int) -> None:
+def _claim_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     old = picture.claims.get(event.uid)
     observed(picture, event, at)
     _claim_moved(picture, old)
@@ -125,7 +125,7 @@ def _taken_from(picture: PoolPicture, key: PoolKey) -> None:
         picture.pools.put(key, replace(row, open=left))
 
 
-def _claim_gone(picture: PoolPicture, event: e.ClaimGone, at: int) -> None:
+def _claim_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     old = picture.claims.get(event.uid)
     picture.claims.drop(event.uid)
     _claim_moved(picture, old)
@@ -146,7 +146,7 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
             picture.touch_node(claim.allocation.node, driver)
 
 
-def _resource_observed(picture: PoolPicture, event: e.FabricResourceObserved, at: int) -> None:
+def _resource_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     old = picture.resources.get(event.uid)
     observed(picture, event, at)
     new = picture.resources.rows[event.uid]
@@ -156,7 +156,7 @@ def _resource_observed(picture: PoolPicture, event: e.FabricResourceObserved, at
         _resource_moved(picture, row)
 
 
-def _resource_gone(picture: PoolPicture, event: e.FabricResourceGone, at: int) -> None:
+def _resource_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     old = picture.resources.get(event.uid)
     picture.resources.drop(event.uid)
     picture.uncounted.drop(event.uid)

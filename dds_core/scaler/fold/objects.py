@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from dds_core.events import Event
 from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
@@ -17,13 +18,13 @@ _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
-def _slice_observed(picture: Picture, event: e.SliceObserved, at: int) -> None:
+def _slice_observed(picture: Picture, event: Any, at: int) -> None:
     before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(picture, event, at)
     _forget_departed(picture, before)
 
 
-def _slice_gone(picture: Picture, event: e.SliceGone, at: int) -> None:
+def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     old = picture.slices.get(event.uid)
     before = _uuids(picture, old, old.devices) if old is not None else set()
     gone(picture, event, at)
@@ -41,7 +42,7 @@ def _forget_departed(picture: Picture, uuids: set[str]) -> None:
             picture.passed.drop((DEPARTED, uuid))
 
 
-def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
+def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     observed(picture, event, at)
     claim = picture.claims.rows[event.uid]
     if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
@@ -51,35 +52,35 @@ def _claim_observed(picture: Picture, event: e.ClaimObserved, at: int) -> None:
             picture.skew = seen if picture.skew is None else min(picture.skew, seen)
 
 
-def _claim_gone(picture: Picture, event: e.ClaimGone, at: int) -> None:
+def _claim_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     picture.claims.drop(event.uid)
     life = picture.lives.get(event.uid)
     if life is None or life.state == "Released":
         forget_claim(picture, event.uid)
 
 
-def _rule_gone(picture: Picture, event: e.TaintRuleGone, at: int) -> None:
+def _rule_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     gone(picture, event, at)
     picture.lifted.drop(event.uid)
     for name in _WITH_RULE:
         picture.shown.drop((name, event.uid))
 
 
-def _pod_gone(picture: Picture, event: e.PodGone, at: int) -> None:
+def _pod_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     picture.pods.drop(event.uid)
     picture.reservations.drop(f"pod:{event.uid}")
     for name in _WITH_POD:
         picture.shown.drop((name, event.uid))
 
 
-def _node_observed(picture: Picture, event: e.NodeObserved, at: int) -> None:
+def _node_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     observed(picture, event, at)
     node = picture.nodes.rows[event.uid]
     labelled = picture.labelled
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
 
 
-def _node_gone(picture: Picture, event: e.NodeGone, at: int) -> None:
+def _node_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     node = picture.nodes.get(event.uid)
     picture.nodes.drop(event.uid)
     if node is not None:
@@ -100,7 +101,7 @@ def _forget_shown(picture: Picture, node: str) -> None:
             picture.shown.drop((name, f"{node}/{model}"))
 
 
-def _request_observed(picture: Picture, event: e.AttachRequestObserved, at: int) -> None:
+def _request_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     old = picture.requests.get(event.uid)
     observed(picture, event, at)
     request = picture.requests.rows[event.uid]
@@ -118,7 +119,7 @@ def _order_overtaken(picture: Picture, request: AttachRequest, before: int) -> N
         detach_void(picture, request.name)
 
 
-def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None:
+def _request_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     request = picture.requests.get(event.uid)
     picture.requests.drop(event.uid)
     if request is not None:
@@ -127,7 +128,7 @@ def _request_gone(picture: Picture, event: e.AttachRequestGone, at: int) -> None
             picture.orders.drop((request.node, request.model))
 
 
-def _resource_observed(picture: Picture, event: e.FabricResourceObserved, at: int) -> None:
+def _resource_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     """An error is an error from its first word on, until it is taken back, or until the device came all the same: the operator
     takes back the words of an earlier try only with Online."""
     old = picture.resources.get(event.uid)
@@ -155,7 +156,7 @@ def _departed(picture: Picture, old: FabricResource | None, at: int) -> None:
         picture.passed.put((DEPARTED, old.uuid), at)
 
 
-def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> None:
+def _resource_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     _departed(picture, picture.resources.get(event.uid), at)
     picture.resources.drop(event.uid)
     picture.unmarked.drop(event.uid)
@@ -163,7 +164,7 @@ def _resource_gone(picture: Picture, event: e.FabricResourceGone, at: int) -> No
 
 
 FOLDS: dict[type[Event], Fold] = {
-    **{kind: observed if "changes" in kind.__struct_fields__ else ending() for kind in e.EVENTS if kind in e.KIND_OF},
+    **{kind: observed if issubclass(kind, e.ObjectObserved) else ending() for kind in e.EVENTS if kind in e.KIND_OF},
     e.ClaimObserved: _claim_observed,
     e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.catalogue import counters, histograms
-from dds_core.events import ClaimObserved
+from dds_core.events import ObjectObserved
 from dds_core.lifecycle import CLAIM_STATES, GONE, IDLE, MARKED, RELEASED, WAITING
 from dds_core.model import FAILED_CONDITION, Condition
 from dds_core.scaler.events import ClaimMoved, HandOver
@@ -59,7 +59,7 @@ class Stages:
         """The claim was deleted."""
         self._courses.pop(uid, None)
 
-    def observed(self, fact: ClaimObserved, at: int) -> None:
+    def observed(self, fact: ObjectObserved, at: int) -> None:
         """A claim changed: whether the scheduler was told that its devices are there."""
         course = self._courses.get(fact.uid)
         if course is None or course.told:

@@ -265,7 +265,7 @@ class Metrics:
         if decision.mode != MODES[0]:
             self._stages.handed_over(decision)
 
-    def _claim_gone(self, fact: e.ClaimGone, at: int, picture: Picture) -> None:
+    def _claim_gone(self, fact: e.ObjectGone, at: int, picture: Picture) -> None:
         self._fleet.claim_gone(fact.uid, picture)
         self._stages.forget(fact.uid)
 
