@@ -294,8 +294,7 @@ def test_a_fabric_that_fails_and_a_closed_pool_are_said() -> None:
     pool = world.picture.slices.rows[f"pool-{A100.device}-fabric1"]
     closed = {name: replace(device, taints=(Taint("t", "", "NoSchedule"),)) for name, device in pool.devices.items()}
     world.update(pool, devices=closed)
-    world.claim("train")
-    world.allocate("train", "node2")
+    world.waits("train", "node2")
     assert waiting(world.picture, "default/train").why == (
         f"{A100.model} cools down in fabric 1, which brought none to 2 nodes"
     )

@@ -2,9 +2,9 @@
 
     world = World(mode="attach")
     world.node("node0")
-    world.pool(A100, 4)
+    world.pool(A100, 4)            # these three: one_node("attach", 4)
     world.claim("train")
-    world.allocate("train", "node0")
+    world.allocate("train", "node0")    # and these two: world.waits("train", "node0")
     world.settle()
     assert world.state("train") == "Attached"
 
@@ -152,6 +152,11 @@ class World(Told):
         results = self._results(one, node, wants or ((A100, sum(r.count for r in one.requests)),))
         allocation = Allocation(tuple(results), node, timestamp=self.now // SECOND * SECOND)
         self.update(one, allocation=allocation, consumers=self._consumers(one) if reserved else (), conditions=())
+
+    def waits(self, claim: str, node: str, *wants: tuple[Model, int] | Result, reserved: bool = True) -> None:
+        """A claim of one device that is allocated from the pool at once."""
+        self.claim(claim)
+        self.allocate(claim, node, *wants, reserved=reserved)
 
     def allocate_local(self, claim: str, node: str, *devices: str, driver: str = GPU) -> None:
         """The scheduler takes devices that are on the node already."""
@@ -318,3 +323,11 @@ class World(Told):
     def _number(self) -> int:
         self._made += 1
         return self._made
+
+
+def one_node(mode: str = "observe", free: int = 8, **more: Any) -> World:
+    """A world with a node, `node0`, and so many A100 free in the pool of its fabric."""
+    world = World(mode, **more)
+    world.node("node0")
+    world.pool(A100, free)
+    return world

@@ -7,13 +7,11 @@ from dds_core import events as e
 from dds_core.kit.state import Table
 from dds_core.model import AttachRequest
 from dds_core.scaler.deadlines import deadlines
-from tests.support.world import A100, World
+from tests.support.world import one_node
 
 
 def scans_in_ten_minutes(claims: int) -> int:
-    world = World("attach", no_removal_seconds=3600)
-    world.node("node0")
-    world.pool(A100, 50)
+    world = one_node("attach", 50, no_removal_seconds=3600)
     for i in range(claims):
         world.claim(f"train{i}")
     for i in range(claims):
@@ -31,13 +29,10 @@ def test_b02_the_number_of_scans_does_not_grow_with_the_claims() -> None:
 
 
 def test_b02_what_is_deleted_leaves_no_deadline_and_no_row() -> None:
-    world = World("detach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("detach", 8, scan_interval_seconds=0)
     kept = {name: len(table) for name, table in vars(world.picture).items() if isinstance(table, Table)}
     for i in range(8):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", "node0")
+        world.waits(f"train{i}", "node0")
     world.settle()
     for i in range(8):
         world.bind(f"train{i}")

@@ -11,8 +11,7 @@ from tests.support.world import A100, GPU, H100, READY, World
 
 
 def foreign_binding_claim(world: World) -> None:
-    world.claim("foreign")
-    world.allocate("foreign", "node0", Result("r0", "nic.example.com", "fabric-nics", "nic-0", (READY,), ("Broken",)))
+    world.waits("foreign", "node0", Result("r0", "nic.example.com", "fabric-nics", "nic-0", (READY,), ("Broken",)))
 
 
 def pool_of_an_unknown_model(world: World) -> None:
@@ -29,8 +28,7 @@ def a_label_that_is_no_number(world: World) -> None:
 def a_limit_lowered_below_what_is_there(world: World) -> None:
     world.online("res", "node0", request="gone")
     world.relabel("node0", {"cohdi.io/nvidia-a100-40-size-max": "0"})
-    world.claim("over")
-    world.allocate("over", "node0")
+    world.waits("over", "node0")
 
 
 def a_rejected_field(world: World) -> None:
@@ -66,8 +64,7 @@ def test_b03_others_are_served_whatever_is_wrong_elsewhere(trouble: object) -> N
     world.pool(A100, 4)
     assert callable(trouble)
     trouble(world)
-    world.claim("train")
-    world.allocate("train", "node1")
+    world.waits("train", "node1")
     world.settle()
     assert world.state("train") == "Attached"
     assert [o.node for o in world.events(e.AttachOrdered) if world.uid("train") in o.claims] == ["node1"]
@@ -77,8 +74,7 @@ def test_b03_a_label_that_is_no_number_counts_as_absent() -> None:
     world = World("attach")
     world.node("node0", labels={"cohdi.io/nvidia-a100-40-size-max": "lots"})
     world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.only(e.AttachOrdered).size == 1
 
 
@@ -88,6 +84,5 @@ def test_b03_each_driver_has_its_own_request_type() -> None:
     world = World("attach", models=(A100, H100, memory), drivers={"cxl.example.com": {"request_type": "cxlmemory"}})
     world.node("node0")
     world.pool(memory, 2)
-    world.claim("train")
-    world.allocate("train", "node0", (memory, 1))
+    world.waits("train", "node0", (memory, 1))
     assert (world.only(e.AttachOrdered).type, world.only(e.AttachOrdered).model) == ("cxlmemory", "CXL 256G")

@@ -6,16 +6,15 @@ Here the victim is named, marked and tainted first, and the size falls by exactl
 import pytest
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def two_idle_one_used(prefix: str = "cohdi.io") -> World:
-    world = World("detach", prefix=prefix, no_removal_seconds=100, fence_settle_seconds=3, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node(
+        "detach", 4, prefix=prefix, no_removal_seconds=100, fence_settle_seconds=3, scan_interval_seconds=0
+    )
     for name in ("a", "b", "c"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     world.settle()
     for name, key in zip(("a", "b", "c"), sorted(world.picture.uuid_at), strict=True):
         world.allocate_local(name, "node0", key[2])

@@ -4,15 +4,12 @@ Here a definite error or a used-up budget fails the claim with reason and the fa
 """
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 
 def waiting(mode: str = "attach") -> World:
-    world = World(mode, error_grace_seconds=10, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node(mode, 4, error_grace_seconds=10, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.carry_out()
     return world
 

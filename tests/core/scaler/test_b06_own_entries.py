@@ -5,15 +5,13 @@ Here each entry is named by driver, pool, device and share; only our own are wri
 
 from dds_core.model import Claim, Condition, Result
 from dds_core.scaler import events as e
-from tests.support.world import A100, FAILED, READY, RESCHEDULE, World
+from tests.support.world import A100, FAILED, READY, RESCHEDULE, World, one_node
 
 NIC = Result("nic", "nic.example.com", "node0", "eth1", (READY,), ("Broken",))
 
 
 def claim_with_a_nic(mode: str = "attach") -> World:
-    world = World(mode, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node(mode, 4, scan_interval_seconds=0)
     world.claim("train", 2)
     world.allocate("train", "node0", NIC, (A100, 2))
     claim = world.get(Claim, "train")

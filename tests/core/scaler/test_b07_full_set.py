@@ -5,16 +5,13 @@ Here a signal carries the full set of our own entries and never anybody else's, 
 
 from dds_core.model import Claim, Condition
 from dds_core.scaler import events as e
-from tests.support.world import A100, H100, World
+from tests.support.world import A100, H100, one_node
 
 
 def test_b07_a_signal_carries_all_of_ours_and_nothing_of_others() -> None:
-    world = World("attach")
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4)
     world.pool(H100, 4)
-    world.claim("train")
-    world.allocate("train", "node0", (A100, 1), (H100, 2))
+    world.waits("train", "node0", (A100, 1), (H100, 2))
     claim = world.get(Claim, "train")
     theirs = Condition("nic.example.com", "node0", "eth1", "NetworkReady", "True")
     ours_by_somebody = Condition(A100.driver, "nvidia-a100-40-fabric1", "nvidia-a100-40-0", "Seen", "True")

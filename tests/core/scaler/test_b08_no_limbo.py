@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.model import Claim, Condition
 from dds_core.scaler import events as e
-from tests.support.world import A100, FAILED, GPU, READY, RESCHEDULE, World
+from tests.support.world import FAILED, GPU, READY, RESCHEDULE, one_node
 
 NAME = "nvidia-a100-40-0"
 
@@ -32,11 +32,8 @@ NAME = "nvidia-a100-40-0"
     ],
 )
 def test_b08_a_claim_with_an_entry_that_says_nothing_is_served(told: Condition) -> None:
-    world = World("attach")
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4)
+    world.waits("train", "node0")
     world.update(world.get(Claim, "train"), conditions=(told,))
     assert world.state("train") == "Attaching"
     world.tick(30)

@@ -8,16 +8,13 @@ from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import Picture
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def two_claims_one_device() -> World:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     for name in ("first", "second"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     world.carry_out()
     world.online("res", "node0", request=world.events(e.AttachOrdered)[0].request)
     return world
@@ -42,8 +39,7 @@ def test_b09_a_promise_holds_while_the_claim_is_between_two_allocations() -> Non
     world.carry_out()
     world.unreserve("first")
     world.clear("first")
-    world.claim("third")
-    world.allocate("third", "node0")
+    world.waits("third", "node0")
     assert world.reserved("first") == ["GPU-res"]
     assert world.state("second") == world.state("third") == "Attaching"
 
@@ -76,11 +72,8 @@ def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
 
 def test_b09_a_promise_that_was_never_signalled_ends_with_its_schedulers_patience() -> None:
     """The node is closed before the signal, the claim is cleared and its pod waits on: the device is not kept for ever."""
-    world = World("attach", scheduler={"binding_timeout_seconds": 300}, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4, scheduler={"binding_timeout_seconds": 300}, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.update(world.get(Node, "node0"), unschedulable=True)
     world.online("res", "node0")
     assert world.reserved("train") == ["GPU-res"] and not world.events(e.HandOver)

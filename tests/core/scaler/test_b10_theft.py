@@ -4,16 +4,13 @@ Here the theft is a transfer of demand: the thief's own order is now for the cla
 """
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 
 def test_b10_a_theft_orders_nothing_more() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     for name in ("early", "late"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     world.carry_out()
     request = world.events(e.AttachOrdered)[0].request
     world.online("res0", "node0", request=request)
@@ -34,9 +31,7 @@ def test_b10_a_theft_orders_nothing_more() -> None:
 
 
 def test_b10_the_older_claim_is_served_first_after_a_theft() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     for name in ("early", "late"):
         world.claim(name)
     world.allocate("late", "node0")
@@ -53,8 +48,7 @@ def test_b10_where_a_hand_over_landed_is_counted() -> None:
     world.node("node1")
     world.pool(A100, 4)
     for name in ("stays", "strays"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
         world.settle()
         world.clear(name)
     device = world.picture.reservations.rows[world.uid("stays")].promises[0].device

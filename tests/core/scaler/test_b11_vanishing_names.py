@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.model import Slice
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 
 def publisher_counts_down(world: World) -> None:
@@ -20,9 +20,7 @@ def publisher_restarts(world: World) -> None:
 
 @pytest.mark.parametrize("gap", [publisher_counts_down, publisher_restarts], ids=lambda gap: gap.__name__)
 def test_b11_a_name_that_vanishes_fails_nobody(gap: object) -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("attach", 2, scan_interval_seconds=0)
     world.claim("train", 2)
     world.allocate("train", "node0")
     world.carry_out()

@@ -7,14 +7,12 @@ from typing import Any
 
 from dds_core.model import AttachRequest, Claim, ClaimRequest, DeviceClass, Pod, Slice
 from dds_core.scaler import events as e
-from tests.support.world import A100, GPU, World
+from tests.support.world import GPU, World, one_node
 
 
 def idle_device(**policy: Any) -> World:
     """Mode detach; the device `gpu-GPU-res` of the resource `res` is idle, its request adopted."""
-    world = World("detach", no_removal_seconds=100, fence_settle_seconds=30, scan_interval_seconds=0, **policy)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("detach", 4, no_removal_seconds=100, fence_settle_seconds=30, scan_interval_seconds=0, **policy)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
     return world
@@ -121,8 +119,7 @@ def test_b14_an_allocation_before_the_lowered_size_was_seen_raises_it_too() -> N
 def test_b14_a_device_whose_detach_was_ordered_is_promised_to_nobody_until_its_size_is_back() -> None:
     world = lowered()
     world.carry_out(e.DetachOrdered)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert not world.events(e.Reserved), "the operator may be taking it away at this moment"
     assert not world.events(e.HandOver)
     assert world.events(e.AttachOrdered)[-1].size == 1
@@ -134,8 +131,7 @@ def test_b14_a_device_whose_detach_was_ordered_is_promised_to_nobody_until_its_s
 
 def test_b14_demand_for_the_model_unmarks_instead_of_attaching_another() -> None:
     world = marked()
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.only(e.VictimUnmarked).reason == "a claim waits for it"
     assert not world.events(e.AttachOrdered)
     assert world.reserved("train") == ["GPU-res"]

@@ -4,13 +4,11 @@ Here it starts at the fact of the release, is written once then, and never befor
 """
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def used_device() -> World:
-    world = World("detach", no_removal_seconds=600, scan_interval_seconds=60)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("detach", 4, no_removal_seconds=600, scan_interval_seconds=60)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
     world.claim("train")
@@ -53,9 +51,7 @@ def test_b15_an_outage_ages_nothing_in_use_and_no_deadline_passes_meanwhile() ->
 
 
 def test_b15_with_an_empty_log_idle_clocks_start_at_synced() -> None:
-    world = World("detach", synced=False, no_removal_seconds=600)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("detach", 4, synced=False, no_removal_seconds=600)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
     world.tick(3600)

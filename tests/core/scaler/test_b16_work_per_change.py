@@ -54,12 +54,10 @@ def fleet(nodes: int) -> World:
     world.pool(A100, 2 * nodes + 10)
     for i in range(nodes):
         world.node(f"node{i}")
-        world.claim(f"held{i}")
-        world.allocate(f"held{i}", f"node{i}")
+        world.waits(f"held{i}", f"node{i}")
     world.settle()
     for i in range(nodes):
-        world.claim(f"waits{i}")
-        world.allocate(f"waits{i}", f"node{i}")
+        world.waits(f"waits{i}", f"node{i}")
     return world
 
 

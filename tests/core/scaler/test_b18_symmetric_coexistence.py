@@ -25,8 +25,7 @@ def test_b18_whoever_names_whom_and_whoever_comes_first(models: tuple[object, ..
     world.online("res", "node0", first, request="other")
     label = world.events(e.NodeLabelled)[0]
     assert label.labels == {f"cohdi.io/{second.device}": None}
-    world.claim("train")
-    world.allocate("train", "node0", (second, 1))
+    world.waits("train", "node0", (second, 1))
     failed = world.only(e.ClaimFailed)
     assert (failed.reason, failed.model) == ("Coexistence", second.model)
     assert not world.events(e.AttachOrdered)
@@ -37,8 +36,7 @@ def test_b18_a_claim_for_both_fails_at_once() -> None:
     world.node("node0")
     for model in (A100, H100):
         world.pool(model, 4)
-    world.claim("train")
-    world.allocate("train", "node0", (A100, 1), (H100, 1))
+    world.waits("train", "node0", (A100, 1), (H100, 1))
     assert world.only(e.ClaimFailed).reason == "Coexistence"
 
 
@@ -50,10 +48,8 @@ def test_b18_two_claims_that_are_looked_at_together(models: tuple[object, ...], 
     world.node("node0")
     for model in (A100, H100):
         world.pool(model, 4)
-    world.claim("older")
-    world.allocate("older", "node0", (first, 1))
-    world.claim("younger")
-    world.allocate("younger", "node0", (H100 if first is A100 else A100, 1))
+    world.waits("older", "node0", (first, 1))
+    world.waits("younger", "node0", (H100 if first is A100 else A100, 1))
     world.feed(e.Synced())
     assert world.only(e.AttachOrdered).model == first.model
     failed = world.only(e.ClaimFailed)

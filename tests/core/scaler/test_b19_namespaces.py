@@ -6,7 +6,7 @@ Here a claim is its uid, and the namespace is part of every name.
 from msgspec.structs import replace
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, H100, World
+from tests.support.world import A100, H100, World, one_node
 
 
 def test_b19_equal_names_in_two_namespaces_do_not_hide_a_conflict() -> None:
@@ -14,18 +14,14 @@ def test_b19_equal_names_in_two_namespaces_do_not_hide_a_conflict() -> None:
     world.node("node0")
     for model, namespace in ((A100, "red"), (H100, "blue")):
         world.pool(model, 4)
-        world.claim(f"{namespace}/train")
-        world.allocate(f"{namespace}/train", "node0", (model, 1))
+        world.waits(f"{namespace}/train", "node0", (model, 1))
     assert world.only(e.AttachOrdered).claims == ("uid-red-train",)
     assert (world.only(e.ClaimFailed).claim, world.only(e.ClaimFailed).reason) == ("uid-blue-train", "Coexistence")
 
 
 def test_b19_a_pod_in_another_namespace_is_not_the_claims_pod() -> None:
-    world = World("attach")
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("red/train")
-    world.allocate("red/train", "node0")
+    world = one_node("attach", 4)
+    world.waits("red/train", "node0")
     world.pod("blue/train", ["train"])
     world.bind("blue/train", "node0")
     assert world.state("red/train") == "Attaching"

@@ -7,13 +7,11 @@ import pytest
 
 from dds_core.model import Device, Slice
 from dds_core.scaler import events as e
-from tests.support.world import A100, GPU, World
+from tests.support.world import GPU, World, one_node
 
 
 def node_with(attributes: dict[str, str | int | bool], uuid: str) -> World:
-    world = World("detach", no_removal_seconds=10, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("detach", 2, no_removal_seconds=10, scan_interval_seconds=0)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.resource("res", "node0", request="composability-x", state="Online", uuid=uuid)
     world.observe(Slice("s", "s", GPU, "node0", 1, 1, node="node0", devices={"gpu-0": Device(attributes)}))
@@ -51,16 +49,12 @@ def test_b20_the_attribute_is_a_matter_of_the_driver() -> None:
 
 
 def test_b20_a_device_without_uuid_is_promised_by_its_name_and_once() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "")
-    world.claim("first")
-    world.allocate("first", "node0")
+    world.waits("first", "node0")
     world.carry_out(e.HandOver)
     world.clear("first")
-    world.claim("second")
-    world.allocate("second", "node0")
+    world.waits("second", "node0")
     assert [(p.claim, [one.device for one in p.promises]) for p in world.events(e.Reserved)] == [
         (world.uid("first"), ["gpu-0"])
     ]

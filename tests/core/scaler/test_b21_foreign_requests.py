@@ -10,7 +10,7 @@ import pytest
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
 from dds_core.scaler.rules.orders import request_name
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 OURS = {"labels": {"app.kubernetes.io/managed-by": "dds"}}
 REFERENCE = {"generate_name": "composability-"}
@@ -18,12 +18,9 @@ BY_HAND: dict[str, Any] = {}
 
 
 def claim_beside(adoption: str, mode: str = "attach", **request: Any) -> World:
-    world = World(mode, adoption=adoption, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node(mode, 4, adoption=adoption, scan_interval_seconds=0)
     world.request("theirs", "node0", size=0, state="Running", acted_size=0, **request)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     return world
 
 
@@ -53,35 +50,26 @@ def test_b21_adoption_says_whose_requests_are_resized(adoption: str, made: dict[
 
 @pytest.mark.parametrize("adoption", ["reference", "all"])
 def test_b21_a_request_without_a_target_node_is_not_adopted(adoption: str) -> None:
-    world = World("attach", adoption=adoption, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, adoption=adoption, scan_interval_seconds=0)
     world.observe(
         AttachRequest("r", "floating", "composability-", type="gpu", model=A100.model, policy="differentnode")
     )
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.only(e.AttachOrdered).request == request_name("node0", "gpu", A100.model)
 
 
 def test_b21_a_request_of_another_type_is_left_alone() -> None:
-    world = World("attach", adoption="all", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, adoption="all", scan_interval_seconds=0)
     world.observe(AttachRequest("r", "memory", type="cxlmemory", model=A100.model, node="node0", size=3))
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.only(e.AttachOrdered).request == request_name("node0", "gpu", A100.model)
 
 
 def test_b21_a_terminating_request_is_waited_for_and_never_resized() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     name = request_name("node0", "gpu", A100.model)
     world.request(name, "node0", size=1, deleting=True)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
     assert world.state("train") == "Pending"
     world.gone(world.get(AttachRequest, name))
@@ -90,13 +78,10 @@ def test_b21_a_terminating_request_is_waited_for_and_never_resized() -> None:
 
 
 def test_b21_a_foreign_requests_free_device_may_be_handed_over() -> None:
-    world = World("attach", adoption="none", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, adoption="none", scan_interval_seconds=0)
     world.request("theirs", "node0", size=1)
     world.online("res", "node0", request="theirs")
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.reserved("train") == ["GPU-res"]
     assert not world.events(e.ClaimFailed)
 
@@ -111,7 +96,6 @@ def test_b21_a_foreign_requests_devices_are_never_victims_but_count_against_the_
     assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40": "true"}, "it idles for whoever comes"
     world.pool(A100, 4)
     for name in ("one", "two"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     assert world.reserved("one") == ["GPU-res"]
     assert world.only(e.ClaimFailed).claim == world.uid("two")

@@ -7,16 +7,13 @@ from typing import Any
 
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 
 def test_b22_orders_stop_at_the_published_free_count() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("attach", 2, scan_interval_seconds=0)
     for i in range(3):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.waits(f"train{i}", "node0", *pool_results(i))
     assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
     assert [world.state(f"train{i}") for i in range(3)] == ["Attaching", "Attaching", "Pending"]
     world.pool(A100, 3, generation=2)
@@ -25,12 +22,9 @@ def test_b22_orders_stop_at_the_published_free_count() -> None:
 
 def test_b22_the_last_device_is_not_asked_for_again_while_it_comes() -> None:
     """The pool shows it for a while after the operator has begun to attach it."""
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 1)
+    world = one_node("attach", 1, scan_interval_seconds=0)
     for i in range(2):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.waits(f"train{i}", "node0", *pool_results(i))
         world.carry_out()
     request = world.only(e.AttachOrdered).request
     world.resource("res", "node0", request=request)
@@ -46,12 +40,9 @@ def test_b22_the_last_device_is_not_asked_for_again_while_it_comes() -> None:
 
 def test_b22_a_claim_that_had_to_wait_for_an_attach_is_served_when_it_ends() -> None:
     """When the pool shows one more after all, the claim waits no longer than the attach before it."""
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 1)
+    world = one_node("attach", 1, scan_interval_seconds=0)
     for i in range(2):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.waits(f"train{i}", "node0", *pool_results(i))
         world.carry_out()
     request = world.only(e.AttachOrdered).request
     world.resource("res", "node0", request=request, state="Attaching")
@@ -69,23 +60,18 @@ def test_b22_what_is_ordered_on_another_node_of_the_fabric_is_spoken_for() -> No
     world.pool(A100, 1)
     world.pool(A100, 1, fabric=2)
     for i in range(2):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+        world.waits(f"train{i}", f"node{i}", *pool_results(i))
     assert [order.node for order in world.events(e.AttachOrdered)] == ["node0"]
-    world.claim("other")
-    world.allocate("other", "node2", *pool_results(0, fabric=2))
+    world.waits("other", "node2", *pool_results(0, fabric=2))
     assert [order.node for order in world.events(e.AttachOrdered)] == ["node0", "node2"]
 
 
 def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("attach", 2, scan_interval_seconds=0)
     world.claim("wide", 3)
     world.allocate("wide", "node0", *pool_results(0, 1, 2))
     assert not world.events(e.AttachOrdered)
-    world.claim("small")
-    world.allocate("small", "node0", *pool_results(3))
+    world.waits("small", "node0", *pool_results(3))
     assert not world.events(e.AttachOrdered), "the older claim is not starved by a smaller one"
 
 
@@ -98,8 +84,7 @@ def three_nodes_and_an_empty_pool(mode: str, **policy: Any) -> World:
         world.request(f"composability-{i}", f"node{i}", generate_name="composability-", state="Running", acted_size=1)
         world.online(f"res{i}", f"node{i}", request=f"composability-{i}")
         world.tick(60)
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     return world
 
 
@@ -141,7 +126,6 @@ def test_b22_two_nodes_do_not_take_each_others_devices_in_turn() -> None:
         world.update(world.picture.slices.rows[f"local-{node}-{A100.driver}"], slices=2)
     world.pool(A100, 0)
     for i, node in enumerate(("node0", "node1", "node0", "node1")):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", node, *pool_results(i))
+        world.waits(f"train{i}", node, *pool_results(i))
     assert not world.events(e.VictimMarked)
     assert not world.events(e.Alerted)

@@ -4,7 +4,7 @@ Here the pool label goes and is read back before the failure is told; while the 
 """
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, H100, World
+from tests.support.world import A100, H100, World, one_node
 
 
 def full_node() -> World:
@@ -12,8 +12,7 @@ def full_node() -> World:
     world.node("node0", labels={"cohdi.io/nvidia-a100-40-size-max": "1"})
     world.pool(A100, 4)
     for name in ("fits", "over"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     return world
 
 
@@ -50,9 +49,7 @@ def test_b23_a_label_that_nobody_removes_leaves_the_failure_untold() -> None:
 
 
 def test_b23_the_model_that_did_not_come_cools_down_and_not_the_one_that_did() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     world.pool(H100, 4)
     world.claim("train", 2)
     world.allocate("train", "node0", (A100, 1), (H100, 1))

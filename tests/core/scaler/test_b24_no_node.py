@@ -6,13 +6,11 @@ Here the pod's nomination tells the node; without one a person is told, once, an
 from dds_core.model import Allocation, Claim, Consumer, Pod
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def allocated_nowhere() -> World:
-    world = World("attach", scan_interval_seconds=60)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=60)
     world.claim("train")
     claim = world.get(Claim, "train")
     allocation = Allocation(pool_results(0), "", selector='{"nodeSelectorTerms":[]}')

@@ -5,7 +5,7 @@ Here only the newest generation counts, nothing new is taken from a pool that is
 
 from dds_core.model import Device, Slice
 from dds_core.scaler import events as e
-from tests.support.world import A100, GPU, World
+from tests.support.world import A100, GPU, World, one_node
 
 
 def local(part: int, generation: int, devices: dict[str, str], slices: int = 1) -> Slice:
@@ -14,11 +14,8 @@ def local(part: int, generation: int, devices: dict[str, str], slices: int = 1) 
 
 
 def waiting() -> World:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0")
     return world
 
 
@@ -51,8 +48,7 @@ def test_b25_an_incomplete_pool_has_nothing_to_order_from() -> None:
     world = World("attach", scan_interval_seconds=0)
     world.node("node0")
     world.pool(A100, 4, slices=2)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
     world.pool(A100, 4, generation=2)
     assert world.only(e.AttachOrdered).size == 1

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dds_core.model import Result
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 MEMORY = {"capacity": {"memory": "40Gi"}, "shared": True}
 
@@ -18,12 +18,9 @@ def share(name: str, memory: str, number: int = 0) -> Result:
 
 
 def two_sharers(mode: str = "attach") -> World:
-    world = World(mode, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node(mode, 4, scan_interval_seconds=0)
     for name, memory in (("one", "10Gi"), ("two", "20Gi")):
-        world.claim(name)
-        world.allocate(name, "node0", share(f"share-{name}", memory))
+        world.waits(name, "node0", share(f"share-{name}", memory))
     return world
 
 
@@ -46,21 +43,15 @@ def test_b26_two_claims_on_one_pool_device_need_one_device() -> None:
 
 
 def test_b26_two_shares_in_one_claim_need_one_device() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0", share("a", "10Gi"), share("b", "10Gi"), share("c", "10Gi", 1))
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0", share("a", "10Gi"), share("b", "10Gi"), share("c", "10Gi", 1))
     assert world.only(e.AttachOrdered).size == 2
 
 
 def test_b26_while_the_first_cannot_be_ordered_the_sharer_waits_with_it() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 0)
+    world = one_node("attach", 0, scan_interval_seconds=0)
     for name in ("one", "two"):
-        world.claim(name)
-        world.allocate(name, "node0", share(f"share-{name}", "10Gi"))
+        world.waits(name, "node0", share(f"share-{name}", "10Gi"))
     assert (world.state("one"), world.state("two")) == ("Pending", "Pending")
 
 
@@ -75,16 +66,12 @@ def test_b26_every_entry_names_its_share() -> None:
 
 
 def test_b26_a_shared_device_takes_claims_until_its_capacity_is_used_up() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     shared_device(world)
     local = Result("r0", A100.driver, "node0", "gpu-res", share="held", consumed={"memory": "25Gi"})
-    world.claim("held")
-    world.allocate("held", "node0", local)
+    world.waits("held", "node0", local)
     for number, (name, memory) in enumerate([("fits", "10Gi"), ("over", "10Gi")]):
-        world.claim(name)
-        world.allocate(name, "node0", share(f"s{number}", memory, number))
+        world.waits(name, "node0", share(f"s{number}", memory, number))
     assert world.reserved("fits") == ["GPU-res"]
     assert world.reserved("over") == []
     assert world.only(e.AttachOrdered).claims == (world.uid("over"),)

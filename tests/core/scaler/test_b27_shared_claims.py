@@ -8,14 +8,12 @@ import pytest
 
 from dds_core.model import Claim, Pod
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def shared_claim(mode: str = "attach") -> World:
     """The claim `common` of the pods `left` and `right`, each with a claim of its own."""
-    world = World(mode, no_removal_seconds=10, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node(mode, 8, no_removal_seconds=10, scan_interval_seconds=0)
     world.claim("common", pod="")
     for name in ("left", "right"):
         world.claim(name)

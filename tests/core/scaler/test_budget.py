@@ -7,15 +7,12 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim, Pod, Slice
 from dds_core.scaler import events as e
-from tests.support.world import A100, FAILED, SECOND, World
+from tests.support.world import FAILED, SECOND, World, one_node
 
 
 def waiting(**policy: Any) -> World:
-    world = World("attach", scan_interval_seconds=0, **policy)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 8, scan_interval_seconds=0, **policy)
+    world.waits("train", "node0")
     return world
 
 
@@ -44,8 +41,7 @@ def test_the_budget_follows_the_scheduler_of_the_pod(policy: dict[str, Any], sec
 
 def gives_up(world: World, claim: str, seconds: float) -> None:
     """The scheduler empties the reservation so long after the allocation, and later takes the allocation back."""
-    world.claim(claim)
-    world.allocate(claim, "node0")
+    world.waits(claim, "node0")
     world.tick(seconds - 0.1)
     world.unreserve(claim)
     world.finish(claim)
@@ -97,8 +93,7 @@ def test_two_claims_of_a_pod_that_end_together_are_one_wait() -> None:
 def test_waits_that_end_together_may_have_one_cause() -> None:
     world = waiting()
     for name in ("a", "b", "c"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     world.tick(120)
     for name in ("a", "b", "c"):
         world.unreserve(name)
@@ -108,8 +103,7 @@ def test_waits_that_end_together_may_have_one_cause() -> None:
 def test_pods_that_are_deleted_while_they_wait_tell_nothing() -> None:
     world = waiting()
     for name in ("a", "b"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
         world.tick(30)
         world.update(world.get(Pod, name), deleting=True)
         world.unreserve(name)
@@ -142,8 +136,7 @@ def test_another_timeout_in_the_policy_is_believed_until_it_proves_wrong() -> No
 def test_a_wait_that_a_condition_ended_tells_nothing() -> None:
     world = waiting()
     for name in ("a", "b"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
         world.tick(120)
         world.condition(name, FAILED)
         world.unreserve(name)

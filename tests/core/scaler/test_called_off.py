@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.model import AttachRequest
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 WORDS = "no free resource"
 
@@ -20,9 +20,7 @@ def hanging(mode: str = "detach", **policy: Any) -> World:
         "error_grace_seconds": 10,
         **policy,
     }
-    world = World(mode, taint_rules="v1beta2", **given)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node(mode, 8, taint_rules="v1beta2", **given)
     world.request(
         "ours", "node0", size=2, acted_size=2, state="Updating", labels={"app.kubernetes.io/managed-by": "dds"}
     )
@@ -61,8 +59,7 @@ def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None
     world.claim("a", 2)
     world.allocate("a", "node0")
     world.tick(5)
-    world.claim("b")
-    world.allocate("b", "node0")
+    world.waits("b", "node0")
     world.tick(60)
     assert called_off(world) == []
 

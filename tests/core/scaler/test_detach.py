@@ -7,15 +7,13 @@ import pytest
 
 from dds_core.model import AttachRequest, Config
 from dds_core.scaler import events as e
-from tests.support.world import A100, H100, World
+from tests.support.world import H100, World, one_node
 
 
 def idle(count: int, mode: str = "detach", *, taint_rules: str = "v1beta2", **policy: Any) -> World:
     """So many idle devices `res0`, `res1`, … under one request of ours on node0, each a minute younger than the last."""
     given = {"no_removal_seconds": 3600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **policy}
-    world = World(mode, taint_rules=taint_rules, **given)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node(mode, 8, taint_rules=taint_rules, **given)
     world.request("ours", "node0", size=count, labels={"app.kubernetes.io/managed-by": "dds"})
     for number in range(count):
         world.online(f"res{number}", "node0", request="ours")
@@ -212,8 +210,7 @@ def test_observe_shows_what_would_go_and_changes_nothing() -> None:
 
 def test_a_device_promised_to_a_claim_is_no_victim() -> None:
     world = idle(1)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.reserved("train") == ["GPU-res0"]
     world.unreserve("train")
     world.clear("train")

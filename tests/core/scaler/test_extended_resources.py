@@ -2,7 +2,7 @@
 
 from dds_core.model import Claim
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 POD = "pod-default-web"
 
@@ -16,9 +16,7 @@ def made(world: World, number: int) -> str:
 
 
 def handed_over(mode: str = "attach") -> tuple[World, str]:
-    world = World(mode, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node(mode, 8, scan_interval_seconds=0)
     world.pod("web")
     name = made(world, 1)
     world.allocate(name, "node0")
@@ -33,8 +31,7 @@ def test_the_reservation_is_the_pods_and_survives_the_claim() -> None:
     promised = world.picture.reservations.rows[f"pod:{POD}"].promises[0].uuid
     world.gone(world.get(Claim, name))
     assert f"pod:{POD}" in world.picture.reservations
-    world.claim("rival")
-    world.allocate("rival", "node0")
+    world.waits("rival", "node0")
     assert world.reserved("rival") == [], "the device is still for the pod"
     again = made(world, 2)
     world.allocate(again, "node0")
@@ -61,8 +58,7 @@ def test_the_promise_ends_with_the_pod() -> None:
     world.gone(world.get(Claim, name))
     world.gone(world.picture.pods.rows[POD])
     assert not world.picture.reservations.rows
-    world.claim("next")
-    world.allocate("next", "node0")
+    world.waits("next", "node0")
     assert world.reserved("next") != []
 
 

@@ -7,15 +7,13 @@ from dds_core.scaler import events as e
 from dds_core.scaler.fold import apply
 from dds_core.scaler.rules import decide
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, RESCHEDULE, World
+from tests.support.world import A100, H100, RESCHEDULE, World, one_node
 
 NIC = Result("nic", "nic.example.com", "node0", "eth1")
 
 
 def pod_with_two_claims() -> World:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.pool(H100, 8)
     for name, model in (("zeta", A100), ("alpha", H100)):
         world.claim(name, pod="both")
@@ -52,15 +50,12 @@ def test_a_device_that_comes_too_late_is_there_for_the_next() -> None:
     world.tick(541)
     world.operate()
     assert world.state("zeta") == "Failed"
-    world.claim("next")
-    world.allocate("next", "node0")
+    world.waits("next", "node0")
     assert world.state("next") == "Attached"
 
 
 def test_a_bound_claim_that_is_allocated_anew_begins_another_cycle() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "GPU-fixed")
     world.claim("train")
     world.allocate_local("train", "node0", "gpu-0")
@@ -73,11 +68,8 @@ def test_a_bound_claim_that_is_allocated_anew_begins_another_cycle() -> None:
 
 
 def test_a_claim_that_turns_to_devices_that_are_none_of_ours_lets_go() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.allocate("train", "node0", NIC)
     assert world.moves("train")[-1][0] in ("released", "settled")
     assert world.state("train") in ("Released", "Detaching")
@@ -90,15 +82,12 @@ def test_an_admin_result_is_no_use_of_the_device() -> None:
     world = World("attach")
     world.node("node0")
     world.plug("node0", "gpu-0", "GPU-fixed")
-    world.claim("monitor")
-    world.allocate("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
+    world.waits("monitor", "node0", Result("r0", A100.driver, "node0", "gpu-0", admin=True))
     assert world.state("monitor") == ""
 
 
 def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.claim("train")
     one = pool_results(0)[0]
     world.allocate("train", "node0", one, replace(one, request="again"))
@@ -106,11 +95,8 @@ def test_the_same_pool_device_twice_without_shares_is_one_device() -> None:
 
 
 def test_other_results_of_a_claim_are_remembered() -> None:
-    world = World("attach")
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0", NIC, (A100, 1))
+    world = one_node("attach", 8)
+    world.waits("train", "node0", NIC, (A100, 1))
     life = world.picture.lives.rows[world.uid("train")]
     assert life.allocation is not None
     assert NIC in life.allocation.results
@@ -124,9 +110,7 @@ def test_a_signal_of_somebody_on_one_claim_is_no_reason_to_fail_it() -> None:
 
 
 def test_decide_tells_what_follows_and_leaves_no_trace() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.claim("train")
     claim = world.get(Claim, "train")
     twin = World("attach", scan_interval_seconds=0)

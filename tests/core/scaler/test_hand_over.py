@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dds_core.model import Claim, Device, Node, Pod, Slice, Taint, TaintRule
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, READY, RESCHEDULE, World
+from tests.support.world import A100, H100, READY, RESCHEDULE, World, one_node
 
 
 def world_with_pools(mode: str = "attach", **policy: Any) -> World:
@@ -23,8 +23,7 @@ def world_with_pools(mode: str = "attach", **policy: Any) -> World:
 def handed_over(mode: str = "attach", **policy: Any) -> World:
     """The claim `train` has been told to give way."""
     world = world_with_pools(mode, **policy)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.settle()
     return world
 
@@ -78,8 +77,7 @@ def test_the_next_attempt_is_handed_over_again() -> None:
 @pytest.mark.parametrize("told", [RESCHEDULE, READY])
 def test_who_was_told_by_somebody_else_is_not_told_again(told: str) -> None:
     world = world_with_pools()
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.carry_out()
     world.condition("train", told)
     assert world.state("train") == "Attached"
@@ -95,8 +93,7 @@ def test_who_was_told_by_somebody_else_is_not_told_again(told: str) -> None:
 )
 def test_no_signal_that_cannot_land(trouble: dict[str, Any]) -> None:
     world = world_with_pools()
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.carry_out()
     world.node("node0", **trouble)
     world.operate()
@@ -110,8 +107,7 @@ def test_no_signal_that_cannot_land(trouble: dict[str, Any]) -> None:
 def test_a_tainted_device_is_not_handed_over(taint: Taint) -> None:
     world = world_with_pools()
     world.plug("node0", "gpu-0", "GPU-fixed", taints=(taint,))
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.state("train") == "Attaching"
     world.plug("node0", "gpu-0", "GPU-fixed")
     assert world.reserved("train") == ["GPU-fixed"]
@@ -121,8 +117,7 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
     world = world_with_pools()
     world.observe(TaintRule("rule", "sick", A100.driver, "node0", "gpu-0", Taint("sick", "", "NoSchedule")))
     world.plug("node0", "gpu-0", "GPU-fixed")
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.state("train") == "Attaching"
     world.gone(world.picture.rules.rows["rule"])
     assert world.reserved("train") == ["GPU-fixed"]
@@ -130,8 +125,7 @@ def test_a_device_under_somebodys_taint_rule_is_not_handed_over() -> None:
 
 def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> None:
     world = world_with_pools()
-    world.claim("train")
-    world.allocate("train", "node0", replace(pool_results(0)[0], failure=("Broken",)))
+    world.waits("train", "node0", replace(pool_results(0)[0], failure=("Broken",)))
     world.settle()
     world.tick(60)
     world.unreserve("train")
@@ -142,8 +136,7 @@ def test_a_device_that_knows_no_way_to_give_way_is_told_to_a_person_once() -> No
 
 def test_in_observe_it_is_shown_once_and_nothing_is_reserved() -> None:
     world = world_with_pools("observe")
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.online("res", "node0")
     world.tick(600)
     assert len(world.events(e.HandOver)) == 1
@@ -188,8 +181,7 @@ def test_clear_waits_for_every_condition_of_the_moment() -> None:
 
 def test_clear_does_not_steer_what_somebody_else_signalled() -> None:
     world = world_with_pools(hand_over="clear")
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.condition("train", RESCHEDULE)
     failed_binding(world)
     assert not world.events(e.Steered)
@@ -213,8 +205,7 @@ def test_clear_takes_all_claims_of_the_pod_together() -> None:
 
 def test_prefer_labels_the_node_and_reads_it_back_before_the_signal() -> None:
     world = world_with_pools(hand_over="prefer")
-    world.claim("train")
-    world.allocate("train", "node0", (A100, 1), (H100, 1))
+    world.waits("train", "node0", (A100, 1), (H100, 1))
     world.carry_out()
     world.operate()
     label = world.only(e.NodeLabelled)
@@ -258,15 +249,12 @@ def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed(steering: s
 
 
 def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("attach", 4, scan_interval_seconds=0)
     device = Device({**A100.attributes, "uuid": "GPU-x"})
     world.observe(Slice("s", "s", A100.driver, "pool-x", 1, 1, node="node0", devices={"gpu-0": device}))
     rule = TaintRule("rule", "sick", A100.driver, "pool-x", "gpu-0", Taint("sick", "", "NoSchedule"))
     world.observe(rule)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.state("train") == "Attaching"
     world.gone(rule)
     assert world.state("train") == "Attached"

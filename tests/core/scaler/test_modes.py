@@ -4,7 +4,7 @@ import pytest
 
 from dds_core.model import Config
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 
 def busy(mode: str, kill_switch: str = "") -> World:
@@ -17,8 +17,7 @@ def busy(mode: str, kill_switch: str = "") -> World:
         "ours", "node1", size=1, labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1
     )
     world.online("res", "node1", request="ours")
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.tick(200)
     return world
 
@@ -45,8 +44,7 @@ def test_observe_folds_nothing_and_shows_each_decision_once() -> None:
 
 def test_observe_shows_a_decision_again_when_it_has_changed() -> None:
     world = busy("observe")
-    world.claim("second")
-    world.allocate("second", "node0")
+    world.waits("second", "node0")
     assert [o.size for o in world.events(e.AttachOrdered)] == [1, 2]
 
 
@@ -94,11 +92,8 @@ def test_lifting_the_kill_switch_decides_at_once() -> None:
 
 
 def test_nothing_is_decided_before_everything_was_listed() -> None:
-    world = World("detach", synced=False)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("detach", 8, synced=False)
+    world.waits("train", "node0")
     world.tick(3600)
     assert not world.events(e.Event)
     world.feed(e.Synced())

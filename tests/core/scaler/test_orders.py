@@ -9,7 +9,7 @@ from dds_core.model import AttachRequest, Claim, Model, Node, Taint, Toleration
 from dds_core.scaler import events as e
 from dds_core.scaler.rules.orders import request_name
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, World
+from tests.support.world import A100, H100, World, one_node
 
 CXL = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
 
@@ -43,8 +43,7 @@ def test_a_claim_for_several_devices_is_attached_as_a_whole() -> None:
 
 def test_several_requests_and_models_in_one_claim() -> None:
     world = world_with_pools(drivers={CXL.driver: {"request_type": "cxlmemory"}})
-    world.claim("mixed")
-    world.allocate("mixed", "node0", (A100, 2), (H100, 1), (CXL, 1))
+    world.waits("mixed", "node0", (A100, 2), (H100, 1), (CXL, 1))
     orders = {(o.model, o.type): o.size for o in world.events(e.AttachOrdered)}
     assert orders == {(A100.model, "gpu"): 2, (H100.model, "gpu"): 1, (CXL.model, "cxlmemory"): 1}
     world.settle()
@@ -74,8 +73,7 @@ def test_a_fixed_device_goes_before_a_composable_one_and_both_before_an_order() 
     world.online("res", "node0")
     world.plug("node0", "gpu-zz-fixed", "GPU-fixed")
     for name in ("one", "two", "three"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     assert (world.reserved("one"), world.reserved("two"), world.reserved("three")) == (["GPU-fixed"], ["GPU-res"], [])
     assert world.only(e.AttachOrdered).claims == (world.uid("three"),)
 
@@ -84,8 +82,7 @@ def test_a_device_is_not_taken_for_a_claim_of_another_model_or_driver() -> None:
     world = world_with_pools()
     world.plug("node0", "gpu-h100", "GPU-h", H100)
     world.plug("node0", "cxl-0", "CXL-0", CXL)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.state("train") == "Attaching"
     assert world.only(e.AttachOrdered).model == A100.model
 
@@ -94,8 +91,7 @@ def test_an_order_of_anybody_covers_a_claim() -> None:
     world = world_with_pools()
     world.request("theirs", "node0", size=2)
     for name in ("one", "two"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     assert not world.events(e.AttachOrdered)
     assert (world.state("one"), world.state("two")) == ("Attaching", "Attaching")
 
@@ -118,8 +114,7 @@ def test_claims_are_served_by_age_then_namespace_then_name() -> None:
 def test_each_node_and_model_has_its_own_request() -> None:
     world = world_with_pools()
     for name, node, model in (("a", "node0", A100), ("b", "node1", A100), ("c", "node0", H100)):
-        world.claim(name)
-        world.allocate(name, node, (model, 1))
+        world.waits(name, node, (model, 1))
     orders = {(o.node, o.model, o.request) for o in world.events(e.AttachOrdered)}
     assert orders == {
         (n, m.model, request_name(n, "gpu", m.model)) for n, m in (("node0", A100), ("node1", A100), ("node0", H100))
@@ -140,8 +135,7 @@ def test_each_fabric_has_its_own_free_devices() -> None:
     world.node("far", fabric=2)
     world.pool(A100, 1, fabric=2)
     for number, name in enumerate(("one", "two")):
-        world.claim(name)
-        world.allocate(name, "far", *pool_results(number, fabric=2))
+        world.waits(name, "far", *pool_results(number, fabric=2))
     assert [o.size for o in world.events(e.AttachOrdered)] == [1]
     assert world.state("two") == "Pending", "the free devices of the other fabric do not reach the node"
 
@@ -165,8 +159,7 @@ def test_a_node_has_no_more_than_its_limit(labels: dict[str, str], policy: dict[
     world = world_with_pools(cool_down_seconds=86_400, **policy)
     world.node("node0", labels=labels)
     for number in range(4):
-        world.claim(f"train{number}")
-        world.allocate(f"train{number}", "node0")
+        world.waits(f"train{number}", "node0")
     assert max(o.size for o in world.events(e.AttachOrdered)) == top
     assert {f.reason for f in world.events(e.ClaimFailed)} == {"NodeLimit"}
     assert len(world.events(e.ClaimFailed)) == 4 - top
@@ -179,8 +172,7 @@ def test_devices_without_a_request_count_against_the_limit() -> None:
     world.claim("busy")
     world.allocate_local("busy", "node0", "gpu-GPU-orphan")
     for name in ("fixed", "over"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     assert world.reserved("fixed") == ["GPU-fixed"]
     assert world.only(e.ClaimFailed).claim == world.uid("over")
 
@@ -199,8 +191,7 @@ UNUSABLE: dict[str, dict[str, Any]] = {
 def test_no_new_order_for_a_node_that_the_pod_cannot_use(why: str) -> None:
     world = world_with_pools()
     world.node("node0", **UNUSABLE[why])
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
     assert world.state("train") == "Pending"
     world.node("node0")
@@ -223,8 +214,7 @@ def test_a_taint_that_only_prefers_or_is_tolerated_does_not_matter() -> None:
 def test_no_order_for_a_node_that_is_gone() -> None:
     world = world_with_pools()
     world.claim("train")
-    world.claim("early")
-    world.allocate("early", "node0")
+    world.waits("early", "node0")
     node = world.get(Node, "node0")
     world.gone(node)
     world.update(world.get(Claim, "train"), allocation=world.get(Claim, "early").allocation)
@@ -239,8 +229,7 @@ def test_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
     world = world_with_pools(orders_in_flight=2)
     for number in range(4):
         world.node(f"n{number}")
-        world.claim(f"train{number}")
-        world.allocate(f"train{number}", f"n{number}")
+        world.waits(f"train{number}", f"n{number}")
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1"]
     world.carry_out()
     world.operate()
@@ -258,18 +247,15 @@ def test_the_measured_pace_replaces_the_policys_number() -> None:
         world.resource(f"res{number}", "node1", state="Online", uuid=f"GPU-{number}")
     assert world.picture.rates.rows[""].service == pytest.approx(200.1, abs=1)
     for number in range(4):
-        world.claim(f"train{number}")
-        world.allocate(f"train{number}", "node0")
+        world.waits(f"train{number}", "node0")
     assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
 
 
 def test_a_second_order_names_what_it_changes() -> None:
     world = world_with_pools()
-    world.claim("one")
-    world.allocate("one", "node0")
+    world.waits("one", "node0")
     world.carry_out()
-    world.claim("two")
-    world.allocate("two", "node0")
+    world.waits("two", "node0")
     first, second = world.events(e.AttachOrdered)
     assert (first.previous, first.uid) == (None, "")
     assert (second.previous, second.uid, second.size) == (1, f"request-{first.request}", 2)
@@ -307,9 +293,7 @@ def test_prewarm_leaves_unusable_nodes_alone(why: str) -> None:
 
 
 def test_prewarm_never_touches_a_foreign_request() -> None:
-    world = World("attach", prewarm=True, adoption="none", limit={"min": 1}, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, prewarm=True, adoption="none", limit={"min": 1}, scan_interval_seconds=0)
     world.request("theirs", "node0", size=0)
     world.tick(600)
     assert not world.events(e.AttachOrdered)

@@ -50,8 +50,7 @@ def close(world: World, but: Collection[int] = (), taint: Taint = CLOSED) -> Non
 def fail(world: World, node: int, model: Model = A100) -> None:
     """The fabric refuses a device for a claim on the node, and the writer does what was decided."""
     name = f"on-{node}-{model.index}"
-    world.claim(name)
-    world.allocate(name, f"node{node}", *pool_results(node, model=model))
+    world.waits(name, f"node{node}", *pool_results(node, model=model))
     world.carry_out()
     request = next(o.request for o in world.events(e.AttachOrdered) if o.claims == (world.uid(name),))
     world.resource(name, f"node{node}", model, request=request, state="Attaching", error="E02 no such port")
@@ -130,8 +129,7 @@ def test_nodes_of_two_fabrics_are_not_counted_together() -> None:
     world.node("node1", fabric=2)
     world.pool(A100, 8, fabric=2)
     fail(world, 0)
-    world.claim("other")
-    world.allocate("other", "node1", *pool_results(1, fabric=2))
+    world.waits("other", "node1", *pool_results(1, fabric=2))
     world.tick(BUDGET + 1)
     world.carry_out()
     assert len(world.events(e.ClaimFailed)) == 2
@@ -155,8 +153,7 @@ def test_nodes_that_are_full_say_nothing_about_the_fabric() -> None:
         world.node(f"node{i}")
     world.pool(A100, 8)
     for i in range(3):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+        world.waits(f"train{i}", f"node{i}", *pool_results(i))
     world.carry_out()
     assert [failed.reason for failed in world.events(e.CoolDown)] == ["NodeLimit"] * 3
     assert not cooling(world)
@@ -165,8 +162,7 @@ def test_nodes_that_are_full_say_nothing_about_the_fabric() -> None:
 def test_budgets_that_are_used_up_count_as_the_fabrics_fault() -> None:
     world = fabric()
     for i in range(2):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+        world.waits(f"train{i}", f"node{i}", *pool_results(i))
     world.tick(BUDGET + 1)
     world.carry_out()
     assert {one.reason for one in world.events(e.CoolDown)} == {"AttachTimeout"}
@@ -176,8 +172,7 @@ def test_budgets_that_are_used_up_count_as_the_fabrics_fault() -> None:
 def test_in_observe_nothing_is_asked() -> None:
     world = fabric(mode="observe")
     for i in range(2):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+        world.waits(f"train{i}", f"node{i}", *pool_results(i))
     world.tick(BUDGET + 200)
     assert len(world.events(e.CoolDown)) == 2
     assert not world.events(e.NodeLabelled)
@@ -211,8 +206,7 @@ def test_a_fabric_that_fails_everywhere_costs_each_node_one_decision() -> None:
     """Not one for each other node that fails: only who makes the difference makes others be looked at."""
     world = fabric(40)
     for i in range(40):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", f"node{i}", *pool_results(i))
+        world.waits(f"train{i}", f"node{i}", *pool_results(i))
     before = len(world.steps)
     world.tick(BUDGET + 10)
     assert len(world.events(e.CoolDown)) == 40
@@ -422,8 +416,7 @@ def test_a_fabric_that_recovers_meanwhile_lets_the_failure_go() -> None:
 def test_a_node_that_is_full_in_a_fabric_that_fails_does_not_wait_for_the_pool() -> None:
     world = failing()
     world.relabel("node2", {f"{LABEL}-size-max": "0"})
-    world.claim("over")
-    world.allocate("over", "node2", *pool_results(5))
+    world.waits("over", "node2", *pool_results(5))
     world.carry_out()
     assert told(world)[-1] == "node2"
     assert COOLING not in labels(world, 2)
@@ -435,8 +428,7 @@ def test_a_node_that_is_full_in_a_fabric_that_fails_does_not_wait_for_the_pool()
 def test_devices_that_are_tainted_are_not_counted_as_free() -> None:
     world = fabric()
     close(world)
-    world.claim("train")
-    world.allocate("train", "node2", *pool_results(3))
+    world.waits("train", "node2", *pool_results(3))
     assert not world.events(e.AttachOrdered)
     one = pool_slice(world)
     open_again = {n: replace(d, taints=()) for n, d in one.devices.items()}
@@ -447,8 +439,7 @@ def test_devices_that_are_tainted_are_not_counted_as_free() -> None:
 def test_a_taint_that_keeps_nobody_away_does_not_count() -> None:
     world = fabric()
     close(world, taint=Taint("example.com/note", effect="None"))
-    world.claim("train")
-    world.allocate("train", "node2", *pool_results(3))
+    world.waits("train", "node2", *pool_results(3))
     assert world.only(e.AttachOrdered).size == 1
 
 
@@ -456,8 +447,7 @@ def test_only_the_devices_without_a_taint_are_ordered() -> None:
     world = fabric()
     close(world, but=(0, 1))
     for i in range(3):
-        world.claim(f"train{i}")
-        world.allocate(f"train{i}", "node0", *pool_results(i))
+        world.waits(f"train{i}", "node0", *pool_results(i))
     assert [order.size for order in world.events(e.AttachOrdered)] == [1, 2]
 
 
@@ -468,8 +458,7 @@ def test_no_device_is_freed_elsewhere_for_a_fabric_that_fails() -> None:
     fail(world, 0)
     fail(world, 1)
     close(world)
-    world.claim("train")
-    world.allocate("train", "node2", *pool_results(3))
+    world.waits("train", "node2", *pool_results(3))
     assert not world.events(e.VictimMarked)
     world.change_policy(pool_cool_down_nodes=0)
     assert world.only(e.VictimMarked).resource == "idle", "a pool that is empty for another reason"

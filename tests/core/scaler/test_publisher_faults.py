@@ -7,13 +7,11 @@ from msgspec.structs import replace
 from dds_core.model import Config, Device, Requirement, Slice
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, FAILED, GPU, H100, READY, RESCHEDULE, World
+from tests.support.world import A100, FAILED, GPU, H100, READY, RESCHEDULE, World, one_node
 
 
 def plain(mode: str = "attach") -> World:
-    world = World(mode, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node(mode, 4, scan_interval_seconds=0)
     return world
 
 
@@ -25,8 +23,7 @@ def test_d01_a_name_is_a_place_and_not_a_device() -> None:
     """Positional names shift when the count changes; two claims on one name in turn are two attempts for two devices."""
     world = plain()
     for name in ("one", "two"):
-        world.claim(name)
-        world.allocate(name, "node0", *pool_results(0))
+        world.waits(name, "node0", *pool_results(0))
         world.settle()
     assert world.reserved("one") != world.reserved("two")
 
@@ -49,8 +46,7 @@ def test_d03_a_changed_configuration_takes_effect_at_once() -> None:
     world = World("attach", models=(H100,), scan_interval_seconds=0)
     world.node("node0", labels={"cohdi.io/nvidia-a100-40": "true"})
     world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     assert world.state("train") == ""
     world.update(config(world), models=(A100, H100))
     assert world.state("train") == "Attaching"
@@ -58,8 +54,7 @@ def test_d03_a_changed_configuration_takes_effect_at_once() -> None:
 
 def test_d03_a_changed_attribute_changes_what_a_device_is() -> None:
     world = plain()
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.plug("node0", "gpu-0", "GPU-fixed", replace(A100, attributes={"productName": "A100 rev B"}))
     assert world.state("train") == "Attaching"
     world.update(config(world), models=(replace(A100, attributes={"productName": "A100 rev B"}), H100))
@@ -70,8 +65,7 @@ def test_d04_the_label_of_a_model_that_is_no_longer_configured_goes() -> None:
     world = plain()
     world.update(config(world), models=(H100,))
     assert world.only(e.NodeLabelled).labels == {"cohdi.io/nvidia-a100-40": None}
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     assert not world.events(e.AttachOrdered)
 
 
@@ -80,8 +74,7 @@ def test_d05_a_publisher_that_restarts_with_generation_one_is_believed() -> None
     world.pool(A100, 2, generation=9)
     world.gone(world.get(Slice, "nvidia-a100-40-fabric1"))
     world.pool(A100, 3, generation=1)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert world.only(e.AttachOrdered).size == 1
 
 
@@ -125,18 +118,15 @@ def test_d07_a_pool_reaches_the_nodes_that_its_selector_names(requirement: Requi
     world.pool(A100, 4)
     pool = world.get(Slice, "nvidia-a100-40-fabric1")
     world.update(pool, selector=(*pool.selector, requirement))
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     assert bool(world.events(e.AttachOrdered)) == reached
 
 
 def test_d08_a_fabric_that_publishes_nothing_stops_no_other() -> None:
     world = plain()
     world.node("far", fabric=2)
-    world.claim("stuck")
-    world.allocate("stuck", "far", *pool_results(0, fabric=2))
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("stuck", "far", *pool_results(0, fabric=2))
+    world.waits("train", "node0")
     world.settle()
     assert (world.state("stuck"), world.state("train")) == ("Pending", "Attached")
 
@@ -155,8 +145,7 @@ def test_d13_an_attribute_that_the_pool_leaves_empty_is_no_mark_of_a_model() -> 
     )
     world.node("node0")
     world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world.waits("train", "node0")
     world.plug("node0", "other", "GPU-x", H100)
     assert world.state("train") == "Attaching"
     world.plug("node0", "gpu-0", "GPU-y", replace(A100, attributes={"productName": "A100"}))

@@ -8,15 +8,12 @@ from dds_core.model import AttachRequest, Node
 from dds_core.scaler import events as e
 from dds_core.scaler import rules
 from dds_core.scaler.state import Work
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def ordered(**policy: Any) -> World:
-    world = World("attach", scan_interval_seconds=0, **policy)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 8, scan_interval_seconds=0, **policy)
+    world.waits("train", "node0")
     return world
 
 
@@ -40,8 +37,7 @@ def test_a_refused_order_does_not_stop_others() -> None:
     world = ordered()
     refused(world, "AttachOrdered", world.only(e.AttachOrdered).request)
     world.node("node1")
-    world.claim("other")
-    world.allocate("other", "node1")
+    world.waits("other", "node1")
     assert world.events(e.AttachOrdered)[-1].node == "node1"
 
 
@@ -149,9 +145,7 @@ def test_an_order_that_the_live_object_overtook_is_decided_again_soon() -> None:
 
 @pytest.mark.parametrize("outcome", ["refused", "obsolete"])
 def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome: str) -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     for name in ("train", "eval"):
         world.claim(name, pod="both")
         world.allocate(name, "node0")
@@ -187,8 +181,7 @@ def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.Writ
 def test_what_was_superseded_keeps_the_newer_intent() -> None:
     world = ordered()
     request = world.only(e.AttachOrdered).request
-    world.claim("second")
-    world.allocate("second", "node0")
+    world.waits("second", "node0")
     world.feed(e.Superseded("id", "AttachOrdered", request))
     assert [o.size for o in world.events(e.AttachOrdered)] == [1, 2]
     world.carry_out()

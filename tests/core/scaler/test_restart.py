@@ -3,7 +3,7 @@
 import pytest
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def restart(world: World) -> list[e.Decision]:
@@ -14,11 +14,8 @@ def restart(world: World) -> list[e.Decision]:
 
 
 def waiting(mode: str = "attach") -> World:
-    world = World(mode, no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node(mode, 8, no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
+    world.waits("train", "node0")
     return world
 
 
@@ -152,8 +149,7 @@ def test_what_changed_while_nobody_watched_is_decided_at_synced_and_not_before()
     world = waiting()
     world.settle()
     world.feed(e.Started("2", "f", 1, 2, "attach"))
-    world.claim("second")
-    world.allocate("second", "node0")
+    world.waits("second", "node0")
     before = len(world.decisions())
     world.tick(30)
     assert len(world.decisions()) == before

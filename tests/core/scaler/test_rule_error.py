@@ -28,8 +28,7 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
 
     monkeypatch.setattr(claims, "step", faulty)
     for name in ("broken", "fine"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     alerts = [alert for alert in world.events(e.Alerted) if alert.reason == RULE_ERROR]
     assert [alert.of for alert in alerts] == [world.uid("broken")]
     assert "ZeroDivisionError" in alerts[0].text and "a fault of ours" not in alerts[0].text
@@ -60,8 +59,7 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
     world.node("node0")
     world.node("node1")
     world.pool(A100, 4)
-    world.claim("fine")
-    world.allocate("fine", "node0")
+    world.waits("fine", "node0")
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("node1", RULE_ERROR) and "does not settle" in alert.text
     assert world.state("fine") == "Attaching"

@@ -4,15 +4,13 @@ from typing import Any
 
 from dds_core.model import AttachRequest, FabricResource
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
 
 def idle_device(**policy: Any) -> World:
-    world = World("detach", scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=5, **policy)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("detach", 4, scan_interval_seconds=0, no_removal_seconds=60, fence_settle_seconds=5, **policy)
     world.request("own", "node0", labels=OURS, state="Running", acted_size=1)
     world.online("res", "node0", request="own")
     return world
@@ -45,11 +43,8 @@ def test_no_size_is_lowered_on_a_stale_view_though_the_fence_was_confirmed() -> 
 
 
 def test_no_claim_is_failed_on_a_stale_view() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.feed(e.Stale("resourceslices", 90))
     world.tick(1000)
     world.pod("train", nominated="node0")

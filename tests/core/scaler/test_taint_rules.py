@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dds_core.model import OWNER, OWNER_LABEL, Taint, TaintRule
 from dds_core.scaler import events as e
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 IDLE = 600
 
 
 def world_with_a_victim() -> World:
-    world = World("detach", taint_rules="v1beta2", no_removal_seconds=IDLE, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
+    world = one_node("detach", 4, taint_rules="v1beta2", no_removal_seconds=IDLE, scan_interval_seconds=0)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
     world.tick(IDLE + 1)

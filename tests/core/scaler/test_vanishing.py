@@ -5,16 +5,14 @@ import pytest
 from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod, Slice
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, World
+from tests.support.world import A100, World, one_node
 
 MODES = ["observe", "attach", "detach"]
 
 
 def in_state(state: str, mode: str) -> World:
     """The claim `train` on node0, as far as `state`."""
-    world = World(mode, no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=60)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node(mode, 8, no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=60)
     world.claim("train")
     if state == "New":
         return world
@@ -67,8 +65,7 @@ def test_a_node_that_vanishes_takes_its_devices_and_nobody_elses(state: str, mod
     for request in list(world.picture.requests.rows.values()):
         world.gone(request)
     world.node("node1")
-    world.claim("next")
-    world.allocate("next", "node1")
+    world.waits("next", "node1")
     world.settle()
     assert world.state("next") == ("Attached" if mode != "observe" else "Pending")
     assert not [row for (node, _), row in world.picture.orders.rows.items() if node == "node0"]
@@ -113,17 +110,13 @@ def test_a_node_made_anew_under_its_name_starts_clean() -> None:
     world.gone(node)
     assert not world.picture.cooling.rows
     world.observe(Node("other-uid", "node0", labels=node.labels))
-    world.claim("next")
-    world.allocate("next", "node0")
+    world.waits("next", "node0")
     assert world.state("next") == "Attaching"
 
 
 def test_a_request_that_somebody_deletes_is_made_again_while_a_claim_waits() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.carry_out()
     first = world.only(e.AttachOrdered)
     world.gone(world.get(AttachRequest, first.request))
@@ -142,17 +135,14 @@ def test_a_promised_device_that_vanishes_is_replaced() -> None:
 def test_a_claim_allocated_before_its_pool_was_seen_is_served_when_it_is() -> None:
     world = World("attach", scan_interval_seconds=0)
     world.node("node0")
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     assert world.state("train") == "Pending"
     world.pool(A100, 8)
     assert world.state("train") == "Attaching"
 
 
 def test_a_claim_allocated_before_its_node_was_seen_is_served_when_it_is() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.claim("train")
     node = world.get(Node, "node0")
     world.allocate("train", "node0")
@@ -178,9 +168,7 @@ def test_slices_that_come_in_pieces_count_when_they_are_whole() -> None:
 @pytest.mark.parametrize("said_first", [True, False])
 def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_first: bool) -> None:
     """Its resource is gone, and the node's slice still shows it, as one watch may be behind the other for a while."""
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.plug("node0", "built-in", "GPU-built-in")
     world.online("res", "node0", uuid="GPU-1")
     world.claim("holder")
@@ -188,8 +176,7 @@ def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_firs
     if said_first:
         world.resource("res", "node0", state="Deleting", uuid="")
     world.gone(world.get(FabricResource, "res"))
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     assert world.state("train") == "Attaching", "a device has to come"
     assert not world.events(e.Reserved)
     world.unplug("node0", "gpu-GPU-1")
@@ -201,10 +188,7 @@ def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_firs
 
 
 def test_a_built_in_device_is_used_as_before() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 8)
+    world = one_node("attach", 8, scan_interval_seconds=0)
     world.plug("node0", "built-in", "GPU-built-in")
-    world.claim("train")
-    world.allocate("train", "node0", *pool_results(0))
+    world.waits("train", "node0", *pool_results(0))
     assert world.only(e.Reserved).promises[0].uuid == "GPU-built-in"

@@ -9,16 +9,13 @@ from dds_core.replay import of_steps
 from dds_core.scaler import events as e
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Entry, path_diagram, render_text
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def served(mode: str = "detach") -> World:
     """A claim that got its device, used it, let go of it; and the device that went back."""
-    world = World(mode, no_removal_seconds=20, fence_settle_seconds=5, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node(mode, 4, no_removal_seconds=20, fence_settle_seconds=5, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.carry_out()
     world.operate()
     world.tick(1)
@@ -50,11 +47,8 @@ def test_what_somebody_else_ordered_is_an_act() -> None:
 
 
 def test_a_signal_that_dds_did_not_give_is_an_act() -> None:
-    world = World("observe", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 1)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("observe", 1, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.condition("train", "FabricDeviceReschedule")
     entries = told(world, "default/train")
     assert entries[-1].cause.startswith("condition FabricDeviceReschedule")
@@ -117,8 +111,7 @@ def test_a_node_is_told_with_all_its_claims_and_devices() -> None:
 def test_a_claim_of_another_node_is_not_told_at_this_one() -> None:
     world = served()
     world.node("node1")
-    world.claim("other")
-    world.allocate("other", "node1")
+    world.waits("other", "node1")
     assert {entry.name for entry in told(world, "node1") if entry.kind == "claim"} == {"default/other"}
     assert "default/other" not in {entry.name for entry in told(world, "node0")}
 
@@ -138,11 +131,8 @@ def test_a_claim_that_lands_elsewhere_is_told_at_both_nodes() -> None:
 
 
 def test_a_failed_attach_is_told_with_the_fabrics_words() -> None:
-    world = World("attach", error_grace_seconds=10, scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4, error_grace_seconds=10, scan_interval_seconds=0)
+    world.waits("train", "node0")
     world.carry_out()
     request = world.only(e.AttachOrdered).request
     world.resource("res", "node0", request=request, state="Attaching", error="fabric manager: E02 no such port")
@@ -158,11 +148,8 @@ def test_a_failed_attach_is_told_with_the_fabrics_words() -> None:
 
 
 def test_a_refused_write_is_told() -> None:
-    world = World("attach", scan_interval_seconds=0)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0")
     request = world.only(e.AttachOrdered).request
     world.feed(
         e.WriteRefused(decision="x", action="AttachOrdered", target=request, code=403, reason="Forbidden", text="no")

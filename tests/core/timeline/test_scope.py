@@ -8,15 +8,12 @@ from dds_core.model import Allocation, Claim, DeviceClass, FabricResource, Node,
 from dds_core.replay import of_steps
 from dds_core.scaler.timeline import Directory, naming, timeline
 from dds_core.timeline import Entry
-from tests.support.world import A100, READY, World
+from tests.support.world import A100, READY, World, one_node
 
 
 def waiting(mode: str = "attach") -> World:
-    world = World(mode, scan_interval_seconds=0, error_grace_seconds=10)
-    world.node("node0")
-    world.pool(A100, 4)
-    world.claim("train")
-    world.allocate("train", "node0")
+    world = one_node(mode, 4, scan_interval_seconds=0, error_grace_seconds=10)
+    world.waits("train", "node0")
     return world
 
 

@@ -9,13 +9,11 @@ from dds_core.replay import of_steps
 from dds_core.scaler.state import PROJECTION, dump
 from dds_core.scaler.timeline import Directory
 from dds_core.timeline import AmbiguousSubject, Moment, NoSuchSubject
-from tests.support.world import A100, World
+from tests.support.world import World, one_node
 
 
 def directory() -> Directory:
-    world = World("observe")
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("observe", 2)
     world.claim("train-1")
     world.claim("other/train-1")
     world.claim("eval")

@@ -9,7 +9,7 @@ import pytest
 
 from dds_adapters.kubernetes.watch.identity import Identity, failure, identity
 from dds_adapters.kubernetes.watch.known import Known, seeds
-from tests.support.world import A100, World
+from tests.support.world import one_node
 
 Told = list[tuple[str, str]]
 
@@ -44,12 +44,9 @@ def test_a_version_is_told_once() -> None:
 
 def test_what_is_known_from_before_is_what_a_list_would_have() -> None:
     """No list has a pod with a node: each would be asked for at every start."""
-    world = World("attach")
-    world.node("node0")
-    world.pool(A100, 2)
+    world = one_node("attach", 2)
     for name in ("waits", "runs"):
-        world.claim(name)
-        world.allocate(name, "node0")
+        world.waits(name, "node0")
     world.bind("runs")
     found = seeds(world.picture)
     assert [one.name for one in found["pods"]] == ["waits"]

@@ -91,8 +91,7 @@ def test_observe_writes_and_tells_nothing() -> None:
 def test_a_newer_order_takes_the_place_of_an_older_one() -> None:
     world, desk = waiting()
     first = desk.of(RaiseRequest)
-    world.claim("second")
-    world.allocate("second", "node0")
+    world.waits("second", "node0")
     second = desk.of(RaiseRequest)
     assert first.replaces == second.replaces != "" and isinstance(second.work, RaiseRequest) and second.work.size == 2
 
