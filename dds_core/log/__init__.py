@@ -1,6 +1,17 @@
 """The event log, without what stores it: envelopes, the chain, the contract, the line codec, and the log in memory."""
 
-from dds_core.log.chain import Anchor, ChainCheck, ChainReport, SaltSource, checked, event_id, fixed_salts, verify_chain
+from dds_core.log.chain import (
+    Anchor,
+    ChainCheck,
+    ChainReport,
+    SaltSource,
+    anchor_of,
+    checked,
+    event_id,
+    fixed_salts,
+    verify_chain,
+    verify_log,
+)
 from dds_core.log.envelope import (
     CHECKPOINT,
     LOG_OPENED,
@@ -13,7 +24,6 @@ from dds_core.log.envelope import (
 )
 from dds_core.log.interface import BATCH, EventLog, EventSource, JoinedSource
 from dds_core.log.memory import MemoryLog
-from dds_core.log.verify import anchor_of, verify_log
 
 __all__ = [
     "BATCH",

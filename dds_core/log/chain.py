@@ -31,6 +31,7 @@ from dds_core.errors import (
     WrongVersion,
 )
 from dds_core.log.envelope import CHECKPOINT, GENESIS, LOG_OPENED, Envelope, Group, Head, NewEvent
+from dds_core.log.interface import EventLog
 
 SaltSource = Callable[[str], bytes]
 """Gives the salt (16 bytes) of the event with this id."""
@@ -243,6 +244,21 @@ def verify_chain(envelopes: Iterable[Envelope], *, anchors: Iterable[Anchor] = (
     for envelope in envelopes:
         check.feed(envelope)
     return check.report()
+
+
+def anchor_of(head: Head) -> Anchor:
+    """Where the log stands now, to be kept elsewhere."""
+    return Anchor(head.log, head.position, head.hash)
+
+
+def verify_log(log: EventLog, *, after: int | None = None, anchors: Iterable[Anchor] = ()) -> ChainReport:
+    """Check all that the log holds, or what comes after position `after`; its head serves as one more anchor.
+
+    Raises `BrokenChain` naming the first position that does not hold.
+    """
+    head = log.head()
+    start = head.archived if after is None else after
+    return verify_chain(log.read(start), anchors=[*anchors, anchor_of(head)])
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------

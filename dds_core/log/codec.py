@@ -13,7 +13,10 @@ writing it again could change a byte, and the chain would no longer hold. This m
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
+from msgspec import structs
 
 from dds_core.log.chain import Anchor
 from dds_core.log.envelope import Envelope, LeanEvent
@@ -53,29 +56,6 @@ class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    log: str
-    position: int
-    stream: str
-    version: int
-    event_id: str
-    type: str
-    schema_version: int
-    occurred_at: int
-    recorded_at: int
-    epoch: int
-    group: int
-    correlation_id: str
-    causation_id: str | None
-    from_state: str | None
-    to_state: str | None
-    data: str | None
-    salt: str | None
-    digest: str
-    prev_hash: str
-    hash: str
-
-
 class _LeanLine(msgspec.Struct, frozen=True, gc=False):
     position: int
     stream: str
@@ -86,6 +66,20 @@ class _LeanLine(msgspec.Struct, frozen=True, gc=False):
     to_state: str | None
     data: str | None
 
+
+_AS_TEXT: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
+    "data": (bytes.decode, str.encode),
+    **dict.fromkeys(("salt", "digest", "prev_hash", "hash"), (bytes.hex, bytes.fromhex)),
+}
+"""How the fields of an envelope that are bytes are written and read."""
+_TEXT = {bytes: str, bytes | None: str | None}
+_Line = msgspec.defstruct(
+    "_Line",
+    [(field.name, _TEXT.get(field.type, field.type)) for field in structs.fields(Envelope)],
+    frozen=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
 
 _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(_Line).decode
@@ -111,58 +105,21 @@ def encode_closing(closing: Closing) -> bytes:
 
 def encode_envelope(e: Envelope) -> bytes:
     """The line of one envelope, without the line break; JSON escapes keep line breaks out of it."""
-    return _encode(
-        _Line(
-            e.log,
-            e.position,
-            e.stream,
-            e.version,
-            e.event_id,
-            e.type,
-            e.schema_version,
-            e.occurred_at,
-            e.recorded_at,
-            e.epoch,
-            e.group,
-            e.correlation_id,
-            e.causation_id,
-            e.from_state,
-            e.to_state,
-            None if e.data is None else e.data.decode(),
-            None if e.salt is None else e.salt.hex(),
-            e.digest.hex(),
-            e.prev_hash.hex(),
-            e.hash.hex(),
-        )
-    )
+    line = structs.asdict(e)
+    for name, (write, _) in _AS_TEXT.items():
+        if line[name] is not None:
+            line[name] = write(line[name])
+    return _encode(line)
 
 
 def decode_envelope(line: bytes) -> Envelope:
     """The envelope of a line; raises `BadLine`."""
     try:
-        x = _decode_line(line)
-        return Envelope(
-            x.log,
-            x.position,
-            x.stream,
-            x.version,
-            x.event_id,
-            x.type,
-            x.schema_version,
-            x.occurred_at,
-            x.recorded_at,
-            x.epoch,
-            x.group,
-            x.correlation_id,
-            x.causation_id,
-            x.from_state,
-            x.to_state,
-            None if x.data is None else x.data.encode(),
-            None if x.salt is None else bytes.fromhex(x.salt),
-            bytes.fromhex(x.digest),
-            bytes.fromhex(x.prev_hash),
-            bytes.fromhex(x.hash),
-        )
+        fields = structs.asdict(_decode_line(line))
+        for name, (_, read) in _AS_TEXT.items():
+            if fields[name] is not None:
+                fields[name] = read(fields[name])
+        return Envelope(**fields)
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
 

@@ -14,9 +14,8 @@ from msgspec import Struct
 from dds_core.matching import cel
 from dds_core.matching.claims import ALL, EXACT_COUNT, Alternative, Claim
 from dds_core.matching.errors import AllocationError, SelectorError
-from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import Node, NodeSelector, node_matches
-from dds_core.matching.objects import DeviceClass, Slice, TaintRule
+from dds_core.matching.objects import DeviceClass, Gates, Slice, TaintRule
 from dds_core.matching.pools import Candidate, Inventory, Pool
 from dds_core.matching.results import Allocation, Result, allocation, score
 from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted

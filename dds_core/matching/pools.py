@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from dds_core.matching.cel import DeviceView
-from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import Node, NodeSelector, node_matches, only
-from dds_core.matching.objects import Counters, Device, Slice
+from dds_core.matching.objects import Counters, Device, Gates, Slice
 from dds_core.model import DeviceKey
 
 PoolKey = tuple[str, str]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from dds_core.matching.claims import Claim
-from dds_core.matching.gates import Gates
 from dds_core.matching.nodes import NodeSelector, Object, merged, only
+from dds_core.matching.objects import Gates
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.search import Plan, Taken, Wanted
 from dds_core.model import DeviceKey

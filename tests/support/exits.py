@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Literal
 
 from dds_core.log import Envelope, EventLog, Group
-from dds_core.log.verify import anchor_of, verify_log
+from dds_core.log.chain import anchor_of, verify_log
 from tests.support.ours import Running, new_log, running, told_to_us
 
 Kind = Literal["append", "write"]

@@ -19,7 +19,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog
-from dds_core.log.verify import verify_log
+from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy

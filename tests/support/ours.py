@@ -18,7 +18,7 @@ from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
 from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog, MemoryLog
-from dds_core.log.verify import verify_log
+from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy

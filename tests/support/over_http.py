@@ -21,8 +21,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
 from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog
-from dds_core.log.chain import Anchor
-from dds_core.log.verify import anchor_of, verify_log
+from dds_core.log.chain import Anchor, anchor_of, verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy

@@ -22,7 +22,7 @@ from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
 from dds_core.kit.work import RULE_ERROR
 from dds_core.log import EventLog, MemoryLog
-from dds_core.log.verify import verify_log
+from dds_core.log.chain import verify_log
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy

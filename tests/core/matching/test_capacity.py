@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dds_core.matching.allocator import Allocator
-from dds_core.matching.capacity import consumption
 from dds_core.matching.objects import Device
 from dds_core.matching.quantities import parse
+from dds_core.matching.usage import consumption
 from tests.core.matching.given import NODE, allocator, claim, device, devices, exactly, hold, slice_of
 
 STEPS = {"default": "1Mi", "validRange": {"min": "1Mi", "step": "8"}}

@@ -19,18 +19,15 @@ def allocation(*results: dict[str, Any]) -> dict[str, Any]:
     return {"devices": {"results": list(results)}}
 
 
-def test_claims_without_an_allocation_hold_nothing() -> None:
-    claims: list[dict[str, Any]] = [
-        {},
-        {"status": {}},
-        {"status": {"allocation": None}},
-        {"status": {"allocation": {}}},
-    ]
-    assert not InUse.of_claims(claims).takes(KEY)
+def test_an_allocation_of_nothing_holds_nothing() -> None:
+    in_use = InUse()
+    in_use.add({})
+    assert not in_use.takes(KEY)
 
 
 def test_a_whole_device() -> None:
-    in_use = InUse.of_claims([{"status": {"allocation": allocation(result())}}])
+    in_use = InUse()
+    in_use.add(allocation(result()))
     assert in_use.takes(KEY) and KEY in in_use.devices
     in_use.remove(allocation(result()))
     assert not in_use.takes(KEY)
