@@ -3,7 +3,6 @@
 with publishing(scenario(FABRICS)) as run:
     run.lab.run(120)
     run.at_rest()
-run.sound()
 """
 
 from __future__ import annotations
@@ -229,8 +228,10 @@ def publishing(
     log: EventLog | None = None,
     prepare: Callable[[PublishRun], Any] = lambda run: None,
     begin: bool = True,
+    sound: bool = True,
 ) -> Iterator[PublishRun]:
-    """A lab in which scaler and publisher have begun (the publisher not, unless `begin`); `prepare` is called before they do."""
+    """A lab in which scaler and publisher have begun (the publisher not, unless `begin`); `prepare` is called before they do. In
+    the end the run must have been sound, unless a test is about one that is not."""
     with Lab.virtual(scenario, seed=seed) as lab, TemporaryDirectory() as folder:
         run = PublishRun(
             lab, log or MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start), around, scaler, Path(folder)
@@ -245,3 +246,5 @@ def publishing(
         finally:
             run.ours.kill()
             run.scalers[-1].kill()
+    if sound:
+        run.sound()

@@ -4,7 +4,6 @@ a log that is away. Each trouble has a beginning and an end, in seconds from the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from random import Random
 from typing import Any, Literal
 
@@ -46,16 +45,7 @@ class TroubledApi(Direct):
         self._kinds, self._share = kinds, share
         self._since, self._until = since, until
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer:
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
         kind = self._trouble(method, path)
         if kind is not None:
             self.met[kind] += 1
@@ -70,7 +60,7 @@ class TroubledApi(Direct):
                 "code": int(kind),
             }
             return Answer(int(kind), msgspec.json.encode(words), 1.0 if kind == "429" else 0.0)
-        answer = super().ask(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        answer = super().ask(method, path, **more)
         if kind == "unseen":
             raise Unreachable("the connection was lost", where=path)
         return answer

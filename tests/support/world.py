@@ -162,6 +162,11 @@ class World(Told):
         """The scheduler takes devices that are on the node already."""
         self.allocate(claim, node, *(Result("r0", driver, node, device) for device in devices))
 
+    def holds(self, claim: str, node: str, *devices: str, driver: str = GPU) -> None:
+        """A claim of one device that is allocated devices of the node at once."""
+        self.claim(claim)
+        self.allocate_local(claim, node, *devices, driver=driver)
+
     def unreserve(self, claim: str) -> None:
         """The binding failed or was cancelled: no pod is reserved, the allocation stays."""
         self.update(self.get(Claim, claim), consumers=())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,19 +66,10 @@ class Noted:
     asked: list[tuple[float, str, float]] = field(default_factory=list)
     before: Callable[[str], None] = lambda method: None
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer:
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
         self.before(method)
-        self.asked.append((time.monotonic(), method, timeout))
-        return self.api.ask(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        self.asked.append((time.monotonic(), method, more.get("timeout", 60.0)))
+        return self.api.ask(method, path, **more)
 
 
 class Desk:

@@ -266,8 +266,7 @@ def test_node_gone_settles_a_claim_that_gave_its_device_back() -> None:
 
 def test_another_claim_that_takes_the_device_settles_the_first() -> None:
     world = detaching()
-    world.claim("next")
-    world.allocate_local("next", "node0", "gpu-GPU-res")
+    world.holds("next", "node0", "gpu-GPU-res")
     assert world.moves("train")[-1] == ("settled", "Detaching", "Released")
 
 

@@ -67,8 +67,7 @@ def test_b14_a_removal_time_of_zero_is_fenced_all_the_same() -> None:
 def test_b14_an_allocation_takes_the_fence_down_and_the_mark_off() -> None:
     world = marked()
     world.tick(10)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     unmarked = world.only(e.VictimUnmarked)
     assert unmarked.resource == "res"
     world.tick(3600)
@@ -79,8 +78,7 @@ def test_b14_an_allocation_takes_the_fence_down_and_the_mark_off() -> None:
 def test_b14_an_allocation_that_the_list_brought_takes_the_fence_down() -> None:
     world = marked()
     world.tick(31)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     world.feed(e.ClaimsListed("res", world.now))
     assert not world.events(e.DetachOrdered)
 
@@ -88,8 +86,7 @@ def test_b14_an_allocation_that_the_list_brought_takes_the_fence_down() -> None:
 def test_b14_an_allocation_after_the_detach_was_ordered_raises_the_size_again() -> None:
     world = lowered()
     world.carry_out(e.DetachOrdered)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     raised = world.only(e.AttachOrdered)
     assert (raised.request, raised.previous, raised.size) == ("composability-x", 0, 1)
     assert not world.events(e.VictimUnmarked), "an operator with one to take off and none marked takes another"
@@ -111,8 +108,7 @@ def test_b14_a_mark_whose_reason_against_it_has_gone_meanwhile_comes_off_with_th
 
 def test_b14_an_allocation_before_the_lowered_size_was_seen_raises_it_too() -> None:
     world = lowered()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     assert (world.only(e.AttachOrdered).previous, world.only(e.AttachOrdered).size) == (1, 1)
 
 
@@ -162,8 +158,7 @@ def test_b14_a_nominated_pod_whose_template_claim_is_not_made_yet_holds_it_back_
 def test_b14_a_nominated_pod_whose_claims_are_allocated_does_not() -> None:
     world = marked()
     world.plug("node0", "gpu-fixed", "GPU-fixed")
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-fixed")
+    world.holds("train", "node0", "gpu-fixed")
     world.pod("train", nominated="node0")
     assert not world.events(e.VictimUnmarked)
 
@@ -188,8 +183,7 @@ def test_b14_a_detach_that_cannot_be_stopped_is_told() -> None:
     world = lowered()
     world.carry_out(e.DetachOrdered)
     world.resource("res", "node0", state="Detaching", deleting=True)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("res", "DetachedInUse")
     assert world.get(Claim, "train").allocation is not None

@@ -11,8 +11,7 @@ def used_device() -> World:
     world = one_node("detach", 4, no_removal_seconds=600, scan_interval_seconds=60)
     world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
     world.online("res", "node0", request="composability-x")
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     world.bind("train")
     return world
 

@@ -25,8 +25,7 @@ def node_with(attributes: dict[str, str | int | bool], uuid: str) -> World:
 )
 def test_b20_it_matches_nothing(attributes: dict[str, str | int | bool], uuid: str) -> None:
     world = node_with(attributes, uuid)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-0")
+    world.holds("train", "node0", "gpu-0")
     assert world.device("res") == "Idle"
     world.tick(60)
     assert not world.events(e.VictimMarked), "a device that cannot be named cannot be a victim"
@@ -35,16 +34,14 @@ def test_b20_it_matches_nothing(attributes: dict[str, str | int | bool], uuid: s
 @pytest.mark.parametrize("name", ["uuid", "gpu.nvidia.com/uuid"])
 def test_b20_both_spellings_of_the_attribute_count(name: str) -> None:
     world = node_with({name: "GPU-a"}, "GPU-a")
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-0")
+    world.holds("train", "node0", "gpu-0")
     assert world.device("res") == "Used"
 
 
 def test_b20_the_attribute_is_a_matter_of_the_driver() -> None:
     world = node_with({"serial": "GPU-a"}, "GPU-a")
     world.change_policy(drivers={GPU: {"uuid_attribute": "serial"}})
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-0")
+    world.holds("train", "node0", "gpu-0")
     assert world.device("res") == "Used"
 
 

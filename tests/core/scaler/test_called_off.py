@@ -66,8 +66,7 @@ def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None
 
 def test_nor_while_a_device_of_the_request_is_in_use() -> None:
     world = hanging()
-    world.claim("a")
-    world.allocate_local("a", "node0", "gpu-GPU-idle")
+    world.holds("a", "node0", "gpu-GPU-idle")
     world.bind("a", "node0")
     world.tick(600)
     assert called_off(world) == []

@@ -221,8 +221,7 @@ def test_a_device_promised_to_a_claim_is_no_victim() -> None:
 
 def test_the_claims_of_a_device_that_is_kept_are_settled() -> None:
     world = idle(1, limit={"min": 1})
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.holds("train", "node0", "gpu-GPU-res0")
     world.bind("train")
     world.finish("train")
     settled = [m for m in world.events(e.ClaimMoved) if m.trigger == "settled"]

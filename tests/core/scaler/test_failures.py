@@ -57,8 +57,7 @@ def test_a_device_that_comes_too_late_is_there_for_the_next() -> None:
 def test_a_bound_claim_that_is_allocated_anew_begins_another_cycle() -> None:
     world = one_node("attach", 8, scan_interval_seconds=0)
     world.plug("node0", "gpu-0", "GPU-fixed")
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-0")
+    world.holds("train", "node0", "gpu-0")
     world.bind("train")
     world.pod("other", ["train"])
     world.allocate("train", "node0")

@@ -169,8 +169,7 @@ def test_devices_without_a_request_count_against_the_limit() -> None:
     world = world_with_pools(limit={"max": 1})
     world.online("orphan", "node0", request="long-gone")
     world.plug("node0", "gpu-fixed", "GPU-fixed")
-    world.claim("busy")
-    world.allocate_local("busy", "node0", "gpu-GPU-orphan")
+    world.holds("busy", "node0", "gpu-GPU-orphan")
     for name in ("fixed", "over"):
         world.waits(name, "node0")
     assert world.reserved("fixed") == ["GPU-fixed"]

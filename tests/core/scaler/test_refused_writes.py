@@ -112,8 +112,7 @@ def test_a_mark_that_could_not_be_taken_off_is_taken_off_later() -> None:
     world.online("res", "node0", request="ours")
     world.tick(61)
     world.carry_out()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     assert len(world.events(e.VictimUnmarked)) == 1
     for count, pause in ((1, 30), (2, 60)):
         refused(world, "VictimUnmarked", "res")

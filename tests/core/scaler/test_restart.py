@@ -114,8 +114,7 @@ def test_a_detach_that_never_arrived_is_fenced_again_first() -> None:
     world.carry_out(e.ClaimsListWanted)
     assert len(world.events(e.DetachOrdered)) == 1
     restart(world)
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     world.tick(600)
     assert len(world.events(e.DetachOrdered)) == 1
     assert world.device("res") == "Used"
@@ -124,8 +123,7 @@ def test_a_detach_that_never_arrived_is_fenced_again_first() -> None:
 def test_a_mark_that_was_to_come_off() -> None:
     world = victim()
     world.carry_out()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res")
+    world.holds("train", "node0", "gpu-GPU-res")
     assert len(world.events(e.VictimUnmarked)) == 1
     again = restart(world)
     assert [type(d) for d in again] == [e.VictimUnmarked]

@@ -171,8 +171,7 @@ def test_a_device_that_went_back_is_not_taken_for_one_that_is_built_in(said_firs
     world = one_node("attach", 8, scan_interval_seconds=0)
     world.plug("node0", "built-in", "GPU-built-in")
     world.online("res", "node0", uuid="GPU-1")
-    world.claim("holder")
-    world.allocate_local("holder", "node0", "built-in")
+    world.holds("holder", "node0", "built-in")
     if said_first:
         world.resource("res", "node0", state="Deleting", uuid="")
     world.gone(world.get(FabricResource, "res"))

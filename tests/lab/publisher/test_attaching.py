@@ -62,7 +62,6 @@ def test_the_first_attach_takes_one_device_from_the_pool_and_gives_it_back() -> 
         run.lab.run(200)
         assert names_of(run) == [f"nvidia-a100-{number}" for number in range(4)]
         run.at_rest()
-    run.sound()
     pools = Counter(event.pool for _, event in run.events(PoolPublished) if isinstance(event, PoolPublished))
     assert max(pools.values()) <= 6, pools  # first, taken, handed over, given back, and a race or two
 
@@ -73,7 +72,6 @@ def test_a_burst_of_claims_on_a_small_pool_is_served_one_after_the_other() -> No
         run.lab.run(600)
         assert ran(run) == set(names)
         run.at_rest()
-    run.sound()
 
 
 def test_what_claims_let_go_is_not_taken_by_those_who_wait() -> None:
@@ -87,7 +85,6 @@ def test_what_claims_let_go_is_not_taken_by_those_who_wait() -> None:
         assert run.outcomes.failed == {}
         run.lab.run(600)
         run.at_rest()
-    run.sound()
 
 
 def test_a_device_that_has_been_attached_is_not_offered_while_the_count_is_old() -> None:
@@ -100,7 +97,6 @@ def test_a_device_that_has_been_attached_is_not_offered_while_the_count_is_old()
         assert names_of(run) == []
         run.lab.run(300)
         run.at_rest()
-    run.sound()
 
 
 def test_pods_of_many_devices_share_a_pool() -> None:
@@ -109,7 +105,6 @@ def test_pods_of_many_devices_share_a_pool() -> None:
         run.lab.run(400)
         assert ran(run) == {"big", "two", "one", "other"}
         run.at_rest()
-    run.sound()
 
 
 def test_devices_that_come_and_go_by_hand_are_followed() -> None:
@@ -121,7 +116,6 @@ def test_devices_that_come_and_go_by_hand_are_followed() -> None:
         run.lab.run(200)
         run.at_rest()
         assert run.lab.fabric.free("1", "NVIDIA A100") + run.lab.fabric.free("2", "NVIDIA A100") == 4
-    run.sound()
 
 
 def test_more_devices_than_a_slice_holds_are_in_several_and_one_change_is_one_write() -> None:
@@ -138,7 +132,6 @@ def test_more_devices_than_a_slice_holds_are_in_several_and_one_change_is_one_wr
         run.lab.run(30)
         assert [len(one.names) for one in run.judge.view.of(A100)] == [101]
         run.at_rest()
-    run.sound()
 
 
 def test_after_a_burst_beyond_what_there_is_every_device_goes_back() -> None:
@@ -150,4 +143,3 @@ def test_after_a_burst_beyond_what_there_is_every_device_goes_back() -> None:
         assert run.lab.ledger.attached() == {}
         assert len(names_of(run)) == 4
         assert len(names_of(run, ("gpu.nvidia.com", "nvidia-a100-fabric2"))) == 2
-    run.sound()

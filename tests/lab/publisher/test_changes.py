@@ -50,7 +50,6 @@ def test_attributes_that_change_while_a_claim_holds_a_device() -> None:
         run.lab.run(300)
         assert ran(run) == {"holder", "second"}
         run.at_rest()
-    run.sound()
 
 
 def test_a_model_is_added_and_removed_while_a_claim_holds_a_device_of_it() -> None:
@@ -71,7 +70,6 @@ def test_a_model_is_added_and_removed_while_a_claim_holds_a_device_of_it() -> No
         change_models(run.lab, lambda entries: entries.insert(0, kept[0]))
         run.lab.run(300)
         run.at_rest()
-    run.sound()
 
 
 def test_a_slip_of_the_pen_keeps_nobody_from_being_served() -> None:
@@ -84,7 +82,6 @@ def test_a_slip_of_the_pen_keeps_nobody_from_being_served() -> None:
         change_models(run.lab, lambda entries: entries[0].update({"cannot-coexist-with": []}))
         run.lab.run(220)
         run.at_rest()
-    run.sound()
 
 
 def test_a_fabric_leaves_and_returns() -> None:
@@ -103,7 +100,6 @@ def test_a_fabric_leaves_and_returns() -> None:
         assert len(names_of(run, A100_2)) == 2
         run.lab.run(200)
         run.at_rest()
-    run.sound()
 
 
 def test_a_fabric_leaves_while_a_claim_holds_its_device() -> None:
@@ -120,7 +116,6 @@ def test_a_fabric_leaves_while_a_claim_holds_its_device() -> None:
             assert name in names_of(run, A100_2) or name not in run.judge.view.holders(A100_2)
             run.lab.run(1)
         run.at_rest()
-    run.sound()
 
 
 def test_a_machine_moves_to_another_fabric() -> None:
@@ -135,7 +130,6 @@ def test_a_machine_moves_to_another_fabric() -> None:
         run.lab.run(300)
         assert ran(run) == {"holder", "second"}
         run.at_rest()
-    run.sound()
     written = [event.node for _, event in run.events(NodeLabelled) if isinstance(event, NodeLabelled)]
     assert sorted(written) == ["node0002", "node0003"], "no other label was written"
 
@@ -161,7 +155,6 @@ def test_a_model_that_cools_down_is_closed_and_opened_again() -> None:
         run.lab.run(300)
         assert ran(run) == {"holder", "second"}
         run.at_rest()
-    run.sound()
 
 
 def test_a_model_that_cools_down_is_withdrawn_where_policy_wants_it() -> None:
@@ -179,7 +172,6 @@ def test_a_model_that_cools_down_is_withdrawn_where_policy_wants_it() -> None:
         run.lab.run(400)
         assert ran(run) == {"holder", "second"}
         run.at_rest()
-    run.sound()
 
 
 def test_a_fabric_that_gives_no_device_is_closed_by_the_scaler_and_opened_again() -> None:
@@ -201,6 +193,5 @@ faults:
         run.lab.run(900)
         assert ran(run) == {"a", "b"}
         run.at_rest()
-    run.sound()
     taints = [event.taint for _, event in run.events(PoolPublished) if isinstance(event, PoolPublished)]
     assert "cohdi.io/cooling" in taints and taints[-1] == ""

@@ -62,7 +62,6 @@ def test_d3_a_change_of_the_configuration_is_taken_up_at_once_even_of_one_attrib
             one["attributes"]["architecture"] == {"string": "Ampere"} for one in run.judge.view.listed(POOL).values()
         )
         assert run.judge.differences() == []
-    run.sound()
 
 
 def test_d4_pools_of_models_and_fabrics_that_are_gone_go() -> None:
@@ -104,7 +103,6 @@ def test_d5_a_restart_while_the_manager_is_away_deletes_nothing_and_begins_no_ge
         run.manager.faults.lift(away)
         run.lab.run(300)
         run.at_rest()
-    run.sound()
 
 
 def test_d6_a_pool_has_as_many_slices_as_it_takes() -> None:
@@ -166,7 +164,6 @@ def test_d9_node_labels_are_patched_when_they_change_beside_others_who_write_nod
         writes = [one for one in run.judge.writes if one.resource == "nodes"]
         assert [(one.verb, one.name) for one in writes] == [("patch", "node0003")]
         run.at_rest()
-    run.sound()
 
 
 def test_d10_one_login_for_each_life_of_a_token_with_any_secret_and_with_new_ones_without_restart() -> None:
@@ -180,7 +177,6 @@ def test_d10_one_login_for_each_life_of_a_token_with_any_secret_and_with_new_one
         assert len(names_of(run)) == 4
         assert not [event for _, event in run.events(e.FabricFailed)]
         run.at_rest(60)
-    run.sound()
 
 
 def test_d10_credentials_that_change_on_disk_are_used_without_a_restart() -> None:
@@ -194,7 +190,6 @@ def test_d10_credentials_that_change_on_disk_are_used_without_a_restart() -> Non
         run.lab.run(70)
         assert len(names_of(run)) == 4
         run.at_rest()
-    run.sound()
 
 
 def test_d11_each_model_is_asked_for_by_its_own_type() -> None:
@@ -209,7 +204,6 @@ def test_d11_each_model_is_asked_for_by_its_own_type() -> None:
         asked_for = Counter(one.query["res_type"] for one in run.manager.seen if one.name == "available")
         assert asked_for["cxl"] and asked_for["gpu"]
         run.at_rest()
-    run.sound()
 
 
 def test_d12_of_two_publishers_one_writes_and_the_other_ends() -> None:
@@ -228,7 +222,6 @@ def test_d12_of_two_publishers_one_writes_and_the_other_ends() -> None:
         run.lab.run(200)
         assert ran(run) == {"a", "b"}
         run.at_rest()
-    run.sound()
 
 
 def test_d12_who_has_no_log_in_common_is_told_by_the_mark_on_the_slices() -> None:
@@ -262,7 +255,6 @@ nodes:
         run.lab.run(200)
         assert ran(run) == {"a"}
         run.at_rest()
-    run.sound()
 
 
 def test_d13_every_type_of_value_is_published() -> None:

@@ -37,7 +37,6 @@ def test_devices_that_the_manager_names_keep_their_names_and_broken_ones_are_not
         run.lab.run(200)
         assert set(names_of(run)) == first, "each has the name that it had"
         run.at_rest()
-    run.sound()
 
 
 def test_shared_devices_with_a_request_policy_are_held_by_several() -> None:
@@ -66,7 +65,6 @@ def test_shared_devices_with_a_request_policy_are_held_by_several() -> None:
         assert most > 1, "several claims had shares of one device"
         run.lab.run(400)
         run.at_rest()
-    run.sound()
 
 
 def test_limits_of_machines_are_labels_of_nodes_written_when_they_change() -> None:
@@ -80,7 +78,6 @@ def test_limits_of_machines_are_labels_of_nodes_written_when_they_change() -> No
         assert "cohdi.io/nvidia-h100-size-max" not in labels["node0000"]
         assert labels["node0001"]["cohdi.io/nvidia-h100-size-max"] == "2"
         run.at_rest()
-    run.sound()
     written = [event.node for _, event in run.events(NodeLabelled) if isinstance(event, NodeLabelled)]
     assert len(written) == 6, "one write for each node"
 
@@ -91,7 +88,6 @@ def test_an_api_server_that_drops_binding_conditions_gets_no_pool() -> None:
         run.lab.run(120)
         assert run.judge.view.slices == {}
         assert run.judge.writes == []
-    run.sound()
 
 
 def test_an_api_server_that_drops_taints_and_shares_gets_what_it_keeps() -> None:
@@ -114,4 +110,3 @@ def test_an_api_server_that_drops_taints_and_shares_gets_what_it_keeps() -> None
         written = len(run.judge.writes)
         run.lab.run(300)
         assert len(run.judge.writes) == written
-    run.sound()

@@ -33,7 +33,6 @@ def test_a_manager_that_is_away_for_ten_minutes_in_a_burst() -> None:
         run.lab.run(500)
         assert ran(run) == set(SOME)
         run.at_rest()
-    run.sound()
     assert run.events(PoolWithdrawn) == []
     failed = [event.of for _, event in run.events(FabricFailed) if isinstance(event, FabricFailed)]
     answered = [event.of for _, event in run.events(FabricAnswered) if isinstance(event, FabricAnswered)]
@@ -68,7 +67,6 @@ def test_wrong_answers_for_minutes(kind: str) -> None:
         assert ran(run) == set(SOME)
         run.at_rest()
         assert len(names_of(run)) == 4
-    run.sound()
     gone = {event.pool for _, event in run.events(PoolWithdrawn) if isinstance(event, PoolWithdrawn)}
     assert all(pool.endswith("fabric3") for pool in gone), "only what was never there goes"
 
@@ -85,7 +83,6 @@ def test_a_manager_that_is_wrong_before_anything_is_known() -> None:
         run.lab.run(60)
         assert len(names_of(run)) == 4
         run.at_rest()
-    run.sound()
 
 
 def test_one_fabric_fails_and_the_other_is_followed() -> None:
@@ -107,7 +104,6 @@ def test_one_fabric_fails_and_the_other_is_followed() -> None:
         assert ran(run) == {"a", "b"}
         assert len(names_of(run, A100)) == 4
         run.at_rest()
-    run.sound()
     failed = {event.of for _, event in run.events(FabricFailed) if isinstance(event, FabricFailed)}
     assert failed == {"stock/1/NVIDIA A100", "stock/1/NVIDIA H100"}
 
@@ -126,7 +122,6 @@ def test_an_answer_of_ten_thousand_devices_is_not_believed() -> None:
         run.lab.run(10)
         assert len(names_of(run)) == 4
         run.at_rest()
-    run.sound()
 
 
 @pytest.mark.full
@@ -143,4 +138,3 @@ def test_who_has_ten_thousand_devices_gets_them_listed() -> None:
         run.lab.run(10)
         assert len(names_of(run)) == 4
         run.at_rest()
-    run.sound()

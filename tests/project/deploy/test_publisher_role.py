@@ -115,7 +115,7 @@ def test_nothing_is_there_for_nothing() -> None:
 @pytest.mark.parametrize("resource", ["resourceslices", "nodes"])
 def test_a_missing_rule_is_noticed_and_ends_nothing(resource: str) -> None:
     uses = Uses(PUBLISHER_ACCOUNT)
-    with TemporaryDirectory() as folder, publishing(written(CLUSTER), AROUND, begin=False) as run:
+    with TemporaryDirectory() as folder, publishing(written(CLUSTER), AROUND, begin=False, sound=False) as run:
         _begun(run, Path(folder), uses, (resource,))
         run.lab.run(60)
         assert any(resource in one for one in uses.lacked), uses.lacked

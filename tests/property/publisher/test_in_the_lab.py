@@ -185,7 +185,6 @@ def held_to(scenario: Scenario, drawn: list[tuple[str, int, int]]) -> None:
         before = len(run.judge.writes)
         run.lab.run(60)
         assert run.judge.writes[before:] == []
-    run.sound()
 
 
 @examples(5, 25)

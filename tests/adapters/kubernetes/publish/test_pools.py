@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -377,19 +376,10 @@ class Refusing:
     def __init__(self, booth: Booth, method: str, code: int) -> None:
         self._writer, self._method, self._code = booth.writer, method, code
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer:
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
         if method == self._method:
             return Answer(self._code, b"{}")
-        return self._writer.ask(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        return self._writer.ask(method, path, **more)
 
 
 # -- versions, permissions ----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -24,16 +24,7 @@ class Answering:
     def __init__(self, **answers: Answer) -> None:
         self._answers = {"GET": Answer(200, NODE), **answers}
 
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        timeout: float = 60.0,
-    ) -> Answer:
+    def ask(self, method: str, path: str, **more: Any) -> Answer:
         return self._answers[method]
 
 

@@ -260,8 +260,7 @@ def test_a_victim_that_is_wanted_is_unmarked_in_place_of_its_mark() -> None:
     world, desk = idle()
     mark = desk.of(MarkVictim)
     world.carry_out()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.holds("train", "node0", "gpu-GPU-res0")
     unmark = desk.of(UnmarkVictim)
     assert unmark.work == UnmarkVictim("res0", "res0")
     assert (unmark.needs, unmark.replaces) == ("attach", mark.replaces)
@@ -272,8 +271,7 @@ def test_a_rule_left_behind_is_lifted_in_order_with_its_making() -> None:
     mark = desk.of(MarkVictim)
     name = mark.objects[1].partition("/")[2]
     world.carry_out()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.holds("train", "node0", "gpu-GPU-res0")
     taint = Taint("cohdi.io/detach", "", "NoSchedule")
     key = ("gpu.nvidia.com", "node0", "gpu-GPU-res0")
     world.observe(TaintRule("rule-uid", name, *key, taint, OURS))
@@ -284,8 +282,7 @@ def test_a_rule_left_behind_is_lifted_in_order_with_its_making() -> None:
 
 def test_a_use_is_stamped_when_the_device_is_free_again() -> None:
     world, desk = idle()
-    world.claim("train")
-    world.allocate_local("train", "node0", "gpu-GPU-res0")
+    world.holds("train", "node0", "gpu-GPU-res0")
     world.bind("train")
     desk.decided()
     world.finish("train")
