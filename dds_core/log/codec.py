@@ -14,12 +14,14 @@ writing it again could change a byte, and the chain would no longer hold. This m
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from dds_core.log.chain import Anchor
-from dds_core.log.envelope import Envelope, LeanEvent
+from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, Envelope, LeanEvent
 
 FORMAT = 1
 """Version of the file format, in the header."""
@@ -56,30 +58,19 @@ class _AnchorLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-class _LeanLine(msgspec.Struct, frozen=True, gc=False):
-    position: int
-    stream: str
-    type: str
-    schema_version: int
-    occurred_at: int
-    from_state: str | None
-    to_state: str | None
-    data: str | None
+def _line_of(kind: type[msgspec.Struct], *, strict: bool) -> Any:
+    """The form of a line: the fields of an envelope, those that are bytes as text."""
+    text = {bytes: str, bytes | None: str | None}
+    fields = [(field.name, text.get(field.type, field.type)) for field in structs.fields(kind)]
+    return msgspec.defstruct("_Line", fields, frozen=True, forbid_unknown_fields=strict, gc=False)
 
 
-_AS_TEXT: dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]] = {
-    "data": (bytes.decode, str.encode),
-    **dict.fromkeys(("salt", "digest", "prev_hash", "hash"), (bytes.hex, bytes.fromhex)),
-}
-"""How the fields of an envelope that are bytes are written and read."""
-_TEXT = {bytes: str, bytes | None: str | None}
-_Line = msgspec.defstruct(
-    "_Line",
-    [(field.name, _TEXT.get(field.type, field.type)) for field in structs.fields(Envelope)],
-    frozen=True,
-    forbid_unknown_fields=True,
-    gc=False,
-)
+_Line, _LeanLine = _line_of(Envelope, strict=True), _line_of(LeanEvent, strict=False)
+
+Plain = Callable[[Any], tuple[Any, ...]]
+_plain: Plain = attrgetter(*ENVELOPE_FIELDS[: ENVELOPE_FIELDS.index("data")])
+_plain_of_lean: Plain = attrgetter(*LEAN_FIELDS[: LEAN_FIELDS.index("data")])
+"""The fields of an envelope or a line that are no bytes; they come first."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(_Line).decode
@@ -105,21 +96,17 @@ def encode_closing(closing: Closing) -> bytes:
 
 def encode_envelope(e: Envelope) -> bytes:
     """The line of one envelope, without the line break; JSON escapes keep line breaks out of it."""
-    line = structs.asdict(e)
-    for name, (write, _) in _AS_TEXT.items():
-        if line[name] is not None:
-            line[name] = write(line[name])
-    return _encode(line)
+    data, salt = None if e.data is None else e.data.decode(), None if e.salt is None else e.salt.hex()
+    return _encode(_Line(*_plain(e), data, salt, e.digest.hex(), e.prev_hash.hex(), e.hash.hex()))
 
 
 def decode_envelope(line: bytes) -> Envelope:
     """The envelope of a line; raises `BadLine`."""
     try:
-        fields = structs.asdict(_decode_line(line))
-        for name, (_, read) in _AS_TEXT.items():
-            if fields[name] is not None:
-                fields[name] = read(fields[name])
-        return Envelope(**fields)
+        x = _decode_line(line)
+        data, salt = None if x.data is None else x.data.encode(), None if x.salt is None else bytes.fromhex(x.salt)
+        read = bytes.fromhex
+        return Envelope(*_plain(x), data, salt, read(x.digest), read(x.prev_hash), read(x.hash))
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
 
@@ -131,7 +118,7 @@ def decode_lean(line: bytes) -> LeanEvent:
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
     data = None if x.data is None else x.data.encode()
-    return LeanEvent(x.position, x.stream, x.type, x.schema_version, x.occurred_at, x.from_state, x.to_state, data)
+    return LeanEvent(*_plain_of_lean(x), data)
 
 
 def decode_heading(line: bytes) -> Heading:
