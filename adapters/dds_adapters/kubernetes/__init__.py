@@ -1,7 +1,8 @@
-"""Kubernetes as the scaler sees it: raw watch events in, facts out, and recordings of raw watch streams.
+"""Kubernetes as scaler and publisher see it: what is listened to (`watch`) and what it says (`decode`), what is written (`write`,
+`publish`), who leads (`lease`), what stands in the way (`doctor`), and recordings of raw watch streams.
 
-Nothing here decides. What the API server sent is decoded as far as the engine reads it; the rest is never even looked
-at, so that no Secret, environment value or opaque device configuration can get into an event.
+Nothing here decides. What the API server sent is decoded as far as the engine reads it; the rest is never even looked at, so that
+no Secret, environment value or opaque device configuration can get into an event.
 """
 
 from dds_adapters.kubernetes.decode.decoding import Fault
