@@ -25,8 +25,7 @@ from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
 from dds_adapters.kubernetes.cluster import path_of
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.identity import Identity, identity
-from dds_adapters.kubernetes.watch.known import Known
+from dds_adapters.kubernetes.watch.known import Identity, Known, identity
 from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out

@@ -14,7 +14,7 @@ from types import FrameType
 
 from dds_adapters.kubernetes.recording import read_recording
 from dds_adapters.kubernetes.watch.arrivals import SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.identity import identity
+from dds_adapters.kubernetes.watch.known import identity
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.scaler import Scaler

@@ -14,7 +14,7 @@ import msgspec
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
-from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.known import Identity
 from dds_adapters.kubernetes.watch.reflector import Reflector, Timing
 from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_core.errors import DdsError

@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
-from dds_adapters.kubernetes.watch.identity import Identity, identity
+from dds_adapters.kubernetes.watch.known import Identity, identity
 from dds_adapters.kubernetes.watch.watched import Watched
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.component import Component

@@ -17,8 +17,7 @@ from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.publish.decode import PUBLISHED, BareMetalHosts, PublisherTranslator
 from dds_adapters.kubernetes.publish.plan import PoolNews, plan
 from dds_adapters.kubernetes.publish.pools import NOT_KEPT
-from dds_adapters.kubernetes.watch.identity import Identity
-from dds_adapters.kubernetes.watch.known import seeds
+from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import PUBLISHER_OPTIONAL, Watched, watched_by_publisher
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.lacks import pool_lacks

@@ -13,8 +13,7 @@ from msgspec import UNSET
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import Translator
 from dds_adapters.kubernetes.watch.arrivals import Arrival
-from dds_adapters.kubernetes.watch.identity import Identity
-from dds_adapters.kubernetes.watch.known import seeds
+from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, Watched, watched
 from dds_adapters.kubernetes.write.events import announce
 from dds_adapters.kubernetes.write.plan import plan, stamps

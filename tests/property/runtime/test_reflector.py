@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dds_adapters.kubernetes.watch.arrivals import DELETED, SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.identity import identity
-from dds_adapters.kubernetes.watch.known import Known, Listing
+from dds_adapters.kubernetes.watch.known import Known, Listing, identity
 from dds_lab.faults.wire import Action, Cut, Delay, Duplicate, Expire, HalfOpen, Lost, Refuse, Rule, Slow
 from dds_lab.latency import Fixed, Uniform
 from tests.support.drawn import examples

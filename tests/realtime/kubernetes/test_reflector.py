@@ -13,7 +13,7 @@ import pytest
 from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
-from dds_adapters.kubernetes.watch.identity import Identity
+from dds_adapters.kubernetes.watch.known import Identity
 from dds_adapters.kubernetes.watch.reflector import stop_all
 from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched
 from dds_lab.api.gates import Gates

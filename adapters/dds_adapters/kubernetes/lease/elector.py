@@ -21,8 +21,7 @@ from random import SystemRandom
 from threading import Condition, Thread
 
 from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
-from dds_adapters.kubernetes.lease.record import API_VERSION
-from dds_adapters.kubernetes.lease.state import Ask, LeaseSettings, LeaseState, Phase
+from dds_adapters.kubernetes.lease.state import API_VERSION, Ask, LeaseSettings, LeaseState, Phase
 from dds_core.errors import DdsError
 
 RESOURCE = "leases"

@@ -21,13 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from dds_adapters.kubernetes.cluster import Answer
-from dds_adapters.kubernetes.lease import record as records
-from dds_adapters.kubernetes.lease.record import Record, UnexpectedLease, Written
 from dds_core.errors import DdsError, InputError
+from dds_core.timeline.clock import rfc3339
 
+API_VERSION = "coordination.k8s.io/v1"
+RELEASED_SECONDS = 1
+"""The duration of a record that nobody holds; the API server refuses 0."""
 JITTER = 0.2
 """A pause between requests is the retry period, up to so much shorter or longer."""
 AT_ONCE = 2
@@ -227,8 +231,8 @@ class LeaseState:
         known = seen is not None and (seen.holder or seen.renewed)
         self._attempts[instant] = _Attempt(now, over=seen.uid if seen is not None and known else "")
         if seen is None:
-            return self._request("create", records.new(written, self._namespace, self._name), now)
-        return self._request("update", records.changed(seen, written), now)
+            return self._request("create", new_lease(written, self._namespace, self._name), now)
+        return self._request("update", changed_lease(seen, written), now)
 
     def _request(self, verb: Literal["get", "create", "update"], body: bytes, now: float) -> Ask:
         timeout = self._settings.renew_deadline / 2
@@ -240,7 +244,7 @@ class LeaseState:
         if self.phase is Phase.RELEASING:
             count = self._mine.transitions if self._mine is not None else 0
             # Without an instant it reads as never held: who takes it waits, as we would have had to.
-            return Written("", records.RELEASED_SECONDS, instant, instant if self._alone else "", count)
+            return Written("", RELEASED_SECONDS, instant, instant if self._alone else "", count)
         if self._mine is not None:
             return replace(self._mine, renewed=instant)
         seconds = int(self._settings.duration)
@@ -253,13 +257,13 @@ class LeaseState:
         if self._wrote - _STANDSTILL < wall <= self._wrote:
             wall = self._wrote + 1
         self._wrote = wall
-        return records.instant(wall)
+        return rfc3339(wall)
 
     # -- what was found --------------------------------------------------------------------------------------------
 
     def _read(self, ask: Ask, answer: Answer, now: float) -> None:
         try:
-            record = records.read(answer.body, self.where)
+            record = read_record(answer.body, self.where)
         except UnexpectedLease as error:
             self.trouble = error
             self._stale = True
@@ -344,3 +348,114 @@ def _refused(where: str, verb: str, code: int) -> DdsError:
     elif code == 404:
         what, fix = "its namespace does not exist, or leases are not served", "create the namespace"
     return DdsError(what, where=where, fix=fix)
+
+
+# -- the object ----------------------------------------------------------------------------------------------------------
+
+
+class UnexpectedLease(DdsError):
+    """The object is none that an election can be held on; it is neither taken nor changed."""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+    strategy: str | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str
+
+
+class _Lease(msgspec.Struct, rename="camel"):
+    kind: str
+    metadata: _Meta
+    spec: _Spec | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """What an elector writes into the record. Instants are text: people read them, and we compare them for equality only."""
+
+    holder: str
+    seconds: int
+    acquired: str
+    renewed: str
+    transitions: int
+
+
+@dataclass(frozen=True)
+class Record:
+    """A Lease (coordination.k8s.io/v1) as it was read. `seconds` is 0 where the object does not say how long it is held."""
+
+    uid: str
+    version: str
+    holder: str
+    seconds: int
+    acquired: str
+    renewed: str
+    transitions: int
+    body: dict[str, Any]
+
+    def same_as(self, other: Record | None) -> bool:
+        """Whether nobody has written the election's part in between; labels and versions do not count."""
+        return other is not None and (self.uid, self.body.get("spec")) == (other.uid, other.body.get("spec"))
+
+
+def read_record(raw: bytes, where: str) -> Record:
+    """Decode an answer of the API server. Raises UnexpectedLease for whatever is not a Lease that can be contended for."""
+    try:
+        body = msgspec.json.decode(raw, type=dict[str, Any])
+        lease = msgspec.convert(body, _Lease)
+    except (ValueError, RecursionError) as error:
+        raise _unexpected(f"the API server answers with something else than a Lease ({error})", where) from None
+    spec = lease.spec or _Spec()
+    if lease.kind != "Lease" or not lease.metadata.uid or not lease.metadata.resource_version:
+        raise _unexpected("the API server answers with something else than a Lease", where)
+    if spec.strategy:
+        raise _unexpected(f"its holder is chosen by strategy {spec.strategy}", where)
+    return Record(
+        uid=lease.metadata.uid,
+        version=lease.metadata.resource_version,
+        holder=spec.holder_identity or "",
+        seconds=max(0, spec.lease_duration_seconds or 0),
+        acquired=spec.acquire_time or "",
+        renewed=spec.renew_time or "",
+        transitions=max(0, spec.lease_transitions or 0),
+        body=body,
+    )
+
+
+def new_lease(written: Written, namespace: str, name: str) -> bytes:
+    """The body that creates the object."""
+    shape = {
+        "apiVersion": API_VERSION,
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": _spec(written),
+    }
+    return msgspec.json.encode(shape)
+
+
+def changed_lease(record: Record, written: Written) -> bytes:
+    """The body that updates the object, under the version that was read; all other fields are as they were."""
+    spec = {**(record.body.get("spec") or {}), **_spec(written)}
+    return msgspec.json.encode({**record.body, "spec": spec})
+
+
+def _spec(written: Written) -> dict[str, Any]:
+    return {
+        "holderIdentity": written.holder,
+        "leaseDurationSeconds": written.seconds,
+        "acquireTime": written.acquired,
+        "renewTime": written.renewed or None,
+        "leaseTransitions": written.transitions,
+    }
+
+
+def _unexpected(what: str, where: str) -> UnexpectedLease:
+    return UnexpectedLease(what, where=where, fix="give another name, or delete the object if nobody needs it")

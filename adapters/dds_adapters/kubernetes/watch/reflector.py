@@ -21,8 +21,7 @@ from typing import Protocol, TypeVar
 from dds_adapters.kubernetes.cluster import Cluster, Event, Page, Refused, Unreachable, Watch
 from dds_adapters.kubernetes.limiter import FIRST, LASTING, LONGEST, REQUESTS, WINDOW, Backoff, Limiter
 from dds_adapters.kubernetes.watch.arrivals import DELETED, LOST, SYNCED
-from dds_adapters.kubernetes.watch.identity import ERROR, Identity, failure, identity
-from dds_adapters.kubernetes.watch.known import Known, Listing, Seen
+from dds_adapters.kubernetes.watch.known import ERROR, Identity, Known, Listing, Seen, failure, identity
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, Watched
 from dds_core.errors import DdsError
 from dds_core.text import scrub

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from dds_adapters.kubernetes.lease import record as records
-from dds_adapters.kubernetes.lease.record import UnexpectedLease, Written
+from dds_adapters.kubernetes.lease.state import (
+    API_VERSION,
+    UnexpectedLease,
+    Written,
+    changed_lease,
+    new_lease,
+    read_record,
+)
 
 WHERE = "lease default/dds"
 WRITTEN = Written("me", 15, "2026-11-21T02:00:00.000000Z", "2026-11-21T02:00:04.000000Z", 3)
@@ -16,7 +22,7 @@ WRITTEN = Written("me", 15, "2026-11-21T02:00:00.000000Z", "2026-11-21T02:00:04.
 
 def lease(**spec: Any) -> dict[str, Any]:
     meta = {"name": "dds", "namespace": "default", "uid": "u", "resourceVersion": "7", "labels": {"team": "x"}}
-    return {"apiVersion": records.API_VERSION, "kind": "Lease", "metadata": meta, "spec": spec}
+    return {"apiVersion": API_VERSION, "kind": "Lease", "metadata": meta, "spec": spec}
 
 
 def raw(obj: Any) -> bytes:
@@ -25,7 +31,7 @@ def raw(obj: Any) -> bytes:
 
 def test_an_update_changes_the_election_and_nothing_else() -> None:
     owned = lease(holderIdentity="you", leaseDurationSeconds=30, leaseTransitions=2, novelty={"a": 1})
-    body = json.loads(records.changed(records.read(raw(owned), WHERE), WRITTEN))
+    body = json.loads(changed_lease(read_record(raw(owned), WHERE), WRITTEN))
     assert body["metadata"] == owned["metadata"]
     assert body["spec"] == {
         "holderIdentity": "me",
@@ -38,10 +44,10 @@ def test_an_update_changes_the_election_and_nothing_else() -> None:
 
 
 def test_what_was_written_is_read_again() -> None:
-    made = json.loads(records.new(WRITTEN, "default", "dds"))
+    made = json.loads(new_lease(WRITTEN, "default", "dds"))
     assert made["metadata"] == {"name": "dds", "namespace": "default"}
     made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    record = records.read(raw(made), WHERE)
+    record = read_record(raw(made), WHERE)
     assert (record.holder, record.seconds, record.transitions) == (WRITTEN.holder, WRITTEN.seconds, WRITTEN.transitions)
     assert (record.acquired, record.renewed) == (WRITTEN.acquired, WRITTEN.renewed)
 
@@ -50,20 +56,20 @@ def test_what_was_written_is_read_again() -> None:
     "bare", [{**lease(), "spec": None}, {k: v for k, v in lease().items() if k != "spec"}, lease()]
 )
 def test_a_lease_without_words_has_no_holder(bare: dict[str, Any]) -> None:
-    record = records.read(raw(bare), WHERE)
+    record = read_record(raw(bare), WHERE)
     assert (record.holder, record.seconds, record.renewed, record.transitions) == ("", 0, "", 0)
-    assert json.loads(records.changed(record, WRITTEN))["spec"]["holderIdentity"] == "me"
+    assert json.loads(changed_lease(record, WRITTEN))["spec"]["holderIdentity"] == "me"
 
 
 def test_only_the_election_counts_as_a_change() -> None:
-    one = records.read(raw(lease(holderIdentity="you", renewTime="1")), WHERE)
+    one = read_record(raw(lease(holderIdentity="you", renewTime="1")), WHERE)
     relabelled = lease(holderIdentity="you", renewTime="1")
     relabelled["metadata"] |= {"labels": {}, "resourceVersion": "8"}
-    assert records.read(raw(relabelled), WHERE).same_as(one)
-    assert not records.read(raw(lease(holderIdentity="you", renewTime="2")), WHERE).same_as(one)
+    assert read_record(raw(relabelled), WHERE).same_as(one)
+    assert not read_record(raw(lease(holderIdentity="you", renewTime="2")), WHERE).same_as(one)
     other = lease(holderIdentity="you", renewTime="1")
     other["metadata"]["uid"] = "v"
-    assert not records.read(raw(other), WHERE).same_as(one)
+    assert not read_record(raw(other), WHERE).same_as(one)
     assert not one.same_as(None)
 
 
@@ -91,11 +97,11 @@ def test_only_the_election_counts_as_a_change() -> None:
 )
 def test_what_is_no_lease_to_contend_for_is_told_in_one_line(body: bytes) -> None:
     with pytest.raises(UnexpectedLease) as told:
-        records.read(body, WHERE)
+        read_record(body, WHERE)
     assert str(told.value).startswith("lease default/dds: ")
     assert "\n" not in str(told.value)
 
 
 def test_negative_numbers_are_none() -> None:
-    record = records.read(raw(lease(leaseDurationSeconds=-5, leaseTransitions=-1)), WHERE)
+    record = read_record(raw(lease(leaseDurationSeconds=-5, leaseTransitions=-1)), WHERE)
     assert (record.seconds, record.transitions) == (0, 0)

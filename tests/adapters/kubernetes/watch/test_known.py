@@ -7,8 +7,7 @@ import tracemalloc
 
 import pytest
 
-from dds_adapters.kubernetes.watch.identity import Identity, failure, identity
-from dds_adapters.kubernetes.watch.known import Known, seeds
+from dds_adapters.kubernetes.watch.known import Identity, Known, failure, identity, seeds
 from tests.support.world import one_node
 
 Told = list[tuple[str, str]]
