@@ -213,3 +213,11 @@ class Hall(Room):
 
     def states(self) -> list[str]:
         return [(one.get("status") or {}).get("state", "") for one in self.resources()]
+
+
+def requested(seconds: float = 10, **request: Any) -> Hall:
+    """A hall in which a request (`Hall.request`) was made so many seconds ago."""
+    hall = Hall()
+    hall.request(**request)
+    hall.run(seconds)
+    return hall

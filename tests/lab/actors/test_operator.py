@@ -9,7 +9,7 @@ from dds_lab.actors.operator import OperatorSettings
 from dds_lab.actors.operator.planning import NoNode, plan
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from tests.lab.actors.rooms import A100, H100, Hall, at
+from tests.lab.actors.rooms import A100, H100, Hall, at, requested
 
 SLICE = "node0-gpu-nvidia-com"
 SLOW = OperatorSettings(look=Fixed(0.01))
@@ -45,9 +45,7 @@ def test_a_request_goes_through_its_states_and_its_device_comes() -> None:
 
 
 def test_the_request_shows_its_resources_and_what_it_acted_on() -> None:
-    hall = Hall()
-    hall.request(size=2)
-    hall.run(10)
+    hall = requested(size=2)
     status = hall.state("composabilityrequests", "wanted")
     assert status["scalarResource"]["size"] == 2
     assert {one["state"] for one in status["resources"].values()} == {"Online"}
@@ -56,9 +54,7 @@ def test_the_request_shows_its_resources_and_what_it_acted_on() -> None:
 
 
 def test_a_smaller_size_takes_devices_away_and_a_larger_one_adds_some() -> None:
-    hall = Hall()
-    hall.request(size=2)
-    hall.run(10)
+    hall = requested(size=2)
     hall.resize("wanted", 1)
     hall.run(10)
     assert len(hall.resources()) == 1
@@ -70,9 +66,7 @@ def test_a_smaller_size_takes_devices_away_and_a_larger_one_adds_some() -> None:
 
 
 def test_a_detach_goes_through_its_states_and_the_request_stays() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     resources = hall.story("composableresources", "status", "state")
     slices = hall.story("resourceslices", "spec", "devices")
     hall.resize("wanted", 0)
@@ -84,9 +78,7 @@ def test_a_detach_goes_through_its_states_and_the_request_stays() -> None:
 
 
 def test_a_deleted_request_takes_everything_with_it() -> None:
-    hall = Hall()
-    hall.request(size=2)
-    hall.run(10)
+    hall = requested(size=2)
     requests = hall.story("composabilityrequests", "status", "state")
     hall.user.delete("composabilityrequests", "wanted")
     hall.run(40)
@@ -108,9 +100,7 @@ def test_a_request_that_is_deleted_while_attaching_waits_for_the_device_and_retu
 
 def test_ids_that_cannot_be_written_are_lost_and_the_syncer_finds_the_device() -> None:
     """The reference writes with the version that it read before the order."""
-    hall = Hall()
-    hall.request()
-    hall.run(1)
+    hall = requested(1)
     hall.user.delete("composabilityrequests", "wanted")
     hall.run(60)
     assert hall.resources() == []
@@ -148,16 +138,12 @@ def test_differentnode_spreads_and_says_when_there_are_too_few_nodes() -> None:
 
 
 def test_a_request_for_a_node_that_is_not_there_is_deleted() -> None:
-    hall = Hall()
-    hall.request(node="nowhere")
-    hall.run(40)
+    hall = requested(40, node="nowhere")
     assert hall.user.find("composabilityrequests", "wanted") is None
 
 
 def test_what_is_for_a_node_goes_with_it_and_the_device_stays_where_it_is() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     hall.user.delete("nodes", "node0")
     hall.run(100)
     assert hall.user.find("composabilityrequests", "wanted") is None
@@ -177,9 +163,7 @@ def test_an_operator_may_leave_behind_what_was_for_a_node() -> None:
 
 
 def test_a_node_is_too_small_for_other_spec() -> None:
-    hall = Hall()
-    hall.request(other_spec={"milli_cpu": 65_000})
-    hall.run(10)
+    hall = requested(other_spec={"milli_cpu": 65_000})
     assert "has not the capacity" in hall.state("composabilityrequests", "wanted")["error"]
     assert hall.resources() == []
 
@@ -322,9 +306,7 @@ def test_more_workers_do_not_wait_for_each_other() -> None:
 
 def test_a_device_on_which_somebody_computes_is_not_taken_away_unless_forced() -> None:
     for force in (False, True):
-        hall = Hall()
-        hall.request(force_detach=force)
-        hall.run(10)
+        hall = requested(force_detach=force)
         (there,) = hall.fabric.attached("node0")
         hall.fabric.occupy(there.device.serial, "default/train")
         hall.resize("wanted", 0)
@@ -340,9 +322,7 @@ def test_a_device_on_which_somebody_computes_is_not_taken_away_unless_forced() -
 
 
 def test_a_broken_device_is_told_and_told_well_again() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     (there,) = hall.fabric.attached("node0")
     hall.fabric.drop(there.device.serial)
     hall.run(31)
@@ -396,18 +376,14 @@ def test_while_it_detaches_a_taint_rule_keeps_pods_away_where_rules_are_served(v
 
 
 def test_where_rules_are_not_served_it_detaches_without() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     hall.resize("wanted", 0)
     hall.run(10)
     assert hall.resources() == []
 
 
 def test_a_restart_in_the_middle_loses_the_answer_and_orders_again() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(1)
+    hall = requested(1)
     assert hall.operator is not None
     hall.operator.stop()
     hall.run(5)
@@ -418,9 +394,7 @@ def test_a_restart_in_the_middle_loses_the_answer_and_orders_again() -> None:
 
 
 def test_an_operator_that_was_restarted_gives_new_resources_new_names() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     assert hall.operator is not None
     hall.operator.stop()
     hall.start_operator(OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=0.0))
@@ -430,9 +404,7 @@ def test_an_operator_that_was_restarted_gives_new_resources_new_names() -> None:
 
 
 def test_what_is_left_on_a_node_that_was_away_is_found_when_it_is_there_again() -> None:
-    hall = Hall()
-    hall.request()
-    hall.run(10)
+    hall = requested()
     hall.user.delete("nodes", "node0")
     hall.run(300)
     assert hall.resources() == [] and len(hall.fabric.attached("node0")) == 1
@@ -442,9 +414,7 @@ def test_what_is_left_on_a_node_that_was_away_is_found_when_it_is_there_again() 
 
 
 def test_a_resting_operator_writes_nothing() -> None:
-    hall = Hall()
-    hall.request(size=2)
-    hall.run(20)
+    hall = requested(20, size=2)
     before = hall.user.get("composabilityrequests", "wanted")["metadata"]["resourceVersion"]
     story = hall.story("composableresources", "metadata", "resourceVersion")
     hall.run(3600)

@@ -152,6 +152,16 @@ class Stage(Room):
         return told
 
 
+def waiting(nodes: int = 1, seed: int = 1, **job: Any) -> Stage:
+    """A pod, `job`, that has waited for two seconds for the one device of the pool."""
+    stage = Stage(nodes=nodes, seed=seed)
+    stage.pool("p-0")
+    stage.scheduler()
+    stage.train("job", **job)
+    stage.run(2)
+    return stage
+
+
 def device_class(name: str, **more: Any) -> Object:
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
     kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}

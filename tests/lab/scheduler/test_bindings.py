@@ -7,7 +7,7 @@ import pytest
 from dds_lab.actors.scheduler import Profile
 from dds_lab.client import instants
 from dds_lab.latency import Fixed
-from tests.lab.scheduler.stage import Stage
+from tests.lab.scheduler.stage import Stage, waiting
 
 
 def only(writes: list[tuple[float, str]]) -> list[str]:
@@ -72,11 +72,7 @@ def test_a_pool_s_device_is_waited_for_with_a_look_at_once_and_every_five_second
 
 
 def test_a_failure_is_written_in_the_order_of_the_real_one_and_the_claim_is_allocated_again() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("p-0")
-    stage.scheduler()
-    stage.train("job")
-    stage.run(2)
+    stage = waiting()
     writes = stage.writes()
 
     stage.say("job", "Again", reason="Attached", message='it is "there"')
@@ -100,11 +96,7 @@ def test_a_failure_is_written_in_the_order_of_the_real_one_and_the_claim_is_allo
 
 
 def test_the_condition_says_which_claim_failed_and_why() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("p-0")
-    stage.scheduler()
-    stage.train("job")
-    stage.run(2)
+    stage = waiting()
 
     stage.say("job", "Failed", reason="Refused", message='no "room"')
     stage.run(3.2)
@@ -250,11 +242,7 @@ def test_somebody_else_s_change_of_the_claim_is_no_obstacle() -> None:
 
 
 def test_a_claim_that_somebody_clears_under_a_waiting_pod_ends_the_wait() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("p-0")
-    stage.scheduler()
-    stage.train("job")
-    stage.run(2)
+    stage = waiting()
     claim = stage.user.get("resourceclaims", "job", "default")
     stage.user.update("resourceclaims", {**claim, "status": {}}, "status")
     stage.run(8)

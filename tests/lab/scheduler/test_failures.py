@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dds_lab.actors.scheduler import Scheduler
-from tests.lab.scheduler.stage import Stage
+from typing import Any
+
+from tests.lab.scheduler.stage import Stage, waiting
 
 
 def waiting_for_two(seed: int = 1) -> Stage:
@@ -69,37 +70,27 @@ def test_a_claim_that_another_pod_holds_is_not_cleared() -> None:
     )
 
 
-def test_each_failed_attempt_clears_the_nomination() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("p-0")
-    stage.scheduler()
-    stage.train("job")
-    stage.run(2)
+def nominated_by_another(**job: Any) -> Stage:
+    """An attempt on a node that is closed now has failed, and then somebody else nominates the node again."""
+    stage = waiting(**job)
     stage.change_node("node0", unschedulable=True)
     stage.say("job", "Again")
     stage.run(3.5)
     assert stage.nominated("job") == ""
     stage.user.patch("pods", "job", {"status": {"nominatedNodeName": "node0"}}, "default", subresource="status")
-
     stage.run(2)
+    return stage
+
+
+def test_each_failed_attempt_clears_the_nomination() -> None:
+    stage = nominated_by_another()
 
     assert stage.condition("job")[0] == "Unschedulable"
     assert stage.nominated("job") == ""
 
 
 def test_only_a_pod_that_never_preempts_keeps_a_nomination_of_somebody_else() -> None:
-    stage = Stage(nodes=1)
-    stage.pool("p-0")
-    stage.scheduler()
-    stage.train("job", preemptionPolicy="Never")
-    stage.run(2)
-    stage.change_node("node0", unschedulable=True)
-    stage.say("job", "Again")
-    stage.run(3.5)
-    assert stage.nominated("job") == ""
-    stage.user.patch("pods", "job", {"status": {"nominatedNodeName": "node0"}}, "default", subresource="status")
-
-    stage.run(2)
+    stage = nominated_by_another(preemptionPolicy="Never")
 
     assert stage.condition("job")[1].endswith("preemption: not eligible due to preemptionPolicy=Never.")
     assert stage.nominated("job") == "node0"
@@ -108,11 +99,7 @@ def test_only_a_pod_that_never_preempts_keeps_a_nomination_of_somebody_else() ->
 def test_a_nomination_written_before_the_claim_is_cleared_decides_where_it_lands() -> None:
     landed = []
     for seed in range(6):
-        stage = Stage(nodes=4, seed=seed)
-        stage.pool("p-0")
-        stage.scheduler()
-        stage.train("job")
-        stage.run(2)
+        stage = waiting(nodes=4, seed=seed)
         stage.say("job", "Again")
         stage.run(3.1)
         patch = {"status": {"nominatedNodeName": "node3"}}
@@ -237,7 +224,7 @@ def test_a_refusal_is_told_once_as_long_as_it_stays_the_same() -> None:
 def test_stopping_in_the_middle_writes_nothing_more() -> None:
     stage = Stage(nodes=1)
     stage.pool("p-0")
-    scheduler: Scheduler = stage.scheduler()
+    scheduler = stage.scheduler()
     stage.train("job")
     stage.run(2)
     stage.say("job", "Again")
