@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from dds_adapters.kubernetes.cluster import Cluster
 from dds_adapters.runtime.loop import P
@@ -45,7 +45,26 @@ def without_scaler(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"parts": scenario.parts.model_copy(update={"scaler": None})})
 
 
-class LiveLab:
+class Lasting(ABC):
+    """Something that begins and ends with a block."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Begin."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class LiveLab(Lasting):
     """A lab that runs in a thread of its own."""
 
     def __init__(
@@ -149,25 +168,6 @@ class LiveLab:
         self._ready.set()
 
 
-@contextmanager
-def live_lab(
-    scenario: Scenario,
-    folder: Path,
-    *,
-    speed: float = 1.0,
-    tls: bool = False,
-    seed: int | None = None,
-    prepare: Callable[[Lab], None] = lambda lab: None,
-) -> Iterator[LiveLab]:
-    """A lab for as long as the block lasts."""
-    lab = LiveLab(scenario, folder, speed=speed, tls=tls, seed=seed, prepare=prepare)
-    lab.start()
-    try:
-        yield lab
-    finally:
-        lab.stop()
-
-
 class Troubles:
     """An observer that only collects what went wrong."""
 
@@ -188,7 +188,7 @@ class Troubles:
         self.lines.append(f"{part}: {error}")
 
 
-class Running(Generic[P]):
+class Running(Lasting, Generic[P]):
     """A process of ours in a thread of this one, over HTTP."""
 
     def __init__(self, make: Callable[[Troubles], Process[P]]) -> None:
@@ -229,28 +229,13 @@ class OurProcess(Running[Picture]):
         open_log: Callable[[str], EventLog],
         policy: Callable[[], Policy] = lambda: QUICK,
         settings: LiveSettings | None = None,
+        prepare: Callable[[Process[Picture]], None] = lambda process: None,
     ) -> None:
+        """`prepare` is given it before it begins."""
         settings = settings or LiveSettings(identity="test", health=None, metrics=None)
         make = make_scaler("test", settings.config_namespace)
         super().__init__(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))
-
-
-@contextmanager
-def our_process(
-    cluster: Cluster,
-    open_log: Callable[[str], EventLog],
-    policy: Callable[[], Policy] = lambda: QUICK,
-    settings: LiveSettings | None = None,
-    prepare: Callable[[Process[Picture]], None] = lambda process: None,
-) -> Iterator[OurProcess]:
-    """Our scaler for as long as the block lasts; `prepare` is given it before it begins."""
-    ours = OurProcess(cluster, open_log, policy, settings)
-    prepare(ours.process)
-    ours.start()
-    try:
-        yield ours
-    finally:
-        ours.stop()
+        prepare(self.process)
 
 
 def eventually(what: Callable[[], T], seconds: float = 30.0, pause: float = 0.05) -> T:

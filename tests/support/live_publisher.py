@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,6 @@ def devices(lab: LiveLab) -> dict[str, list[str]]:
     return found
 
 
-@contextmanager
 def our_publisher(
     cluster: Cluster,
     open_log: Callable[[str], EventLog],
@@ -84,25 +82,8 @@ def our_publisher(
     policy: Callable[[], PublishPolicy] = lambda: PUBLISH,
     settings: LiveSettings | None = None,
     interval: float = QUICKLY,
-) -> Iterator[Running[PoolPicture]]:
-    """Our publisher for as long as the block lasts, in a thread of this process."""
-    ours = publisher(cluster, open_log, provider, policy, settings, interval)
-    ours.start()
-    try:
-        yield ours
-    finally:
-        ours.stop()
-
-
-def publisher(
-    cluster: Cluster,
-    open_log: Callable[[str], EventLog],
-    provider: Provider,
-    policy: Callable[[], PublishPolicy] = lambda: PUBLISH,
-    settings: LiveSettings | None = None,
-    interval: float = QUICKLY,
 ) -> Running[PoolPicture]:
-    """One that has not begun."""
+    """Our publisher, in a thread of this process, for as long as a block lasts."""
     settings = settings or LiveSettings(identity="test", lease_name="dds-publisher", health=None, metrics=None)
     make = make_publisher("test", provider, config_namespace=settings.config_namespace, interval=interval)
     return Running(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))

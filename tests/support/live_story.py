@@ -27,7 +27,7 @@ from dds_lab.judge import Finding, Judge
 from dds_lab.judge.scaler import Measure
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.parts import Profile, Scheduler
-from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, without_scaler
 from tests.support.ours import Outcomes
 from tests.support.wire import Traffic
 
@@ -86,7 +86,7 @@ class Story:
         with _MIGRATING:
             upgrade(url)
         began = time.monotonic()
-        with Database(url) as database, live_lab(self.scenario, self.folder, speed=self.speed) as lab:
+        with Database(url) as database, LiveLab(self.scenario, self.folder, speed=self.speed) as lab:
             self.traffic = Traffic(lab)
             judge, outcomes = lab.call(lambda lab: (Judge(lab, self.measure), Outcomes(lab)))
 
@@ -94,7 +94,7 @@ class Story:
                 self.log = database.open_log(LOG, cluster=uid, recorded_at=time.time_ns() // 1000)
                 return self.log
 
-            with our_process(lab.cluster(), opened, lambda: self.policy, self.settings, prepare=self.prepare) as ours:
+            with OurProcess(lab.cluster(), opened, lambda: self.policy, self.settings, prepare=self.prepare) as ours:
                 self.troubles = ours.troubles.lines
                 if meanwhile is not None:
                     meanwhile(lab, ours)

@@ -1,6 +1,6 @@
 """A scenario over HTTP under the eyes of a judge who looks on in the lab's own thread, and what must hold at its end.
 
-with scene("burst", folder, speed=5.0) as it, program(it.lab, url, folder, it.policy) as ours:
+with Scene("burst", folder, speed=5.0) as it, Program(it.lab, url, folder, it.policy) as ours:
     it.to_the_end()
 it.held(log)
 """
@@ -30,7 +30,7 @@ from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS, End
-from tests.support.live_lab import LiveLab
+from tests.support.live_lab import Lasting, LiveLab
 from tests.support.ours import Outcomes, policy_for, told_to_us
 
 LOG = "lab/scaler"
@@ -96,12 +96,12 @@ def _sooner(run: BaseModel, times: float) -> BaseModel:
     return run.model_copy(update={"delete_after": getattr(run, "delete_after") / times})  # noqa: B009 - a model's field
 
 
-class Scene:
+class Scene(Lasting):
     """What happens, as the judge and others who look on see it. All that they gather is read in the lab's own thread."""
 
     def __init__(
         self,
-        scenario: Scenario,
+        what: str | Scenario,
         folder: Path,
         *,
         end: End | None = None,
@@ -111,6 +111,8 @@ class Scene:
         measure: Measure | None = None,
         rest: float = REST,
     ) -> None:
+        """A name stands for the scenario with room for us."""
+        scenario = told_to_us(what) if isinstance(what, str) else what
         self.rest = rest
         self.scenario = scenario
         self.speed = speed
@@ -122,6 +124,12 @@ class Scene:
         self.outcomes: Outcomes
         self.seconds = 0.0
         self._measure = measure if measure is not None else measure_at(speed)
+
+    def start(self) -> None:
+        self.lab.start()
+
+    def stop(self) -> None:
+        self.lab.stop()
 
     def _look_on(self, lab: Lab) -> None:
         self.judge = Judge(lab, self._measure)
@@ -185,17 +193,6 @@ def proved(log: EventLog, anchors: tuple[Anchor, ...] = ()) -> None:
     alerts = [event_of(row, SCALER) for row in log.read(types={"Alerted"})]
     faults = [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
     assert not faults, faults
-
-
-@contextmanager
-def scene(what: str | Scenario, folder: Path, **more: Any) -> Iterator[Scene]:
-    """A scene for as long as the block lasts; a name stands for the scenario with room for us. `more` as for `Scene`."""
-    it = Scene(told_to_us(what) if isinstance(what, str) else what, folder, **more)
-    it.lab.start()
-    try:
-        yield it
-    finally:
-        it.lab.stop()
 
 
 @contextmanager

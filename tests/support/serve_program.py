@@ -1,6 +1,6 @@
 """`dds serve` as a program beside a lab: started, ended, killed, stopped and let go on, with what it says and serves.
 
-with program(lab, url, folder, policy) as ours:
+with Program(lab, url, folder, policy) as ours:
     ours.kill()
 """
 
@@ -12,10 +12,9 @@ import signal
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pydantic import BaseModel
 
@@ -37,7 +36,7 @@ class Probe(NamedTuple):
 
 
 class Program:
-    """One process of `dds serve` or `dds publish`."""
+    """One process of `dds serve` or `dds publish`; it is killed where a block ends before it did."""
 
     def __init__(
         self,
@@ -64,6 +63,13 @@ class Program:
                 env=environment(),
                 preexec_fn=limit,
             )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.alive:
+            self.kill()
 
     # -- what is done to it
 
@@ -130,25 +136,6 @@ class Program:
             return next((one["msg"].removeprefix(start) for one in self.lines() if one["msg"].startswith(start)), "")
 
         return eventually(told)
-
-
-@contextmanager
-def program(
-    lab: LiveLab,
-    log: str,
-    folder: Path,
-    policy: BaseModel,
-    *options: str,
-    limit: Callable[[], None] | None = None,
-    command: str = "serve",
-) -> Iterator[Program]:
-    """The program for as long as the block lasts, unless it ended before."""
-    ours = Program(lab, log, folder, policy, *options, limit=limit, command=command)
-    try:
-        yield ours
-    finally:
-        if ours.alive:
-            ours.kill()
 
 
 def _state(pid: int) -> str:

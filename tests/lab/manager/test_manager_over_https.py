@@ -10,7 +10,7 @@ from dds_adapters.fabric import FabricSettings, Provider, open_provider
 from dds_adapters.fabric.provider import FabricError
 from dds_core.publisher.model import Limit, PoolModel
 from dds_lab.scenario import Scenario, parse
-from tests.support.live_lab import LiveLab, live_lab
+from tests.support.live_lab import LiveLab
 
 A100 = "A100 40G"
 MODEL = PoolModel(1, A100, "nvidia-a100-40", "gpu.nvidia.com")
@@ -39,7 +39,7 @@ def order(lab: LiveLab) -> None:
 
 
 def test_the_cluster_managers_answers_are_the_labs_own(tmp_path: Path) -> None:
-    with live_lab(written("{api: cm, answer: 1ms}"), tmp_path) as lab:
+    with LiveLab(written("{api: cm, answer: 1ms}"), tmp_path) as lab:
         fabric = provider(lab)
         try:
             nodes = {
@@ -59,7 +59,7 @@ def test_the_cluster_managers_answers_are_the_labs_own(tmp_path: Path) -> None:
 
 
 def test_cdims_answers_name_the_free_devices(tmp_path: Path) -> None:
-    with live_lab(written("{api: nec, answer: 1ms}"), tmp_path) as lab:
+    with LiveLab(written("{api: nec, answer: 1ms}"), tmp_path) as lab:
         fabric = provider(lab)
         try:
             uuids = set(lab.call(lambda lab: [one.uuid for one in lab.fabric.machines()]))
@@ -78,7 +78,7 @@ def test_cdims_answers_name_the_free_devices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("certificate", ["expired", "other_name", "unknown_authority"])
 def test_a_manager_that_is_not_to_be_trusted_gets_no_credentials(certificate: str, tmp_path: Path) -> None:
-    with live_lab(written(f"{{certificate: {certificate}}}"), tmp_path) as lab:
+    with LiveLab(written(f"{{certificate: {certificate}}}"), tmp_path) as lab:
         fabric = provider(lab)
         try:
             with pytest.raises(FabricError, match="certificate"):

@@ -30,7 +30,7 @@ from dds_lab.scenario.work import Ask, Mix
 from dds_lab.shipped import find
 from tests.project.deploy.admission import ACCOUNT
 from tests.project.deploy.permitted import GROUPS, give_roles
-from tests.support.live_lab import QUICK, eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, without_scaler
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 SECOND = 1_000_000
@@ -105,7 +105,7 @@ def idle_minutes(pods: int) -> tuple[Counter[str], int, int]:
         rows = Counter(row.type for row in run.log.read(after=before))
         rows.update({f"{method} {path}": 1 for method, path in made})
         agenda: Any = run.ours.scaler._engine.agenda
-        waiting = len(agenda._deadlines.due)
+        waiting = len(agenda._due)
         known = len(run.ours.scaler.picture.claims.rows) + len(run.ours.scaler.picture.lives.rows)
         return rows, waiting, known
 
@@ -270,13 +270,13 @@ def test_b28_a_stop_finishes_the_writes_that_run(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.sqlite3"
     upgrade(url)
     logs: list[EventLog] = []
-    with Database(url) as database, live_lab(scenario, tmp_path, speed=1.0) as lab:
+    with Database(url) as database, LiveLab(scenario, tmp_path, speed=1.0) as lab:
 
         def opened(uid: str) -> EventLog:
             logs.append(database.open_log("lab/scaler", cluster=uid, recorded_at=time.time_ns() // 1000))
             return logs[-1]
 
-        with our_process(lab.cluster(), opened, lambda: QUICK) as ours:
+        with OurProcess(lab.cluster(), opened, lambda: QUICK) as ours:
             eventually(lambda: lab.call(lambda lab: lab.client("test").list("composabilityrequests")))
             assert ours.process.writer.running
             began = time.monotonic()

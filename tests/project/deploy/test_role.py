@@ -24,7 +24,7 @@ from dds_lab.scenario.cluster import User as Named
 from tests.project.deploy.admission import ACCOUNT
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
 from tests.support.clinic import Clinic
-from tests.support.live_lab import eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 Drive = Callable[[], Uses]
@@ -73,12 +73,12 @@ def _process(folder: Path) -> Uses:
     def synced() -> bool:
         return bool(logs) and any(row.type == "Synced" for row in logs[0].read())
 
-    with live_lab(scenario.model_copy(update={"cluster": cluster}), folder) as lab:
+    with LiveLab(scenario.model_copy(update={"cluster": cluster}), folder) as lab:
         lab.call(lambda lab: give_roles(lab.client("admin")))
         lab.call(lambda lab: uses.follow(lab.server))
         account = lab.cluster(ACCOUNT)
         try:
-            with our_process(account, open_log, settings=settings) as ours:
+            with OurProcess(account, open_log, settings=settings) as ours:
                 eventually(synced)
                 eventually(lambda: ("coordination.k8s.io", "leases", "update") in uses.used)
             assert ours.troubles.lines == []

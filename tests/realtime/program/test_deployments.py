@@ -21,7 +21,7 @@ from tests.project.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT
 from tests.project.deploy.chart import manifests, of_kind
 from tests.project.deploy.permitted import GROUPS, PUBLISHER, SCALER, Uses, make, objects
 from tests.support.commands import PROGRAM, environment
-from tests.support.live_lab import LiveLab, eventually, live_lab, without_scaler
+from tests.support.live_lab import LiveLab, eventually, without_scaler
 from tests.support.ours import told_to_us
 
 SCRAPER = "the-scrapers-token"
@@ -58,7 +58,7 @@ def _lab(folder: Path, uses: Uses, account: str, made: list[dict[str, Any]]) -> 
     scenario = without_scaler(told_to_us("first_attach"))
     users = (*scenario.cluster.users, Named(name=account, groups=GROUPS))
     scenario = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"users": users})})
-    with live_lab(scenario, folder, tls=True) as lab:
+    with LiveLab(scenario, folder, tls=True) as lab:
         lab.call(lambda lab: make(lab.client("admin"), made))
         lab.call(lambda lab: lab.server.access.register(SCRAPER, User("prometheus", ("system:masters",))))
         lab.call(lambda lab: uses.follow(lab.server))

@@ -11,7 +11,7 @@ import pytest
 
 from dds_lab.shipped import find
 from tests.support.commands import FIRST_ATTACH, REPOSITORY, environment, fine
-from tests.support.live_lab import live_lab, without_scaler
+from tests.support.live_lab import LiveLab, without_scaler
 
 EXAMPLES = REPOSITORY / "examples"
 
@@ -65,7 +65,7 @@ def test_examples_say_how_they_are_used_and_what_is_wrong(tmp_path: Path) -> Non
 
 
 def test_a_scaler_in_ones_own_program_serves_a_claim(tmp_path: Path) -> None:
-    with live_lab(without_scaler(find("first_attach")), tmp_path, speed=4.0) as lab:
+    with LiveLab(without_scaler(find("first_attach")), tmp_path, speed=4.0) as lab:
         log = str(tmp_path / "log.sqlite3")
         told = run("a_scaler_in_your_process.py", str(lab.kubeconfig), log, "12")
     assert told.returncode == 0, told.stderr

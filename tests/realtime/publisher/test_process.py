@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,22 @@ import pytest
 
 from dds_adapters.fabric.provider import FabricAway, Provider
 from dds_adapters.runtime.settings import LiveSettings
-from dds_adapters.sql import Database, upgrade
-from dds_core.log import EventLog
-from dds_core.publisher.component import PUBLISHER
+from dds_adapters.sql import Database
 from dds_core.publisher.model import Limit, Machine, PoolModel, Stock
-from dds_core.replay import verify
 from dds_lab.shipped import find
-from tests.realtime.scaler.test_process import Cut
-from tests.support.live_lab import LiveLab, eventually, live_lab
+from tests.support.live_lab import LiveLab, eventually
+from tests.support.live_log import Cut, Opened
+from tests.support.live_log import database as database
 from tests.support.live_publisher import (
     PUBLISH,
     Inventory,
     devices,
     our_publisher,
     pool_slices,
-    publisher,
     without_ours,
 )
 
-NAME = "lab/publisher"
+opening = partial(Opened, component="publisher")
 POOL = "nvidia-a100-40-fabric1"
 MODEL = "A100 40G"
 FOUR = [f"nvidia-a100-40-{number}" for number in range(4)]
@@ -39,47 +36,13 @@ FOUR = [f"nvidia-a100-40-{number}" for number in range(4)]
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[LiveLab]:
     scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
-    with live_lab(scenario, tmp_path) as lab:
+    with LiveLab(scenario, tmp_path) as lab:
         yield lab
 
 
 @pytest.fixture
 def inventory(lab: LiveLab, tmp_path: Path) -> Inventory:
     return Inventory(lab, tmp_path)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    url = f"sqlite:///{tmp_path}/log.sqlite3"
-    upgrade(url)
-    with Database(url) as database:
-        yield database
-
-
-class Opened:
-    """Opens the log when the process asks for it, and keeps it for the test to read."""
-
-    def __init__(self, database: Database, cut: Cut | None = None) -> None:
-        self.database = database
-        self.cut = cut
-
-    def __call__(self, uid: str) -> EventLog:
-        log = self.database.open_log(NAME, cluster=uid, recorded_at=time.time_ns() // 1000)
-        if self.cut is None:
-            return log
-        self.cut.log = log
-        return self.cut
-
-    @property
-    def log(self) -> EventLog:
-        return self.database.log(NAME)
-
-    def types(self) -> Counter[str]:
-        heads = {head.log for head in self.database.heads()}
-        return Counter(row.type for row in self.log.read()) if NAME in heads else Counter()
-
-    def sound(self) -> bool:
-        return verify(self.log.read(), component=PUBLISHER).ok
 
 
 class Away:
@@ -119,7 +82,7 @@ def published(lab: LiveLab, names: Sequence[str] = FOUR) -> Callable[[], bool]:
 def test_what_a_fabric_has_free_is_published_and_follows_the_inventory(
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
-    opened = Opened(database)
+    opened = opening(database)
     with our_publisher(lab.cluster(), opened, inventory.provider()):
         eventually(published(lab))
         (slice,) = pool_slices(lab)
@@ -137,7 +100,7 @@ def test_what_a_fabric_has_free_is_published_and_follows_the_inventory(
 def test_while_nothing_changes_nothing_is_written_and_nothing_is_logged(
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
-    opened = Opened(database)
+    opened = opening(database)
     provider = Away(inventory.provider())
     policy = PUBLISH.model_copy(update={"gone_seconds": 600})  # the end of this time is an event
     with our_publisher(lab.cluster(), opened, provider, lambda: policy) as ours:
@@ -152,7 +115,7 @@ def test_while_nothing_changes_nothing_is_written_and_nothing_is_logged(
 def test_a_fabric_that_is_away_takes_nothing_from_the_cluster(
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
-    opened = Opened(database)
+    opened = opening(database)
     provider = Away(inventory.provider())
     with our_publisher(lab.cluster(), opened, provider):
         eventually(published(lab))
@@ -173,7 +136,7 @@ def test_a_fabric_that_is_away_takes_nothing_from_the_cluster(
 def test_who_starts_while_the_fabric_is_away_leaves_what_is_published(
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
-    opened = Opened(database)
+    opened = opening(database)
     provider = Away(inventory.provider())
     with our_publisher(lab.cluster(), opened, provider):
         eventually(published(lab))
@@ -197,7 +160,7 @@ def test_the_config_map_is_followed_while_it_runs(lab: LiveLab, database: Databa
         found = lab.client("test").get("configmaps", "composable-dra-dds", "composable-dra")
         return str(found["data"]["device-info"])
 
-    opened = Opened(database)
+    opened = opening(database)
     with our_publisher(lab.cluster(), opened, inventory.provider()):
         eventually(published(lab))
         before = lab.call(info)
@@ -215,7 +178,7 @@ def test_the_config_map_is_followed_while_it_runs(lab: LiveLab, database: Databa
 
 def test_the_policy_takes_effect_without_a_restart(lab: LiveLab, database: Database, inventory: Inventory) -> None:
     policies = [PUBLISH.model_copy(update={"mode": "observe"})]
-    opened = Opened(database)
+    opened = opening(database)
     with our_publisher(lab.cluster(), opened, inventory.provider(), lambda: policies[-1]):
         eventually(lambda: opened.types()["PoolPublished"])
         assert pool_slices(lab) == []
@@ -228,7 +191,7 @@ def test_while_the_log_is_away_nothing_is_written_and_the_newest_answers_are_kep
     lab: LiveLab, database: Database, inventory: Inventory
 ) -> None:
     cut = Cut()
-    opened = Opened(database, cut)
+    opened = opening(database, cut)
     provider = Away(inventory.provider())
     with our_publisher(lab.cluster(), opened, provider) as ours:
         eventually(published(lab))
@@ -251,8 +214,8 @@ def test_of_two_publishers_one_leads_and_the_other_takes_over(
     def settings(name: str) -> LiveSettings:
         return LiveSettings(identity=name, lease_name="dds-publisher", health=None, metrics=None, leader_elect=True)
 
-    opened = Opened(database)
-    one = publisher(lab.cluster(), opened, inventory.provider(), settings=settings("one"))
+    opened = opening(database)
+    one = our_publisher(lab.cluster(), opened, inventory.provider(), settings=settings("one"))
     one.start()
     eventually(published(lab))
     second = Away(inventory.provider())
@@ -272,8 +235,8 @@ def test_an_api_server_that_drops_binding_conditions_is_shown_nothing(tmp_path: 
     scenario = without_ours(find("first_attach")).model_copy(update={"steps": ()})
     gates = scenario.cluster.gates.model_copy(update={"api": {"DRADeviceBindingConditions": False}})
     cluster = scenario.cluster.model_copy(update={"gates": gates})
-    opened = Opened(database)
-    with live_lab(scenario.model_copy(update={"cluster": cluster}), tmp_path) as lab:
+    opened = opening(database)
+    with LiveLab(scenario.model_copy(update={"cluster": cluster}), tmp_path) as lab:
         provider = Away(Inventory(lab, tmp_path).provider())
         with our_publisher(lab.cluster(), opened, provider) as ours:
             eventually(lambda: opened.types()["Synced"] and opened.types()["Alerted"])
@@ -295,7 +258,7 @@ def test_a_stop_is_quick_even_while_a_question_hangs(lab: LiveLab, database: Dat
             return {}
 
     provider = Hangs(inventory.provider())
-    with our_publisher(lab.cluster(), Opened(database), provider) as ours:
+    with our_publisher(lab.cluster(), opening(database), provider) as ours:
         eventually(published(lab))
         provider.away = True
         time.sleep(1.0)

@@ -21,10 +21,10 @@ from dds_lab.manager import Fault
 from dds_lab.scenario import Scenario, parse
 from dds_lab.scenario.cluster import User
 from tests.support.commands import fine
-from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab
+from tests.support.live_lab import QUICK, LiveLab, eventually
 from tests.support.live_publisher import PUBLISH, devices, pool_slices
 from tests.support.postgres import Postgres
-from tests.support.serve_program import LEASE, program
+from tests.support.serve_program import LEASE, Program
 from tests.support.users import may
 
 A100, POOL = "A100 40G", "nvidia-a100-40-fabric3"
@@ -45,7 +45,7 @@ steps: {steps}
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[LiveLab]:
-    with live_lab(scenario(), tmp_path) as lab:
+    with LiveLab(scenario(), tmp_path) as lab:
         yield lab
 
 
@@ -66,7 +66,7 @@ def fabric(lab: LiveLab) -> tuple[str, ...]:
 
 
 def publishing(lab: LiveLab, log: str, folder: Path, *options: str, policy: PublishPolicy = PUBLISH) -> Any:
-    return program(lab, log, folder, policy, *fabric(lab), *options, command="publish")
+    return Program(lab, log, folder, policy, *fabric(lab), *options, command="publish")
 
 
 def published(lab: LiveLab, *names: str) -> bool:
@@ -131,7 +131,7 @@ def test_what_the_manager_has_free_is_published_and_follows_it(lab: LiveLab, log
 def test_of_what_the_api_server_does_not_say_health_says_so(log: str, tmp_path: Path) -> None:
     plain = scenario()
     cluster = plain.cluster.model_copy(update={"users": (User(name="reader"),)})
-    with live_lab(plain.model_copy(update={"cluster": cluster}), tmp_path) as lab:
+    with LiveLab(plain.model_copy(update={"cluster": cluster}), tmp_path) as lab:
         lab.call(lambda lab: may(lab, "reader", "*", verbs=("get", "list", "watch")))
         with publishing(lab, log, tmp_path, "--context", "reader") as ours:
             eventually(lambda: ours.says("the answer to a dry run is 403"))
@@ -212,7 +212,7 @@ def test_a_manager_that_is_nobody_we_trust_gets_no_credentials(tmp_path: Path, l
         update={"manager": text.model_copy(update={"certificate": "unknown_authority"})}
     )
     with (
-        live_lab(scenario().model_copy(update={"parts": parts}), tmp_path) as lab,
+        LiveLab(scenario().model_copy(update={"parts": parts}), tmp_path) as lab,
         publishing(lab, log, tmp_path) as ours,
     ):
         eventually(lambda: any("certificate is not trusted" in line["msg"] for line in ours.lines()))
@@ -230,7 +230,7 @@ def test_scaler_and_publisher_in_one_program(
         log = postgres.new_database()
         upgrade(log)
     steps = "[{at: 4s, run: {name: train-1, devices: {nvidia-a100-40: 1}, delete_after: 12s}}]"
-    with live_lab(scenario(steps=steps), tmp_path, speed=4.0) as lab, both(lab, log, tmp_path) as ours:
+    with LiveLab(scenario(steps=steps), tmp_path, speed=4.0) as lab, both(lab, log, tmp_path) as ours:
         eventually(lambda: published(lab, *FOUR))
         eventually(lambda: bound(lab), 60)
         eventually(lambda: ours.metric("dds_publisher_epoch") == 1 and ours.metric("dds_epoch") == 1)
@@ -247,7 +247,7 @@ def test_scaler_and_publisher_in_one_program(
 
 
 def test_two_programs_write_into_one_database(lab: LiveLab, log: str, tmp_path: Path) -> None:
-    with publishing(lab, log, tmp_path), program(lab, log, tmp_path, QUICK) as scaler:
+    with publishing(lab, log, tmp_path), Program(lab, log, tmp_path, QUICK) as scaler:
         eventually(lambda: published(lab, *FOUR))
         eventually(scaler.seen_all)
     verified(log, "lab/scaler", "lab/publisher")
@@ -278,7 +278,7 @@ def both(lab: LiveLab, log: str, folder: Path) -> Any:
     written = folder / "publish.json"
     written.write_text(PUBLISH.model_dump_json(), encoding="utf-8")
     settings = ("--publish", "--publish-policy", str(written), *fabric(lab), *LEASE)
-    return program(lab, log, folder, QUICK, *settings)
+    return Program(lab, log, folder, QUICK, *settings)
 
 
 def bound(lab: LiveLab) -> bool:

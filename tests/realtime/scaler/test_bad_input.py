@@ -22,9 +22,9 @@ from dds_lab.face.credentials import write_kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.shipped import find
-from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
 from tests.support.live_story import unhurried
-from tests.support.serve_program import Program, program
+from tests.support.serve_program import Program
 
 SPEED = 4.0
 OBSERVE = Policy()
@@ -38,12 +38,12 @@ def patient(lab: str = "first_attach") -> Scenario:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[LiveLab]:
-    with live_lab(patient(), tmp_path, speed=SPEED) as lab:
+    with LiveLab(patient(), tmp_path, speed=SPEED) as lab:
         yield lab
 
 
 def started(lab: LiveLab, folder: Path, *options: str, policy: Policy = QUICK) -> Any:
-    return program(lab, str(folder / "log.sqlite3"), folder, policy, "--migrate", *options)
+    return Program(lab, str(folder / "log.sqlite3"), folder, policy, "--migrate", *options)
 
 
 def requests(lab: LiveLab) -> list[Object]:
@@ -221,7 +221,7 @@ def test_a_configmap_of_which_half_can_be_read(lab: LiveLab, tmp_path: Path) -> 
 def test_an_api_server_that_drops_binding_conditions(version: str, tmp_path: Path) -> None:
     scenario = without_scaler(find("first_attach"))
     older = scenario.model_copy(update={"cluster": scenario.cluster.model_copy(update={"version": version})})
-    with live_lab(older, tmp_path, speed=SPEED) as lab, started(lab, tmp_path) as ours:
+    with LiveLab(older, tmp_path, speed=SPEED) as lab, started(lab, tmp_path) as ours:
         eventually(ours.seen_all)
         line = warned(ours, "bindingConditions")
         assert "DRADeviceBindingConditions" in line
@@ -236,7 +236,7 @@ def test_a_log_that_cannot_be_reached_is_waited_for(lab: LiveLab, tmp_path: Path
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"postgresql://dds:hunter2@127.0.0.1:{port}/dds"
-    with program(lab, url, tmp_path, QUICK) as ours:
+    with Program(lab, url, tmp_path, QUICK) as ours:
         line = warned(ours, f"127.0.0.1:{port}")
         assert ";" in line
         probe = eventually(lambda: _failing(ours, "log"))
@@ -249,7 +249,7 @@ def test_a_log_that_cannot_be_reached_is_waited_for(lab: LiveLab, tmp_path: Path
 
 def test_a_log_that_can_be_none(lab: LiveLab, tmp_path: Path) -> None:
     """What cannot even be a URL is refused with the settings; this one shows when it is opened."""
-    with program(lab, "sqlite:////nowhere/at/all.sqlite3", tmp_path, QUICK, "--migrate") as ours:
+    with Program(lab, "sqlite:////nowhere/at/all.sqlite3", tmp_path, QUICK, "--migrate") as ours:
         assert "; " in ended_with(ours)
     assert requests(lab) == []
 

@@ -17,9 +17,9 @@ import pytest
 from dds_core.log.chain import Anchor
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
-from tests.support.over_http import Scene, anchored, database_of, hurried, scene
+from tests.support.over_http import Scene, anchored, database_of, hurried
 from tests.support.postgres import Postgres
-from tests.support.serve_program import program
+from tests.support.serve_program import Program
 
 KILLS = 10
 TIMES = 2.0
@@ -50,16 +50,16 @@ def killed_again_and_again(url: str, folder: Path, seed: int) -> Scene:
     random = Random(seed)
     anchors: list[Anchor] = []
     burst, policy = hurried(told_to_us("burst"), TIMES), policy_for("burst", **SOONER)
-    with database_of(url) as database, scene(burst, folder, seed=seed, policy=policy, rest=REST) as it:
+    with database_of(url) as database, Scene(burst, folder, seed=seed, policy=policy, rest=REST) as it:
         for number in range(KILLS):
-            with program(it.lab, url, folder, it.policy) as ours:
+            with Program(it.lab, url, folder, it.policy) as ours:
                 if number % 2:  # on a busy machine the other half may not get so far
                     eventually(ours.leads)
                 time.sleep(random.uniform(SOONEST, LATEST))
                 assert ours.alive, ours.lines()[-1]
                 ours.kill()
             anchors += filter(None, [anchored(database)])
-        with program(it.lab, url, folder, it.policy) as ours:
+        with Program(it.lab, url, folder, it.policy) as ours:
             it.to_the_end()
             assert ours.end() == 0
         log = database.log("lab/scaler")

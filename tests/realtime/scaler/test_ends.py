@@ -20,7 +20,7 @@ from dds_adapters.sql import Database, upgrade
 from dds_core.errors import DdsError
 from dds_lab.shipped import find
 from tests.support.http_server import Asked, Said, http_server
-from tests.support.live_lab import OurProcess, eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
 
 PAGE = b"<html><h1>Sign in</h1></html>"
 
@@ -51,7 +51,7 @@ def test_who_made_it_goes_on_when_it_has_lost_its_lease_and_ended(
     url = f"sqlite:///{tmp_path}/log.sqlite3"
     upgrade(url)
     settings = LiveSettings(identity="one", health=None, metrics=None, leader_elect=True)
-    with live_lab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
+    with LiveLab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
         ours = OurProcess(
             lab.cluster(),
             lambda uid: database.open_log("lab/scaler", cluster=uid, recorded_at=1),
@@ -95,7 +95,7 @@ def test_the_lease_is_kept_until_it_runs_out_when_a_write_hangs(
     url = f"sqlite:///{tmp_path}/log.sqlite3"
     upgrade(url)
     settings = LiveSettings(identity="one", health=None, metrics=None, leader_elect=True)
-    with live_lab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
+    with LiveLab(without_scaler(find("empty")), tmp_path) as lab, Database(url) as database:
 
         def holder() -> str:
             lease: Any = lab.call(
@@ -106,7 +106,7 @@ def test_the_lease_is_kept_until_it_runs_out_when_a_write_hangs(
         def open_log(uid: str) -> Any:
             return database.open_log("lab/scaler", cluster=uid, recorded_at=1)
 
-        with our_process(lab.cluster(), open_log, settings=settings) as ours:
+        with OurProcess(lab.cluster(), open_log, settings=settings) as ours:
             eventually(lambda: ours.process.decider is not None)
             if hangs:
                 monkeypatch.setattr(ours.process.writer, "stop", lambda seconds: False)

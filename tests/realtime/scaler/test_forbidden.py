@@ -16,7 +16,7 @@ from dds_core.scaler.policy import Policy
 from dds_lab.lab import Lab
 from dds_lab.scenario.cluster import User
 from dds_lab.shipped import find
-from tests.support.live_lab import LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
 from tests.support.users import may
 
 pytestmark = pytest.mark.xdist_group("forbidden")
@@ -42,7 +42,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLab]:
         for resource in FOLLOWED:
             may(lab, without(resource), "namespaces", *(one for one in FOLLOWED if one != resource))
 
-    with live_lab(scenario, tmp_path_factory.mktemp("lab")) as lab:
+    with LiveLab(scenario, tmp_path_factory.mktemp("lab")) as lab:
         lab.call(give)
         yield lab
 
@@ -59,7 +59,7 @@ def processes(lab: LiveLab) -> Iterator[dict[str, OurProcess]]:
         found = {}
         for resource in FOLLOWED:
             cluster = stack.enter_context(closing(lab.cluster(without(resource))))
-            found[resource] = stack.enter_context(our_process(cluster, opened, Policy, settings))
+            found[resource] = stack.enter_context(OurProcess(cluster, opened, Policy, settings))
         time.sleep(TOLD_SECONDS)
         yield found
 

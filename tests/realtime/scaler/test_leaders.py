@@ -22,9 +22,9 @@ from dds_lab.scenario.cluster import User
 from tests.support.door import Door
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
-from tests.support.over_http import Scene, database_of, hurried, scene
+from tests.support.over_http import Scene, database_of, hurried
 from tests.support.postgres import Postgres
-from tests.support.serve_program import Program, program
+from tests.support.serve_program import Program
 
 DURATION, RENEW, RETRY = 4.0, 2.5, 0.4
 LEASE = (
@@ -56,10 +56,10 @@ class Two(NamedTuple):
 def two(url: str, folder: Path, name: str = "first_attach") -> Iterator[Two]:
     policy = policy_for(name, **SOONER)
     scenario = with_users(hurried(told_to_us(name), 2.0))
-    with database_of(url) as database, scene(scenario, folder, policy=policy, rest=REST) as it:
+    with database_of(url) as database, Scene(scenario, folder, policy=policy, rest=REST) as it:
 
         def start(user: str) -> Any:
-            return program(it.lab, url, folder, policy, *LEASE, "--context", user)
+            return Program(it.lab, url, folder, policy, *LEASE, "--context", user)
 
         yield Two(it, Door(it.lab), database, start)
         it.held(database.log("lab/scaler"))

@@ -22,9 +22,9 @@ from tests.support.door import Door
 from tests.support.ends import End
 from tests.support.live_lab import eventually
 from tests.support.ours import policy_for, told_to_us
-from tests.support.over_http import Scene, database_of, hurried, proved, scene
+from tests.support.over_http import Scene, database_of, hurried, proved
 from tests.support.postgres import Postgres
-from tests.support.serve_program import Program, program
+from tests.support.serve_program import Program
 
 AWAY = 8.0
 """Seconds for which the log takes nothing."""
@@ -61,7 +61,7 @@ def burst(folder: Path) -> AbstractContextManager[Scene]:
     """What is announced on the eve may be taken by the morrow, and what was ordered may come for nobody."""
     measure = Measure(news=AWAY + 4.0, lately=120.0, changes=12)
     scenario, policy = hurried(told_to_us("burst"), TIMES), policy_for("burst", **SOONER)
-    return scene(scenario, folder, policy=policy, measure=measure, rest=REST)
+    return Scene(scenario, folder, policy=policy, measure=measure, rest=REST)
 
 
 BEYOND = frozenset({"beyond need"})
@@ -71,7 +71,7 @@ def test_postgres_is_stopped_and_started_in_the_middle_of_a_burst(postgres: Post
     url = postgres.new_database()
     with database_of(url):
         pass
-    with burst(tmp_path) as it, program(it.lab, url, tmp_path, it.policy) as ours:
+    with burst(tmp_path) as it, Program(it.lab, url, tmp_path, it.policy) as ours:
         without_log(it, ours, postgres.stop, postgres.start)
     with database_of(url) as database:
         it.held(database.log("lab/scaler"), found=BEYOND)
@@ -84,7 +84,7 @@ def test_the_disk_is_full_for_a_while(tmp_path: Path) -> None:
     def limit(size: int) -> None:
         resource.prlimit(ours.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    with database_of(url) as database, burst(tmp_path) as it, program(it.lab, url, tmp_path, it.policy) as ours:
+    with database_of(url) as database, burst(tmp_path) as it, Program(it.lab, url, tmp_path, it.policy) as ours:
         without_log(it, ours, lambda: limit(FULL), lambda: limit(resource.RLIM_INFINITY))
         it.held(database.log("lab/scaler"), found=BEYOND)
         assert database.log("lab/scaler").head().epoch == 1, "the same process went on"
@@ -131,13 +131,13 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
 ) -> None:
     file = tmp_path / "log.sqlite3"
     policy = policy_for("first_attach", **{**SOONER, "no_removal_seconds": REMOVAL, "fence_settle_seconds": 1})
-    with scene(two_pods(), tmp_path, end=BOTH, policy=policy, rest=REST) as it:
-        with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
+    with Scene(two_pods(), tmp_path, end=BOTH, policy=policy, rest=REST) as it:
+        with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: it.lab.call(idles))
             time.sleep(0.4 * REMOVAL)
             before.kill()
         lose(file)
-        with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as after:
+        with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as after:
             eventually(after.seen_all)
             seen = time.monotonic()
             while time.monotonic() < seen + REMOVAL - 1.0:
@@ -151,13 +151,13 @@ def test_after_a_lost_log_idle_devices_stay_for_a_whole_removal_period(
 
 def test_a_log_that_is_lost_while_a_device_is_ordered_brings_no_second_one(tmp_path: Path) -> None:
     file = tmp_path / "log.sqlite3"
-    with scene(told_to_us("first_attach"), tmp_path, policy=policy_for("first_attach", **SOONER), rest=REST) as it:
+    with Scene(told_to_us("first_attach"), tmp_path, policy=policy_for("first_attach", **SOONER), rest=REST) as it:
         door = Door(it.lab)
-        with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
+        with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as before:
             eventually(lambda: any(one.resource == "composabilityrequests" for one in door.writes), pause=0.005)
             before.kill()
         deleted(file)
-        with program(it.lab, str(file), tmp_path, it.policy, "--migrate") as after:
+        with Program(it.lab, str(file), tmp_path, it.policy, "--migrate") as after:
             it.to_the_end()
             assert after.end() == 0
         with database_of(f"sqlite:///{file}") as database:
@@ -166,10 +166,10 @@ def test_a_log_that_is_lost_while_a_device_is_ordered_brings_no_second_one(tmp_p
 
 def test_another_clusters_log_is_refused_with_one_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/log.sqlite3"
-    with database_of(url) as database, scene(told_to_us("first_attach"), tmp_path) as it:
+    with database_of(url) as database, Scene(told_to_us("first_attach"), tmp_path) as it:
         log = database.open_log("lab/scaler", cluster="somebody-else", recorded_at=1)
         door = Door(it.lab)
-        with program(it.lab, url, tmp_path, it.policy) as ours:
+        with Program(it.lab, url, tmp_path, it.policy) as ours:
             assert ours.process.wait(30) == 1
         assert "somebody-else" in ours.lines()[-1]["msg"]
         assert door.writes == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +15,22 @@ from dds_adapters.kubernetes.watch.arrivals import Arrival
 from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_adapters.runtime import process as module
 from dds_adapters.runtime.settings import LiveSettings
-from dds_adapters.sql import Database, upgrade
-from dds_core.errors import DdsError, ForeignLog, LogUnreachable
-from dds_core.log import Envelope, EventLog, Group
+from dds_adapters.sql import Database
+from dds_core.errors import DdsError, ForeignLog
 from dds_core.replay import verify
 from dds_core.scaler.component import SCALER
 from dds_lab.shipped import find
-from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, live_lab, our_process, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, OurProcess, eventually, without_scaler
+from tests.support.live_log import Cut, Opened
+from tests.support.live_log import database as database
 
 SPEED = 4.0
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[LiveLab]:
-    with live_lab(without_scaler(find("first_attach")), tmp_path, speed=SPEED) as lab:
+    with LiveLab(without_scaler(find("first_attach")), tmp_path, speed=SPEED) as lab:
         yield lab
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    url = f"sqlite:///{tmp_path}/log.sqlite3"
-    upgrade(url)
-    with Database(url) as database:
-        yield database
-
-
-class Opened:
-    """Opens the log when the process asks for it, and keeps it for the test to read."""
-
-    def __init__(self, database: Database, cut: Cut | None = None) -> None:
-        self.database = database
-        self.cut = cut
-        self.log: EventLog
-
-    def __call__(self, uid: str) -> EventLog:
-        log = self.database.open_log("lab/scaler", cluster=uid, recorded_at=time.time_ns() // 1000)
-        self.log = log
-        if self.cut is None:
-            return log
-        self.cut.log = log
-        return self.cut
-
-    def types(self) -> list[str]:
-        return [row.type for row in self.database.log("lab/scaler").read()]
-
-
-class Cut:
-    """A log that is out of reach for as long as `away` is set."""
-
-    def __init__(self) -> None:
-        self.away = threading.Event()
-        self.log: EventLog
-
-    def append(
-        self, groups: Sequence[Group], *, epoch: int, recorded_at: int, expected: Mapping[str, int] | None = None
-    ) -> list[Envelope]:
-        if self.away.is_set():
-            raise LogUnreachable("does not answer", where="the test's log")
-        return self.log.append(groups, epoch=epoch, recorded_at=recorded_at, expected=expected)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.log, name)
 
 
 def bound(lab: LiveLab) -> bool:
@@ -89,23 +44,23 @@ def requests(lab: LiveLab) -> list[dict[str, Any]]:
 
 def test_a_claim_is_served_and_its_device_goes_back(lab: LiveLab, database: Database) -> None:
     opened = Opened(database)
-    with our_process(lab.cluster(), opened):
-        eventually(lambda: "Gone" in [row.to_state for row in opened.log.read()] if hasattr(opened, "log") else False)
+    with OurProcess(lab.cluster(), opened):
+        eventually(lambda: "Gone" in [row.to_state for row in opened.rows()])
     lives = [row.to_state for row in opened.log.read(types={"ClaimMoved"}) if row.from_state != row.to_state]
     assert lives == ["Pending", "Attaching", "Attached", "Bound", "Detaching", "Released"]
-    assert verify(opened.log.read(), SCALER).ok
+    assert opened.sound()
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
 
 
 def test_a_stop_in_the_middle_is_quick_and_the_next_start_goes_on(lab: LiveLab, database: Database) -> None:
     opened = Opened(database)
-    with our_process(lab.cluster(), opened):
+    with OurProcess(lab.cluster(), opened):
         eventually(lambda: requests(lab))
         began = time.monotonic()
     assert time.monotonic() - began < 10
-    with our_process(lab.cluster(), opened):
+    with OurProcess(lab.cluster(), opened):
         eventually(lambda: bound(lab))
-    assert verify(opened.log.read(), SCALER).ok
+    assert opened.sound()
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
     assert opened.log.head().epoch == 2
 
@@ -114,7 +69,7 @@ def test_while_the_log_is_away_nothing_is_written_and_nothing_is_lost(lab: LiveL
     cut = Cut()
     opened = Opened(database, cut)
     cut.away.set()
-    with our_process(lab.cluster(), opened) as ours:
+    with OurProcess(lab.cluster(), opened) as ours:
         time.sleep(2.0)
         assert requests(lab) == []
         cut.away.clear()
@@ -126,7 +81,7 @@ def test_while_the_log_is_away_nothing_is_written_and_nothing_is_lost(lab: LiveL
         assert dict(ours.process.writer.counts) == written
         cut.away.clear()
         eventually(lambda: bound(lab))
-    assert verify(opened.log.read(), SCALER).ok
+    assert opened.sound()
     assert any("does not answer" in line for line in ours.troubles.lines)
 
 
@@ -135,8 +90,8 @@ def test_after_a_standstill_no_deadline_passes_before_all_was_listed_anew(
 ) -> None:
     monkeypatch.setattr(module, "STANDSTILL", 2.0)
     opened = Opened(database)
-    with our_process(lab.cluster(), opened) as ours:
-        eventually(lambda: "Synced" in opened.types() if hasattr(opened, "log") else False)
+    with OurProcess(lab.cluster(), opened) as ours:
+        eventually(lambda: "Synced" in opened.types())
         arrivals = ours.process.arrivals
         take, stood = arrivals.take, threading.Event()
 
@@ -148,14 +103,14 @@ def test_after_a_standstill_no_deadline_passes_before_all_was_listed_anew(
 
         monkeypatch.setattr(arrivals, "take", stand_still)
         assert stood.wait(10)
-        eventually(lambda: opened.types().count("Synced") == 2)
+        eventually(lambda: opened.types()["Synced"] == 2)
     rows = [row for row in opened.log.read() if row.type in ("Stale", "Synced", "DeadlinePassed")]
     types = [row.type for row in rows]
     stale = types.index("Stale")
     assert types.count("Stale") == len(VERSIONS) - 1
     assert set(types[stale : types.index("Synced", stale)]) == {"Stale"}
     assert stale == 1 or rows[stale].occurred_at - rows[stale - 1].occurred_at < 6_000_000, "as it was before"
-    assert verify(opened.log.read(), SCALER).ok
+    assert opened.sound()
     assert any("stood still" in line for line in ours.troubles.lines)
 
 
@@ -172,8 +127,8 @@ def test_another_clusters_log_is_refused(lab: LiveLab, database: Database) -> No
 def test_the_mode_of_the_policy_takes_effect_without_a_restart(lab: LiveLab, database: Database) -> None:
     policies = [QUICK.model_copy(update={"mode": "observe"})]
     opened = Opened(database)
-    with our_process(lab.cluster(), opened, lambda: policies[-1]):
-        eventually(lambda: "AttachOrdered" in opened.types() if hasattr(opened, "log") else False)
+    with OurProcess(lab.cluster(), opened, lambda: policies[-1]):
+        eventually(lambda: "AttachOrdered" in opened.types())
         time.sleep(0.5)
         assert requests(lab) == []
         policies.append(QUICK)
@@ -189,8 +144,8 @@ def test_the_kill_switch_stops_all_writing(lab: LiveLab, database: Database) -> 
 
     opened = Opened(database)
     lab.call(lambda lab: switch(lab, "observe"))
-    with our_process(lab.cluster(), opened):
-        eventually(lambda: "AttachOrdered" in opened.types() if hasattr(opened, "log") else False)
+    with OurProcess(lab.cluster(), opened):
+        eventually(lambda: "AttachOrdered" in opened.types())
         assert requests(lab) == []
         lab.call(lambda lab: switch(lab, "detach"))
         eventually(lambda: requests(lab))
@@ -204,9 +159,9 @@ def test_a_standby_takes_over_when_the_leader_stops(lab: LiveLab, database: Data
     one = OurProcess(lab.cluster(), first, settings=settings("one"))
     one.start()
     eventually(lambda: one.process.leading and one.process.decider is not None)
-    with our_process(lab.cluster(), second, settings=settings("two")) as two:
+    with OurProcess(lab.cluster(), second, settings=settings("two")) as two:
         time.sleep(1.0)
-        assert not hasattr(second, "log"), "who stands by leaves the log alone"
+        assert second.times == 0, "who stands by leaves the log alone"
         one.stop()
         eventually(lambda: two.process.leading and hasattr(second, "log"))
         eventually(lambda: bound(lab))
@@ -224,7 +179,7 @@ def test_a_missing_custom_kind_is_told_and_waited_for(lab: LiveLab, database: Da
 
     crd = lab.call(take_away)
     opened = Opened(database)
-    with our_process(lab.cluster(), opened) as ours:
+    with OurProcess(lab.cluster(), opened) as ours:
         eventually(lambda: any("composabilityrequests" in line for line in ours.troubles.lines))
         assert ours.process.decider is not None
         eventually(lambda: ours.process.decider.lost == {"composabilityrequests"})  # type: ignore[union-attr]

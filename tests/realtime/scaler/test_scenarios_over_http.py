@@ -17,11 +17,11 @@ import pytest
 
 from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS
-from tests.support.live_lab import eventually, our_process
+from tests.support.live_lab import OurProcess, eventually
 from tests.support.ours import told_to_us
-from tests.support.over_http import batches, database_of, later, opening, scene
+from tests.support.over_http import Scene, batches, database_of, later, opening
 from tests.support.postgres import Postgres
-from tests.support.serve_program import program
+from tests.support.serve_program import Program
 
 SPEED = 5.0
 QUICKER = 8.0
@@ -61,13 +61,13 @@ def played(
     place.mkdir()
     with database_of(url) as database:
         pace = speed or UNHURRIED.get(name, SPEED)
-        with scene(scenario or later(told_to_us(name), HEAD_START), place, speed=pace) as it:
+        with Scene(scenario or later(told_to_us(name), HEAD_START), place, speed=pace) as it:
             if as_program:
-                with program(it.lab, url, place, it.policy) as ours:
+                with Program(it.lab, url, place, it.policy) as ours:
                     it.to_the_end()
                     assert ours.end() == 0
             else:
-                with our_process(it.lab.cluster(), opening(database), lambda: it.policy) as within:
+                with OurProcess(it.lab.cluster(), opening(database), lambda: it.policy) as within:
                     it.to_the_end()
                     eventually(lambda: within.process.decider is not None and not within.process.decider.behind)
         it.held(database.log("lab/scaler"))

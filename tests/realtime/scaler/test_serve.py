@@ -20,7 +20,7 @@ from dds_adapters.sql import Database
 from dds_lab.lab import Lab
 from dds_lab.shipped import find
 from tests.support.commands import PROGRAM, dds, environment, fine, one_line, program
-from tests.support.live_lab import QUICK, LiveLab, eventually, live_lab, without_scaler
+from tests.support.live_lab import QUICK, LiveLab, eventually, without_scaler
 
 SPEED = 4.0
 HEEDING = ("env", "--default-signal=HUP")  # the tests themselves may run under nohup
@@ -28,7 +28,7 @@ HEEDING = ("env", "--default-signal=HUP")  # the tests themselves may run under 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[LiveLab]:
-    with live_lab(without_scaler(find("first_attach")), tmp_path, speed=SPEED) as lab:
+    with LiveLab(without_scaler(find("first_attach")), tmp_path, speed=SPEED) as lab:
         yield lab
 
 
