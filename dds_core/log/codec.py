@@ -106,7 +106,7 @@ def decode_envelope(line: bytes) -> Envelope:
         x = _decode_line(line)
         data, salt = None if x.data is None else x.data.encode(), None if x.salt is None else bytes.fromhex(x.salt)
         read = bytes.fromhex
-        return Envelope(*_plain(x), data, salt, read(x.digest), read(x.prev_hash), read(x.hash))
+        return Envelope(*(*_plain(x), data, salt, read(x.digest), read(x.prev_hash), read(x.hash)))
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
 
@@ -118,7 +118,7 @@ def decode_lean(line: bytes) -> LeanEvent:
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
     data = None if x.data is None else x.data.encode()
-    return LeanEvent(*_plain_of_lean(x), data)
+    return LeanEvent(*(*_plain_of_lean(x), data))
 
 
 def decode_heading(line: bytes) -> Heading:

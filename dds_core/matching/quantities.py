@@ -1,6 +1,6 @@
 """Kubernetes quantities as exact integers of 10⁻⁹, the finest that the API keeps, and the text in which it writes them.
 
-`dds_core.quantity.amount` is the rules' reading of one number; here quantities are added, rounded and written back.
+`amount` is the rules' reading of one number; here quantities are added, rounded and written back.
 """
 
 from __future__ import annotations
