@@ -60,7 +60,7 @@ IMPORTS := tests/project/test_import_rules.py
 RUN := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "not full and not soak"
 
 # The import rules run first: they say most in one line. Coverage is measured where it is asserted: of dds_core, by its own tests.
-test: lint ## lint, types, import rules, every test that need not wait: what docs/testing.md calls small
+test: lint ## lint, types, import rules, every test that need not wait (docs/testing.md)
 	$(BIN)/pytest -q $(IMPORTS)
 	$(RUN) --cov --cov-report=term:skip-covered tests/core
 	$(RUN) --ignore tests/core --ignore $(IMPORTS)
