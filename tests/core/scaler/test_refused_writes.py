@@ -17,6 +17,32 @@ def ordered(**policy: Any) -> World:
     return world
 
 
+def marked() -> World:
+    """A device has idled for as long as it may, and is to be marked."""
+    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
+    world.node("node0")
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.tick(61)
+    return world
+
+
+def order_the_detach(world: World) -> None:
+    world.carry_out()
+    world.tick(4)
+    world.carry_out(e.ClaimsListWanted)
+    assert len(world.events(e.DetachOrdered)) == 1
+
+
+def decided_after(world: World, pause: int, kind: type[e.Decision]) -> None:
+    """It is decided once more when the pause is over, and not before."""
+    before = len(world.events(kind))
+    world.tick(pause - 1)
+    assert len(world.events(kind)) == before
+    world.tick(1)
+    assert len(world.events(kind)) == before + 1
+
+
 def refused(world: World, action: str, target: str, code: int = 403) -> None:
     world.feed(e.WriteRefused("id", action, target, code, "Forbidden", "no permission"))
 
@@ -26,11 +52,7 @@ def test_an_order_that_was_refused_is_decided_again_after_a_pause_that_doubles()
     request = world.only(e.AttachOrdered).request
     for pause in (30, 60, 120, 240, 480, 600, 600):
         refused(world, "AttachOrdered", request)
-        before = len(world.events(e.AttachOrdered))
-        world.tick(pause - 1)
-        assert len(world.events(e.AttachOrdered)) == before
-        world.tick(1)
-        assert len(world.events(e.AttachOrdered)) == before + 1
+        decided_after(world, pause, e.AttachOrdered)
 
 
 def test_a_refused_order_does_not_stop_others() -> None:
@@ -86,40 +108,23 @@ def test_a_refused_failure_is_tried_again() -> None:
 
 @pytest.mark.parametrize("action", ["VictimMarked", "DetachOrdered"])
 def test_a_refused_step_of_a_detach_starts_it_over(action: str) -> None:
-    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
-    world.node("node0")
-    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
-    world.online("res", "node0", request="ours")
-    world.tick(61)
+    world = marked()
     if action == "DetachOrdered":
-        world.carry_out()
-        world.tick(4)
-        world.carry_out(e.ClaimsListWanted)
-        assert len(world.events(e.DetachOrdered)) == 1
+        order_the_detach(world)
     refused(world, action, "res" if action == "VictimMarked" else "ours")
     world.tick(60)
-    if action == "VictimMarked":
-        assert len(world.events(e.VictimMarked)) == 2
-    else:
-        assert len(world.events(e.DetachOrdered)) == 2
+    assert len(world.events(getattr(e, action))) == 2
 
 
 def test_a_mark_that_could_not_be_taken_off_is_taken_off_later() -> None:
     """It would make the device of a claim the operator's first choice, and keep every other device of the request here."""
-    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
-    world.node("node0")
-    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
-    world.online("res", "node0", request="ours")
-    world.tick(61)
+    world = marked()
     world.carry_out()
     world.holds("train", "node0", "gpu-GPU-res")
     assert len(world.events(e.VictimUnmarked)) == 1
-    for count, pause in ((1, 30), (2, 60)):
+    for pause in (30, 60):
         refused(world, "VictimUnmarked", "res")
-        world.tick(pause - 1)
-        assert len(world.events(e.VictimUnmarked)) == count
-        world.tick(1)
-        assert len(world.events(e.VictimUnmarked)) == count + 1
+        decided_after(world, pause, e.VictimUnmarked)
     world.tick(3600)
     assert len(world.events(e.VictimUnmarked)) == 3, "its outcome is waited for"
     world.carry_out()
@@ -135,11 +140,7 @@ def test_an_order_that_the_live_object_overtook_is_decided_again_soon() -> None:
     request = world.only(e.AttachOrdered).request
     for pause in (2, 4, 8, 16):
         obsolete(world, "AttachOrdered", request)
-        before = len(world.events(e.AttachOrdered))
-        world.tick(pause - 1)
-        assert len(world.events(e.AttachOrdered)) == before
-        world.tick(1)
-        assert len(world.events(e.AttachOrdered)) == before + 1
+        decided_after(world, pause, e.AttachOrdered)
 
 
 @pytest.mark.parametrize("outcome", ["refused", "obsolete"])
@@ -161,15 +162,8 @@ def test_a_hand_over_that_nobody_was_told_of_is_void_for_the_whole_group(outcome
 
 @pytest.mark.parametrize("outcome", [e.WriteObsolete, e.Superseded])
 def test_a_detach_that_was_not_carried_out_is_ordered_again(outcome: type[e.WriteObsolete | e.Superseded]) -> None:
-    world = World("detach", no_removal_seconds=60, fence_settle_seconds=3, scan_interval_seconds=0)
-    world.node("node0")
-    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"}, state="Running", acted_size=1)
-    world.online("res", "node0", request="ours")
-    world.tick(61)
-    world.carry_out()
-    world.tick(4)
-    world.carry_out(e.ClaimsListWanted)
-    assert len(world.events(e.DetachOrdered)) == 1
+    world = marked()
+    order_the_detach(world)
     world.feed(outcome("id", "DetachOrdered", "ours"))
     assert not any(fence.ordered for fence in world.picture.fences.rows.values())
     if outcome is e.WriteObsolete:

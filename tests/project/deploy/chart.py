@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import helm_python
 import msgspec
 import yaml
+
+from dds_adapters.kubernetes.rbac import Where
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart" / "dds"
 RELEASE = "dds"
@@ -43,3 +45,31 @@ def manifests(values: Values | None = None, *, namespace: str = "dds") -> list[d
 def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Those of a kind."""
     return [one for one in found if one["kind"] == kind]
+
+
+def held_to(
+    found: list[dict[str, Any]],
+    role: Callable[[Where], dict[str, Any]],
+    account: str,
+    cluster_role: str = "dds-dds",
+) -> None:
+    """The roles in `found` are those of the table, each bound to the account."""
+    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
+    for where in wheres:
+        expected = role(where)
+        name = cluster_role if where == "cluster" else expected["metadata"]["name"]
+        some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
+        if not expected["rules"]:
+            assert some == []
+            continue
+        (made,) = some
+        assert _plain(made["rules"]) == _plain(expected["rules"])
+        assert made["metadata"].get("namespace") == expected["metadata"].get("namespace")
+        (bound,) = [one for one in of_kind(found, f"{expected['kind']}Binding") if one["metadata"]["name"] == name]
+        assert bound["roleRef"]["name"] == name
+        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "dds"}]
+
+
+def _plain(rules: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    keys = ("apiGroups", "resources", "resourceNames", "verbs")
+    return [tuple(tuple(rule.get(key, ())) for key in keys) for rule in rules]

@@ -1,16 +1,18 @@
-"""The admission policies on examples: what the scaler does passes, what it must never do is refused, others are left alone."""
+"""The admission policies on examples: what scaler and publisher do passes, what they must not do is refused, others are let be."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
-from tests.project.deploy.admission import Asked, Object, compiled, denials, policies
+from tests.project.deploy import test_admission_publisher
+from tests.project.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT, Asked, Object, compiled, denials, policies
 
 Change = Callable[[Object], Any]
 KEY = {"driver": "gpu.nvidia.com", "pool": "fabric-1", "device": "gpu-0"}
@@ -254,45 +256,52 @@ DENIED: dict[str, tuple[Asked, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_what_the_scaler_does_passes(name: str) -> None:
-    assert denials(ALLOWED[name]) == []
+EXAMPLES = {
+    ACCOUNT: (ALLOWED, DENIED),
+    PUBLISHER_ACCOUNT: (test_admission_publisher.ALLOWED, test_admission_publisher.DENIED),
+}
+"""Of the scaler and of the publisher."""
+accounts = pytest.mark.parametrize("account", EXAMPLES, ids=["scaler", "publisher"])
+some_denied = pytest.mark.parametrize(
+    ("asked", "words"), [pytest.param(*one, id=name) for _, denied in EXAMPLES.values() for name, one in denied.items()]
+)
 
 
-@pytest.mark.parametrize("name", DENIED)
-def test_what_it_must_never_do_is_refused(name: str) -> None:
-    asked, words = DENIED[name]
+@pytest.mark.parametrize(
+    "asked", [pytest.param(one, id=name) for allowed, _ in EXAMPLES.values() for name, one in allowed.items()]
+)
+def test_what_it_does_passes(asked: Asked) -> None:
+    assert denials(asked) == []
+
+
+@some_denied
+def test_what_it_must_never_do_is_refused(asked: Asked, words: str) -> None:
     found = denials(asked)
     assert any(words in message for message in found), found
 
 
-@pytest.mark.parametrize("name", DENIED)
-def test_others_are_left_alone(name: str) -> None:
-    asked, _ = DENIED[name]
-    other = Asked(asked.resource, asked.object, asked.was, asked.group, "system:serviceaccount:composable-dra:other")
-    assert denials(other) == []
+@some_denied
+def test_others_are_left_alone(asked: Asked, words: str) -> None:
+    assert denials(replace(asked, user="system:serviceaccount:composable-dra:other")) == []
 
 
-def test_every_validation_refuses_something() -> None:
-    messages = {one["message"] for policy in policies() for one in policy["spec"]["validations"]}
-    refused = {message for asked, _ in DENIED.values() for message in denials(asked)}
-    assert refused == messages
+@accounts
+def test_every_validation_refuses_something(account: str) -> None:
+    messages = {one["message"] for policy in policies(account) for one in policy["spec"]["validations"]}
+    assert {message for asked, _ in EXAMPLES[account][1].values() for message in denials(asked)} == messages
 
 
-def test_expressions_compile_to_what_is_wanted_of_them() -> None:
-    for policy in policies():
+@accounts
+def test_expressions_compile_and_fail_closed_for_one_account_alone(account: str) -> None:
+    for policy in policies(account):
         spec = policy["spec"]
-        for one in (*spec["matchConditions"], *spec["validations"]):
+        assert spec["failurePolicy"] == "Fail"
+        (condition,) = spec["matchConditions"]
+        assert condition["expression"] == f"request.userInfo.username == '{account}'"
+        for one in (condition, *spec["validations"]):
             assert compiled(one["expression"]).return_type().name() in ("BOOL", "DYN"), one
         for one in spec.get("variables", ()):
             compiled(one["expression"])
-
-
-def test_a_policy_fails_closed_and_only_for_the_scaler() -> None:
-    for policy in policies():
-        assert policy["spec"]["failurePolicy"] == "Fail"
-        (condition,) = policy["spec"]["matchConditions"]
-        assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:composable-dra:dds'"
 
 
 def test_the_largest_claim_is_judged() -> None:

@@ -1,12 +1,9 @@
-"""The publisher's admission policies on examples: what it does passes, what it must never do is refused,
-others are left alone."""
+"""The publisher's admission policies: examples for test_admission.py, and what its settings change."""
 
 from __future__ import annotations
 
 import copy
 from typing import Any
-
-import pytest
 
 from dds_adapters.kubernetes.doctor import server
 from dds_adapters.kubernetes.publish import probe
@@ -17,9 +14,7 @@ from tests.project.deploy.admission import (
     PUBLISHER_ACCOUNT,
     Asked,
     Object,
-    compiled,
     denials,
-    policies,
     policies_of,
 )
 from tests.project.deploy.chart import rendered
@@ -105,39 +100,6 @@ DENIED: dict[str, tuple[Asked, str]] = {
         "nothing of a",
     ),
 }
-
-
-@pytest.mark.parametrize("name", ALLOWED)
-def test_what_the_publisher_does_passes(name: str) -> None:
-    assert denials(ALLOWED[name]) == []
-
-
-@pytest.mark.parametrize("name", DENIED)
-def test_what_it_must_never_do_is_refused(name: str) -> None:
-    asked, words = DENIED[name]
-    found = denials(asked)
-    assert any(words in message for message in found), found
-
-
-@pytest.mark.parametrize("name", DENIED)
-def test_others_are_left_alone(name: str) -> None:
-    asked, _ = DENIED[name]
-    assert denials(Asked(asked.resource, asked.object, asked.was, asked.group, "system:serviceaccount:a:b")) == []
-
-
-def test_every_validation_refuses_something() -> None:
-    messages = {one["message"] for policy in policies(PUBLISHER_ACCOUNT) for one in policy["spec"]["validations"]}
-    assert {message for asked, _ in DENIED.values() for message in denials(asked)} == messages
-
-
-def test_expressions_compile_and_fail_closed_for_the_publisher_alone() -> None:
-    for policy in policies(PUBLISHER_ACCOUNT):
-        spec = policy["spec"]
-        assert spec["failurePolicy"] == "Fail"
-        (condition,) = spec["matchConditions"]
-        assert condition["expression"] == f"request.userInfo.username == '{PUBLISHER_ACCOUNT}'"
-        for one in (condition, *spec["validations"]):
-            assert compiled(one["expression"]).return_type().name() in ("BOOL", "DYN"), one
 
 
 def _of(publisher: dict[str, Any]) -> tuple[Object, ...]:

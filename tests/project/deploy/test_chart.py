@@ -12,14 +12,14 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.rbac import Names, Where
+from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
-from tests.project.deploy.chart import CHART, Values, manifests, of_kind, rendered
+from tests.project.deploy.chart import CHART, Values, held_to, manifests, of_kind, rendered
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, role
 
 POSTGRES: Values = {"log": {"kind": "postgres", "postgres": {"secretName": "dds-log"}}, "replicas": 3}
@@ -317,25 +317,7 @@ def test_roles_are_those_of_the_table(off: str) -> None:
             values["powers"] = {{"taint_rules": "taintRules"}.get(off, off): False}
     found = manifests({**values, "fabric": {"drivers": ["a.example", "b.example"], "configNamespace": "fabric"}})
     names = Names(drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds")
-    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
-    for where in wheres:
-        expected = role(where, powers, names)
-        name = "dds-dds" if where == "cluster" else expected["metadata"]["name"]
-        some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
-        if not expected["rules"]:
-            assert some == []
-            continue
-        (made,) = some
-        assert _plain(made["rules"]) == _plain(expected["rules"])
-        assert made["metadata"].get("namespace") == expected["metadata"].get("namespace")
-        (bound,) = [one for one in of_kind(found, f"{expected['kind']}Binding") if one["metadata"]["name"] == name]
-        assert bound["roleRef"]["name"] == name
-        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "dds", "namespace": "dds"}]
-
-
-def _plain(rules: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    keys = ("apiGroups", "resources", "resourceNames", "verbs")
-    return [tuple(tuple(rule.get(key, ())) for key in keys) for rule in rules]
+    held_to(found, lambda where: role(where, powers, names), "dds")
 
 
 def test_the_api_server_serves_the_scaler_before_other_accounts() -> None:

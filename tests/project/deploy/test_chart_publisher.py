@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from dds_adapters.fabric import FabricSettings
-from dds_adapters.kubernetes.rbac import Names, Where
+from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import FabricManager, doctor
 from dds_commands.live import fabric_of
 from dds_commands.parameters import NAME_VARIABLE
 from dds_commands.serve import publish
 from dds_commands.settings import Setting
 from dds_core.publisher.policy import read_publish_policy
-from tests.project.deploy.chart import Values, manifests, of_kind
+from tests.project.deploy.chart import Values, held_to, manifests, of_kind
 from tests.project.deploy.test_chart import (
     CLUSTER,
     FM,
@@ -27,7 +27,6 @@ from tests.project.deploy.test_chart import (
     _container,
     _deployment,
     _named,
-    _plain,
 )
 from tests.support.roles import ALL_OF_PUBLISHER, PUBLISHER_POWERS, publisher_role
 
@@ -187,20 +186,8 @@ def test_roles_are_those_of_the_table(off: str, in_process: bool) -> None:
     found = manifests({**values, "publisher": told})
     powers = ALL_OF_PUBLISHER ^ {off} if off else ALL_OF_PUBLISHER
     names = Names(drivers=(), lease=NAME, config_namespace="fabric", lease_namespace="dds")
-    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
-    for where in wheres:
-        expected = publisher_role(where, powers, names)
-        name = "dds-dds-publisher" if where == "cluster" else expected["metadata"]["name"]
-        some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]
-        if not expected["rules"]:
-            assert some == []
-            continue
-        (made,) = some
-        assert _plain(made["rules"]) == _plain(expected["rules"])
-        assert made["metadata"].get("namespace") == expected["metadata"].get("namespace")
-        (bound,) = [one for one in of_kind(found, f"{expected['kind']}Binding") if one["metadata"]["name"] == name]
-        account = {"kind": "ServiceAccount", "name": "dds" if in_process else NAME, "namespace": "dds"}
-        assert (bound["roleRef"]["name"], bound["subjects"]) == (name, [account])
+    account = "dds" if in_process else NAME
+    held_to(found, lambda where: publisher_role(where, powers, names), account, "dds-dds-publisher")
 
 
 def test_in_the_scalers_process_there_is_no_second_of_anything_that_runs() -> None:
