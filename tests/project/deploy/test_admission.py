@@ -1,4 +1,4 @@
-"""The admission policies on examples: what scaler and publisher do passes, what they must not do is refused, others are let be."""
+"""Admission policies on examples: what scaler and publisher do passes, what they must not do is refused, others are let be."""
 
 from __future__ import annotations
 
