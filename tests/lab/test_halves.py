@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import dds_lab
@@ -82,16 +81,3 @@ def test_nothing_below_knows_the_whole() -> None:
         if any(name == one or name.startswith(f"{one}.") for one in whole)
     ]
     assert upwards == []
-
-
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports inside functions count, and those for types alone."""
-    modules = {path.with_suffix("").as_posix().replace("/__init__", "") for path in LAB.rglob("*.py")}
-    known = {".".join((ROOT, *Path(one).relative_to(LAB).parts)) for one in modules}
-    graph: dict[str, set[str]] = {}
-    for module, name in imported(LAB):
-        target = name if name in known else name.rpartition(".")[0]
-        if target in known:
-            graph.setdefault(f"{ROOT}.{module.removesuffix('.__init__')}", set()).add(target)
-    assert len(graph) > 100
-    TopologicalSorter(graph).prepare()
