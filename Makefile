@@ -66,7 +66,8 @@ test: lint ## lint, types, import rules, every test that need not wait (docs/tes
 	$(RUN) --ignore tests/core --ignore $(IMPORTS)
 
 test-all: test ## and what goes by the clock, kills processes, draws many examples
-	$(RUN) -n $(WAITING) --dist loadgroup -m "full and not soak" tests/realtime
+	$(RUN) -n $(WAITING) --dist loadgroup -m "full and not soak" --ignore tests/realtime/program tests/realtime
+	$(RUN) -m "full and not soak" tests/realtime/program
 	$(RUN) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
 
 soak: $(READY) ## the tests that take longer than `make test-all` may
