@@ -71,7 +71,7 @@ test-all: test ## and what goes by the clock, kills processes, draws many exampl
 	$(RUN) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
 
 soak: $(READY) ## the tests that take longer than `make test-all` may
-	$(BIN)/pytest -m soak --hypothesis-profile large --timeout 7200 --durations 20 tests
+	$(BIN)/pytest -m soak --hypothesis-profile anew --timeout 7200 --durations 20 tests
 
 bench: $(READY) ## measure side by side with other libraries; writes docs/performance.md
 	$(BIN)/python -m benchmarks

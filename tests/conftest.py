@@ -18,11 +18,12 @@ FULL = ("tests/realtime/", "tests/property/lab/")
 DATABASES = ("tests/adapters/log/", "tests/adapters/sql/")
 """Where `make test` runs tests on PostgreSQL: what holds here holds for whatever stands on the log."""
 
-# Small: the same examples every time, so that `make test` says the same twice. Large: others each time, and how to repeat a
-# failure (`--hypothesis-profile large`).
+# Small and large draw the same examples every time, so that `make test` and `make test-all` say the same twice. Who looks for new
+# faults draws anew, and is told how to repeat a failure (`--hypothesis-profile anew`).
 _PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 settings.register_profile("small", deadline=None, suppress_health_check=_PATIENT, derandomize=True, database=None)
-settings.register_profile("large", deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+settings.register_profile("large", deadline=None, suppress_health_check=_PATIENT, derandomize=True, database=None)
+settings.register_profile("anew", deadline=None, suppress_health_check=_PATIENT, print_blob=True)
 settings.load_profile("small")
 
 # freezegun looks at every attribute of every module that is loaded; the official client's modules load themselves when they are

@@ -173,9 +173,10 @@ class PoolsView:
 
     def available(self, model: Entered, fabric: str) -> int:
         """How many devices the fabric could give beside those that claims were promised. Below 0: it has promised too many."""
-        return self._free(fabric, model.model) - sum(self._owed(model, fabric).values())
+        return self.free(fabric, model.model) - sum(self._owed(model, fabric).values())
 
-    def _free(self, fabric: str, model: str) -> int:
+    def free(self, fabric: str, model: str) -> int:
+        """How many of a model a fabric says are free."""
         free = self.lab.fabric.pool(fabric, model)
         return sum(not self._names_devices or not self.lab.fabric.broken(one.serial) for one in free)
 

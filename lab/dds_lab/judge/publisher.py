@@ -276,8 +276,8 @@ class PoolsJudge:
     # -- at rest
 
     def differences(self, most: int = 10_000) -> list[str]:
-        """In what the published pools differ from the inventory now: for when nothing has happened for a while. `most` devices
-        of a pool are published at most."""
+        """In what the published pools differ from the inventory now: for when nothing has happened for a while. A fabric that
+        says more than `most` are free is not believed, and its pool stays as it is."""
         found: list[str] = []
         expected: set[PoolKey] = set()
         for model in self.view.models:
@@ -293,15 +293,17 @@ class PoolsJudge:
         return found + self._wrong_labels()
 
     def _differs(self, key: PoolKey, model: Entered, fabric: str, most: int) -> list[str]:
-        if not self.view.of(key):
-            return [f"{key[1]} is not there"]
         found = []
         listed, holders = self.view.listed(key), self.view.holders(key)
-        there, wanted = len(listed.keys() - holders.keys()), max(0, min(most, self.view.available(model, fabric)))
-        if there != wanted:
-            found.append(f"{key[1]} lists {there} devices that nobody holds, there are {wanted}")
         if missing := sorted(holders.keys() - listed.keys()):
             found.append(f"{key[1]} lacks {missing}, which are held")
+        if self.view.free(fabric, model.model) > most:
+            return found
+        if not self.view.of(key):
+            return [f"{key[1]} is not there"]
+        there, wanted = len(listed.keys() - holders.keys()), max(0, self.view.available(model, fabric))
+        if there != wanted:
+            found.append(f"{key[1]} lists {there} devices that nobody holds, there are {wanted}")
         if not self.view.is_whole(key):
             found.append(f"{key[1]} is not complete")
         for name, device in listed.items():

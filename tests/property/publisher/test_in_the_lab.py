@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dds_core.publisher.policy import PublishPolicy
@@ -187,7 +187,11 @@ def held_to(scenario: Scenario, drawn: list[tuple[str, int, int]]) -> None:
         assert run.judge.writes[before:] == []
 
 
+MORE_THAN_IS_BELIEVED = [*[("run", 0, 0)] * 4, ("resize", 7, 0), ("policy", 5, 0)]
+
+
 @examples(5, 25)
+@example(here=1, there=0, others=0, drawn=MORE_THAN_IS_BELIEVED)
 @given(here=MANY, there=counts, others=counts, drawn=moves)
 def test_nothing_that_is_held_goes_and_all_converges(
     here: int, there: int, others: int, drawn: list[tuple[str, int, int]]
