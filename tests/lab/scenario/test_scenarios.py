@@ -123,6 +123,7 @@ def test_a_burst_is_like_the_recorded_one() -> None:
         assert told["node"] == recorded["node"] == 40
         assert abs(told["pool"] - recorded["pool"]) <= 8
         assert abs(moves(lab.ledger)["attached"] - 24) <= 4
+        assert tally.moved and tally.stayed
         landed["elsewhere"] += tally.moved
         landed["ready"] += tally.stayed
     share = landed["elsewhere"] / landed.total()
