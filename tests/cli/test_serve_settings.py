@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
+from dds_commands.live import policy_source
 from dds_commands.root import dds as root
 from dds_commands.serve import WITHIN, publishers, serve
 from dds_commands.settings import Setting
+from dds_core.errors import PolicyError
+from dds_core.scaler.policy import Policy
 from tests.support.commands import REPOSITORY, dds, fine, one_line, program, refused
 
 PUBLISHERS = publishers(serve)
@@ -279,3 +282,50 @@ def test_who_reads_json_reads_the_error_as_json(tmp_path: Path) -> None:
 def test_as_a_program() -> None:
     assert program("serve", "--print-config").returncode == 0
     assert "did you mean" in one_line(program("serve", "--lease-nam", "x"), 1).lower()
+
+
+# -- the policy of a running scaler: followed while its file changes, and outweighed by what was set
+
+
+def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("mode: attach\nno_removal_seconds: 5\n")
+    source = policy_source(str(path), None, "default", {"DEVICE_NO_REMOVAL_DURATION": "9"})
+    assert (source().mode, source().no_removal_seconds) == ("attach", 9)
+    assert source() is source()
+    path.write_text("mode: detach\n")
+    assert source().mode == "detach"
+
+
+def test_a_file_that_cannot_be_used_is_said_each_time_until_it_can(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("mode: attach\n")
+    source = policy_source(str(path), None, "default", {})
+    source()
+    for content in ("mode: attack\n", "- a\n", "mode: [\n", None):
+        path.unlink() if content is None else path.write_text(content)
+        for _ in range(2):
+            with pytest.raises(PolicyError, match=str(path)):
+                source()
+    path.write_text("mode: attach\n")
+    assert source().mode == "attach"
+
+
+def test_what_was_set_outweighs_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("mode: detach\nscan_interval_seconds: 5\n")
+    source = policy_source(str(path), "observe", "flag", {"SCAN_INTERVAL": "7", "HOME": "/"})
+    assert source() == Policy(scan_interval_seconds=7)
+    assert {row.name: row.origin for row in source.rows() if row.origin != "default"} == {
+        "mode": "flag",
+        "policy.scan_interval_seconds": "environment SCAN_INTERVAL",
+    }
+
+
+def test_a_wrong_variable_is_said_at_once() -> None:
+    with pytest.raises(PolicyError, match="SCAN_INTERVAL='-1' is not a whole number"):
+        policy_source(None, None, "default", {"SCAN_INTERVAL": "-1"})
+
+
+def test_without_a_file_it_observes() -> None:
+    assert policy_source(None, None, "default", {})() == Policy()

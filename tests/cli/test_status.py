@@ -15,19 +15,21 @@ from msgspec.structs import replace
 from dds_adapters.sql import Database, upgrade
 from dds_commands.replaying import sealed, with_checkpoint
 from dds_commands.sources import Log, Recording, folded
-from dds_commands.status import LogView, show_status
+from dds_commands.status import LogView, pools_status, show_status
 from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
 from dds_core.engine import Step
 from dds_core.events import Alerted, Rejected, Stale, WriteRefused, changes_of
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
 from dds_core.model import Node, Taint
+from dds_core.publisher.model import PoolSlice
 from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, NodeObserved, VictimMarked
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 from dds_core.timeline import Moment
 from dds_core.timeline.clock import rfc3339
+from tests.support.board import Board, usual
 from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 from tests.support.world import A100, World
 
@@ -328,3 +330,26 @@ def _head() -> Head:
 
 def _changes(**fields: Any) -> Any:
     return changes_of(Node)(**fields)
+
+
+# -- `dds status` of a publisher: what it lists of a picture
+
+
+def alerts(board: Board) -> list[str]:
+    head = MemoryLog("lab/publisher", cluster="uid", recorded_at=1).head()
+    return [one["reason"] for one in pools_status(head, board.picture)["alerts"]]
+
+
+def test_a_pool_that_somebody_deletes_is_told_of_until_it_stays() -> None:
+    board = usual(2)
+    told: list[str] = []
+    while not told:
+        board.gone(PoolSlice, board.live()[0].uid)
+        while not board.unwritten:
+            board.wait(1)
+        told = alerts(board)
+        board.write()
+    assert told == ["ReadBackDiffers"]
+    assert alerts(board) == [], "it is as it was written"
+    board.gone(PoolSlice, board.live()[0].uid)
+    assert alerts(board) == ["ReadBackDiffers"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
-from dds_adapters.fabric import FabricOdd
+from dds_adapters.fabric import APIS, FabricOdd, FabricSettings, open_provider
+from dds_adapters.fabric.file import DeviceEntry, DevicesEntry, LimitEntry, MachineEntry
 from dds_adapters.fabric.provider import InventoryFault
 from dds_adapters.fabric.survey import LimitsAnswer, MachinesAnswer, NoAnswer, StockAnswer, facts_of
 from dds_core.publisher.events import FabricAnswered, FabricFailed, MachineGone, MachineObserved, StockObserved
 from dds_core.publisher.model import FreeDevice, Limit, Machine, Stock
+from tests.adapters.fabric.rig import A100, H100
 
 ONE, TWO = Machine("m-1", "one", "0"), Machine("m-2", "two", "1", {"A": Limit(4)})
 
@@ -113,3 +117,31 @@ def test_who_is_not_in_a_list_that_is_not_whole_is_not_gone() -> None:
         MachineObserved(moved),
         FabricFailed("machines", str(fault)),
     )
+
+
+# -- docs/fabric.md says what is
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "fabric.md"
+CLIENTS = Path(__file__).parents[3] / "adapters" / "dds_adapters" / "fabric"
+
+
+def test_the_inventory_of_the_page_can_be_read(tmp_path: Path) -> None:
+    [block] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "inventory.yaml").write_text(block, encoding="utf-8")
+    provider = open_provider(FabricSettings("file", inventory=tmp_path / "inventory.yaml"))
+    first, second, third = provider.machines()
+    assert (second.uuid, third.fabric) == ("node:worker-2", "")
+    assert provider.limits(first, [A100]) == {A100.model: Limit(4, 0)}
+    assert (provider.stock(first, A100).free, provider.stock(first, H100).free) == (8, 1)
+
+
+def test_the_page_names_every_api_call_and_field_of_an_inventory() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    source = "".join(path.read_text(encoding="utf-8") for path in CLIENTS.rglob("*.py"))
+    calls = set(re.findall(r'"((?:im|fm|cm|nec)\.[a-z]+)"', source))
+    assert len(calls) == 8
+    assert {call for call in calls if f"| `{call}` |" not in text} == set()
+    assert {api for api in APIS if f"| `{api}` |" not in text} == set()
+    fields = {name for form in (MachineEntry, LimitEntry, DevicesEntry, DeviceEntry) for name in form.model_fields}
+    assert {name for name in fields if not re.search(rf"`(machines\[\]\.)?{name}`", text)} == set()

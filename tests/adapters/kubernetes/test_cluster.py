@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from dds_adapters.kubernetes import access
 from dds_adapters.kubernetes import cluster as cluster_module
-from dds_adapters.kubernetes.access import InCluster
+from dds_adapters.kubernetes.access import InCluster, Kubeconfig
 from dds_adapters.kubernetes.cluster import Cluster, Refused, Scope, Unreachable, path_of
 from dds_core.errors import InputError
 from dds_lab.api.requests import MASTERS, User
@@ -316,3 +317,26 @@ def assert_fails(call: Callable[[], object], words: str) -> None:
 
 def _cluster(server: HttpServer, folder: Path) -> Cluster:
     return Cluster(server.kubeconfig(folder / "kubeconfig"))
+
+
+# -- how a client is made from a kubeconfig: what is said of one that cannot be used
+
+
+def refused(path: str, context: str | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        Kubeconfig(path, context).client()
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ") and ".;" not in said and "\n" not in said
+    return said
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    assert "there is no such file; give a kubeconfig" in refused(str(tmp_path / "no"))
+    assert "there is no such file" in refused(os.pathsep.join([str(tmp_path / "no"), str(tmp_path / "neither")]))
+
+
+@pytest.mark.parametrize("text", ["", "mode: attach\n", "[", "current-context: a\n"])
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    assert "cannot be used: " in refused(str(path))

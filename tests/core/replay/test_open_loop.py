@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dds_adapters.kubernetes.recording import replay_recording
+from dds_core import MemoryLog, verify
 from dds_core.engine import Step
 from dds_core.events import DeadlinePassed, PolicyChanged, Started, encode
-from dds_core.log import Envelope
+from dds_core.kit.policy import MODES, Mode
+from dds_core.log import Envelope, fixed_salts
 from dds_core.replay import OPEN_LOOP, Redecided, re_decide
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import HandOver, VictimMarked
@@ -71,3 +76,20 @@ def test_recorded_deadlines_are_dropped_and_the_new_policy_is_the_only_one() -> 
 
 def test_it_is_said() -> None:
     assert OPEN_LOOP == "open loop: the world did not follow from here on"
+
+
+# -- every recording, replayed under the policy as it is shipped and in every mode, is judged clean
+
+
+RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.partition(".")[0])
+def test_a_replay_under_the_shipped_policy_verifies(path: Path, mode: Mode) -> None:
+    """In binding_timeout the learned timeout moves a budget's deadline into the past: it is told late, and that is right."""
+    log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0, salts=fixed_salts(b"recordings"))
+    epoch = log.take_epoch(0)
+    steps = replay_recording(path, Policy(mode=mode))
+    log.append([step.group(ordinal) for ordinal, step in enumerate(steps)], epoch=epoch, recorded_at=0)
+    assert [str(difference) for difference in verify(log.read(), SCALER).differences] == []

@@ -6,9 +6,115 @@ seconds, and then lets the pod back off. Who waits a second time was robbed in t
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
 import pytest
 
-from tests.support.hand_overs import landing
+from dds_core.scaler.events import HandOver, Steered
+from dds_lab.api.kinds import Object
+from dds_lab.api.requests import Call
+from dds_lab.judge.claims import Held
+from tests.support.ours import Running, policy_for, running, told_to_us
+
+
+@dataclass
+class Landing:
+    """Over all seeds: `claims` there were, `waited` on the pool at all, `again` more than once, and of those `unexplained` ones:
+    (seed, claim) where nobody took an announced device of the node and model that it waited for. `stayed` and `moved` are where
+    hand-overs landed."""
+
+    claims: int = 0
+    waited: int = 0
+    again: int = 0
+    stayed: int = 0
+    moved: int = 0
+    thefts: int = 0
+    attaches: int = 0
+    unexplained: list[tuple[int, str]] = field(default_factory=list)
+    findings: list[Any] = field(default_factory=list)
+
+    @property
+    def once(self) -> float:
+        """Share of claims that wait on the pool once at most."""
+        return 1 - self.again / self.claims
+
+    @property
+    def elsewhere(self) -> float:
+        """Share of hand-overs that land on another node than the one that was made ready."""
+        return self.moved / max(1, self.moved + self.stayed)
+
+
+def landing(mode: str, seeds: range) -> Landing:
+    """Run the burst with each seed. What else must hold of a run is asserted on the way."""
+    found = Landing()
+    for seed in seeds:
+        prepare = _prefer if mode == "prefer" else _as_it_is
+        with running(told_to_us("burst"), policy_for("burst", hand_over=mode), seed=seed, prepare=prepare) as run:
+            waited = _cells(run)
+            run.lab.run(260)
+        run.sound()
+        assert len(run.outcomes.ran) == 40
+        assert run.attached() == {}
+        assert {one.steering for _, one in run.events(HandOver) if isinstance(one, HandOver)} <= {mode}
+        assert mode == "clear" or not run.events(Steered)
+        _add(found, seed, run, waited)
+    return found
+
+
+def _cells(run: Running) -> dict[str, set[str]]:
+    """By claim, the nodes and models where it waited: a list that grows."""
+    cells: dict[str, set[str]] = {}
+
+    def follow(old: Held | None, new: Held | None) -> None:
+        if new is not None:
+            cells.setdefault(new.name.split("/")[1], set()).update(str(cell) for cell in new.waits)
+
+    run.judge.view.on_claim.append(follow)
+    return cells
+
+
+def _add(found: Landing, seed: int, run: Running, waited: dict[str, set[str]]) -> None:
+    waits: Counter[str] = run.outcomes.waits
+    robbed = {one.text.split(" took a device of ")[1].split(" that was")[0] for one in run.judge.thefts}
+    stolen = {name for name, cells in waited.items() if cells & robbed}
+    again = [name for name, count in waits.items() if count > 1]
+    found.claims += run.tally.claims
+    found.waited += len(waits)
+    found.again += len(again)
+    found.unexplained += [(seed, name) for name in again if name not in stolen]
+    found.stayed += run.tally.stayed
+    found.moved += run.tally.moved
+    found.thefts += len(run.judge.thefts)
+    found.attaches += run.lab.ledger.count("attach", "done")
+    found.findings += [(seed, one) for one in run.judge.findings]
+
+
+def _as_it_is(run: Running) -> None: ...
+
+
+def _prefer(run: Running) -> None:
+    """What users of `prefer` write into their templates (docs/policy.md): pods prefer a node whose device is ready."""
+    cluster = run.lab.scenario.cluster
+    terms = [
+        {
+            "weight": 100,
+            "preference": {
+                "matchExpressions": [
+                    {"key": f"{cluster.prefix}/{model.device}-ready", "operator": "In", "values": ["true"]}
+                ]
+            },
+        }
+        for model in cluster.models
+    ]
+
+    def mutate(call: Call, old: Object | None, new: Object | None) -> None:
+        if call.resource.plural == "pods" and call.verb == "create" and not call.subresource and new is not None:
+            new["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+    run.lab.server.admission.append(mutate)
+
 
 FEW, MANY = range(1, 7), range(1, 101)
 

@@ -12,6 +12,7 @@ from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, ScenarioError, parse
 from dds_lab.setup import BadObject
 from dds_lab.tally import Tally, moves
+from dds_lab.time import VirtualTime
 
 CLUSTER = """\
 cluster:
@@ -230,3 +231,27 @@ def test_every_scenario_says_what_it_shows_and_its_settings_can_be_made(name: st
     settings.fabric(scenario)
     settings.device_info(scenario)
     assert settings.api_gates(scenario).version == scenario.cluster.version
+
+
+# -- virtual time: it goes from timer to timer, and nowhere else
+
+
+def test_a_cancelled_timer_lets_nothing_come_early() -> None:
+    time = VirtualTime(seed=1, start=0)
+    called: list[int] = []
+    time.after(1.0, lambda: called.append(time.now())).cancel()
+    time.after(30.0, lambda: called.append(time.now()))
+    time.run(10_000_000)
+    assert called == []
+    assert time.now() == 10_000_000
+    time.run(30_000_000)
+    assert called == [30_000_000]
+
+
+def test_calls_of_one_instant_come_in_the_order_in_which_they_were_asked_for() -> None:
+    time = VirtualTime(seed=1, start=0)
+    called: list[str] = []
+    for name in "abc":
+        time.after(1.0, lambda name=name: called.append(name))  # type: ignore[misc]
+    time.run(1_000_000)
+    assert called == ["a", "b", "c"]

@@ -137,7 +137,7 @@ def held_to(run: Running) -> None:
     run.sound()
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.full)])
 def test_two_hours_of_everything(seed: int) -> None:
     held_to(among_all_troubles(seed))
 

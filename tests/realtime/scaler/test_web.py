@@ -45,6 +45,7 @@ class Watched:
     """A scaler with all that is to be seen of it."""
 
     def __init__(self, lab: LiveLab) -> None:
+        self.lab = lab
         self.kept = Kept()
         self.lines = io.StringIO()
         self._token = lab.face.credentials.tokens["admin"]
@@ -144,6 +145,8 @@ def test_what_is_shown_is_what_is_in_the_log(watched: Watched) -> None:
 def test_while_the_log_is_away_it_lives_and_is_not_ready(watched: Watched) -> None:
     eventually(lambda: watched.probe("/readyz").code == 200)
     watched.kept.away.set()
+    cordon = {"spec": {"unschedulable": True}}  # what has to be written down, or nobody would notice for a while
+    watched.lab.call(lambda lab: lab.client("test").patch("nodes", "node0000", cordon))
     said = eventually(lambda: (said := watched.probe("/readyz")).code == 500 and said)
     assert said and b"[-]log failed: the test's log: does not answer" in said.body
     assert watched.probe("/livez").code == 200

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+
 import pytest
 
-from dds_adapters.kubernetes.doctor import server
+from dds_adapters.kubernetes.doctor import LEVELS, examination, fabric, server
 from tests.support.clinic import Clinic, levels
+from tests.support.commands import REPOSITORY
 
 SECOND = 1_000_000
 
@@ -83,3 +87,22 @@ def test_everybody_sees_the_clock() -> None:
 def test_whole_seconds_tell_only_so_much(stamp: float, before: float, after: float, skew: float) -> None:
     found = server.between(round(stamp * SECOND), round(before * SECOND), round(after * SECOND))
     assert found == round(skew * SECOND)
+
+
+# -- docs/doctor.md names every topic that there is, and no other
+
+
+PAGE = (REPOSITORY / "docs" / "doctor.md").read_text(encoding="utf-8")
+OTHERS = {"policy", "publish policy", "log", "binding timeout", "cluster"}
+FABRIC = re.findall(r'"(fabric(?: [a-z]+)?)"', inspect.getsource(fabric) + inspect.getsource(examination))
+
+
+def test_the_page_has_every_level_and_topic() -> None:
+    named = set(re.findall(r"^\| ([a-z ]+) \|", PAGE, flags=re.MULTILINE)) - {"level", "topic"}
+    checks = (
+        *examination.FIRST_CHECKS,
+        *examination.CLUSTER_CHECKS,
+        *examination.SCALER_CHECKS,
+        *examination.PUBLISHER_CHECKS,
+    )
+    assert named == {check for check, _ in checks} | OTHERS | set(FABRIC) | set(LEVELS)

@@ -8,10 +8,13 @@ import pytest
 
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
+from dds_adapters.kubernetes.write.devices import MarkVictim
 from dds_adapters.kubernetes.write.live_object import Ref
-from dds_adapters.kubernetes.write.tasks import Done, Obsolete
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
 from dds_core.scaler.events import Entry
+from tests.support.roles import EVERYTHING, role
 from tests.support.stage import GPU, POOL, RESCHEDULE, Stage, uid_of
+from tests.support.written_life import live_through
 
 WHEN = "2026-01-02T03:04:05Z"
 
@@ -148,3 +151,24 @@ def test_a_claim_that_is_reserved_meanwhile_keeps_its_allocation() -> None:
     failed.stage.meanwhile("PATCH", reserve, times=9)
     assert isinstance(failed.stage.carry_out(failed.work), Obsolete)
     assert failed.allocated() == ["c", "d"]
+
+
+# -- every kind of write with exactly the scaler's role, and not one request more than it allows
+
+
+def test_every_kind_of_write_is_allowed() -> None:
+    stage = Stage()
+    dds = stage.grant("dds", role("cluster"))
+    live_through(stage, lambda work: work.carry_out(dds, stage.versions))
+
+
+def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:
+    stage = Stage()
+    dds = stage.grant("dds", role("cluster", EVERYTHING - {"taint_rules"}))
+    uid = uid_of(stage.resource("a"))
+    result = MarkVictim("a", uid, "GPU-a", (GPU, "node0", "gpu-0"), True, "cohdi.io/detach").carry_out(
+        dds, stage.versions
+    )
+    assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
+    assert "devicetaintrules" in result.text and "\n" not in result.text
+    assert stage.admin.list("devicetaintrules") == []
