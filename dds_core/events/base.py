@@ -201,11 +201,6 @@ def observed(kind: Any, seen: str, gone: str, apart: str = "") -> tuple[type[Obj
     return one, other
 
 
-def changes_of(kind: type[Seen]) -> Any:
-    """The change set of a kind."""
-    return _CHANGE_SETS[kind]
-
-
 def difference(old: Any, new: Seen) -> Event | None:
     """The fact that turns `old` (None: not seen before) into `new`, or None when nothing that matters changed."""
     kind: Any = type(new)

@@ -114,9 +114,6 @@ class PoolSlice(Record, frozen=True):
     uuids: dict[str, str] = {}
 
 
-PublisherObserved = PoolConfig | Host | PoolSlice
-
-
 # -- the fabric --------------------------------------------------------------------------------------------------------
 
 

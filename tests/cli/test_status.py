@@ -18,12 +18,12 @@ from dds_commands.sources import Log, Recording, folded
 from dds_commands.status import LogView, pools_status, show_status
 from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
 from dds_core.engine import Step
-from dds_core.events import Alerted, Rejected, Stale, WriteRefused, changes_of
+from dds_core.events import Alerted, Rejected, Stale, WriteRefused, difference
 from dds_core.lifecycle import ATTACHED, ATTACHING
 from dds_core.log import Group, Head, MemoryLog
-from dds_core.model import Node, Taint
+from dds_core.model import Taint
 from dds_core.publisher.model import PoolSlice
-from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, NodeObserved, VictimMarked
+from dds_core.scaler.events import ConfigGone, CoolDown, NodeGone, VictimMarked
 from dds_core.scaler.fold import apply
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
@@ -275,8 +275,10 @@ def test_what_keeps_an_order_back_is_said_before_the_mode() -> None:
     apply(picture, CoolDown(node=row.node, model=row.models[0], mode="attach", until=0, reason="Late"), picture.now)
     node = picture.node(row.node)
     assert node is not None
+    cordoned = difference(node, replace(node, unschedulable=True))
+    assert cordoned is not None
     for event, why in (
-        (NodeObserved(node.uid, _changes(unschedulable=True)), f"{row.node} is cordoned, tainted or being deleted"),
+        (cordoned, f"{row.node} is cordoned, tainted or being deleted"),
         (NodeGone(node.uid), f"node {row.node} is not known"),
         (Stale("pods", 90), "the view of the cluster is not complete"),
     ):
@@ -326,10 +328,6 @@ def _marked(uid: str, name: str, node: str, model: str) -> VictimMarked:
 
 def _head() -> Head:
     return MemoryLog(NAME, cluster="uid", recorded_at=1).head()
-
-
-def _changes(**fields: Any) -> Any:
-    return changes_of(Node)(**fields)
 
 
 # -- `dds status` of a publisher: what it lists of a picture

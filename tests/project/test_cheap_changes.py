@@ -20,7 +20,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from dds_adapters.kubernetes.publish import plan as publisher_plan
+from dds_adapters.kubernetes.write import plan as scaler_plan
 from dds_core import PUBLISHER, SCALER
+from dds_core.events import Decision
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
 from tests.project.test_import_rules import REPOSITORY, SOURCE_ROOTS
@@ -91,6 +94,12 @@ def _read(tree: ast.AST) -> Iterator[str]:
 def test_a_knob_is_read_in_few_files(policy: type[BaseModel]) -> None:
     read = {name: 1 + knobs()[name] for name in policy.model_fields}
     assert {name: files for name, files in read.items() if files > MORE_KNOBS.get(name, KNOB_FILES)} == {}
+
+
+def test_what_is_to_be_written_has_a_plan_and_nothing_else_has() -> None:
+    for component, plans in ((SCALER, scaler_plan._PLANS), (PUBLISHER, publisher_plan._PLANS)):
+        decisions = [one for one in component.events if issubclass(one, Decision)]
+        assert {one for one in decisions if one.written} == plans.keys()
 
 
 # -- a decision that is new ----------------------------------------------------------------------------------------------
