@@ -205,8 +205,8 @@ class Work(Generic[P]):
         if self._chained:
             self._newest[stream] = len(self.emitted)
 
-    def want(self, decision: e.Decision, target: str = "") -> bool:
-        """Emit a decision unless it was already shown (mode observe) or its write was refused lately.
+    def want(self, decision: e.Decision, target: str = "", *, at_once: bool = False) -> bool:
+        """Emit a decision unless it was already shown (mode observe) or, without `at_once`, its write was refused lately.
 
         target: what the adapter will name in the outcome of the write; the decision's subject when left out.
         """
@@ -219,7 +219,7 @@ class Work(Generic[P]):
                 picture.reissue.drop(decision.key)
                 decision = replace(decision, reissued=True)
             refusal = picture.refusals.get((type(decision).__name__, target or decision.subject))
-            if refusal is not None and self.at < refusal.until:
+            if refusal is not None and self.at < refusal.until and not at_once:
                 return False
         self.emit(decision)
         return True

@@ -25,6 +25,7 @@ from dds_core.log.chain import verify_log
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
+from dds_core.publisher.rules.need import healthy
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.actors.models import NAME, NAMESPACE
@@ -157,11 +158,13 @@ class PublishRun:
         return [(at, event) for at, event in found if event is not None]
 
     def _is_blind(self) -> bool:
-        """Whether the publisher cannot know what there is, or cannot write."""
+        """Whether the publisher cannot know what there is, does not believe what it is told, or cannot write."""
         if not self.publishers or self.troubled or self.manager.faults.waiting() or not self.ours.alive:
             return True
         publisher = self.ours.publisher
-        return publisher.away or not publisher.synced or bool(publisher.picture.stale)
+        picture = publisher.picture
+        unbelieved = any(healthy(stock) > picture.policy.pool_devices for stock in picture.stocks.rows.values())
+        return publisher.away or not publisher.synced or bool(picture.stale) or unbelieved
 
     def at_rest(self, seconds: float = REST) -> None:
         """What is published is what there is, and then nothing is written any more."""

@@ -173,8 +173,14 @@ def _publish(work: Work, key: PoolKey, own: list[PoolSlice], wanted: Wanted) -> 
             drop={one.name: one.uid for one in own if one.name not in names},
             adopt=any(not one.owner for one in own),
             why=wanted.why,
-        )
+        ),
+        at_once=_takes_away(picture, key, row),
     )
+
+
+def _takes_away(picture: PoolPicture, key: PoolKey, row: PoolRow | None) -> bool:
+    """Whether what is about to be written takes a device from its claim: after a pause it would be too late to say otherwise."""
+    return row is not None and not row.void and not picture.held(key).keys() <= set(row.names)
 
 
 def _is_decided(row: PoolRow, wanted: Wanted, slices: tuple[SliceLayout, ...], digests: tuple[str, ...]) -> bool:

@@ -210,6 +210,17 @@ def test_a_refused_write_is_tried_again_later_and_nothing_else_waits() -> None:
     assert len(board.names()) == 3
 
 
+def test_no_pause_keeps_a_withdrawal_from_being_taken_back_when_a_device_was_taken() -> None:
+    board = usual(2)
+    board.stock(3)
+    _, decision = board.unwritten.pop()
+    board.feed(e.WriteRefused("id", "PoolPublished", decision.subject, 500, "InternalError"))
+    assert withdrawn(board.see(PoolConfig("config", models=(H100,))))
+    assert [one.slices[0].devices for one in published(board.claim("c", "n1", "nvidia-a100-0"))] == [("nvidia-a100-0",)]
+    board.write()
+    assert board.names() == ["nvidia-a100-0"]
+
+
 # -- restarts, observe ----------------------------------------------------------------------------------------------------------
 
 

@@ -187,11 +187,12 @@ def held_to(scenario: Scenario, drawn: list[tuple[str, int, int]]) -> None:
         assert run.judge.writes[before:] == []
 
 
-MORE_THAN_IS_BELIEVED = [*[("run", 0, 0)] * 4, ("resize", 7, 0), ("policy", 5, 0)]
+MORE_THAN_IS_BELIEVED = [*[("run", 0, 0)] * 7, ("resize", 7, 0), ("policy", 5, 0)]
 
 
 @examples(5, 25)
 @example(here=1, there=0, others=0, drawn=MORE_THAN_IS_BELIEVED)
+@example(here=140, there=0, others=0, drawn=MORE_THAN_IS_BELIEVED)
 @given(here=MANY, there=counts, others=counts, drawn=moves)
 def test_nothing_that_is_held_goes_and_all_converges(
     here: int, there: int, others: int, drawn: list[tuple[str, int, int]]
