@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from dds_core.matching import cel
 from dds_core.matching.claims import ALL, EXACT_COUNT, Alternative, Claim
+from dds_core.matching.counters import Tables
 from dds_core.matching.errors import AllocationError, SelectorError
 from dds_core.matching.nodes import Node, NodeSelector, node_matches
 from dds_core.matching.objects import DeviceClass, Gates, Slice, TaintRule
@@ -36,6 +37,7 @@ __all__ = [
     "Result",
     "SelectorError",
     "Slice",
+    "Tables",
     "TaintRule",
     "node_matches",
 ]
@@ -109,8 +111,9 @@ class Allocator:
 
     # -- the choice -----------------------------------------------------------------------------------------
 
-    def allocate(self, node: Node, claims: Sequence[Claim]) -> Fit:
-        """Devices for these claims, none of which has an allocation yet, on this node.
+    def allocate(self, node: Node, claims: Sequence[Claim], tables: Tables | None = None) -> Fit:
+        """Devices for these claims, none of which has an allocation yet, on this node. `tables`, empty at first, is what 1.36.2
+        keeps from one node to the next while it looks for a pod's; it counts with `Gates.faults` only.
 
         AllocationError when the pod cannot be served anywhere before something is changed: a selector fails, a class is not
         there, a gate is off, all devices are asked for while a pool is being updated. Costs least when the same claims are
@@ -120,7 +123,7 @@ class Allocator:
         pools = self._inventory.pools(node)
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         rules = tuple(self._rules.values()) if obeyed else ()
-        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps)
+        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables)
         try:
             found = search.run()
         except OutOfSteps:

@@ -227,12 +227,12 @@ class Gates(Struct, frozen=True):
     """DRADeviceBindingConditions: off, devices with binding conditions are skipped."""
     consumable_capacity: bool = True
     """DRAConsumableCapacity: off, a request for capacity fails the pod, and a device that may be shared is taken whole."""
-    distinct_pairwise: bool = False
-    """No gate but a mend: 1.36 remembers one value a request for distinctAttribute, so that within one request some equal
-    devices pass; later releases compare every pair. True does as they do."""
+    faults: bool = False
+    """No gate: whether the faults of 1.36.2 are repeated, for who asks what that scheduler does and not what satisfies a claim.
+    Of a distinctAttribute it remembers one value a request; counters and constraints: see `counters.AsIn1362` and `search`."""
 
     @classmethod
-    def read(cls, on: Callable[[str], bool]) -> Gates:
+    def read(cls, on: Callable[[str], bool], *, faults: bool = False) -> Gates:
         """The gates as `on("DRA…")` tells them, by the names of Kubernetes."""
         return cls(
             admin_access=on("DRAAdminAccess"),
@@ -242,4 +242,5 @@ class Gates(Struct, frozen=True):
             device_taint_rules=on("DRADeviceTaints") and on("DRADeviceTaintRules"),
             binding_conditions=on("DRADeviceBindingConditions"),
             consumable_capacity=on("DRAConsumableCapacity"),
+            faults=faults,
         )

@@ -3,11 +3,13 @@
 Slices go in and out one at a time; what was found out about an unchanged slice, pool or node is kept. The rules are those of
 Kubernetes 1.36 (structured allocator, GatherPools): only the highest generation counts; a pool of which slices are missing gives
 nothing; one with a device or counter set named twice, or counters that it lacks, is invalid. Pools without binding conditions
-come first, each group by driver and pool name; in a pool slices by name, in a slice devices as listed.
+come first, each group by driver and pool name; in a pool slices by name, in a slice devices as listed. Slices with counters are
+looked at for every node, so that a fault of theirs counts where none of their devices can be had.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from dds_core.matching.cel import DeviceView
@@ -182,17 +184,18 @@ class Inventory:
         return view.pools
 
     def _count(self, slice_: Slice, key: PoolKey, by: int) -> None:
-        """Keep which pools have slices of a node, and which have slices that are no node's own."""
-        counts = self._local.setdefault(slice_.node, {}) if slice_.node else self._shared
+        """Keep which pools have slices of a node, and which have slices that every node looks at."""
+        node = _node(slice_)
+        counts = self._local.setdefault(node, {}) if node else self._shared
         counts[key] = counts.get(key, 0) + by
         if not counts[key]:
             del counts[key]
-        if slice_.node and not counts:
-            del self._local[slice_.node]
+        if node and not counts:
+            del self._local[node]
 
     def _touch(self, key: PoolKey) -> None:
-        """Nodes that have a slice in the pool must look again; all must, when a slice of it is no node's own."""
-        nodes = {each.node for each in self._pools[key].slices.values()}
+        """Nodes that have a slice in the pool must look again; all must, when a slice of it is for all to see."""
+        nodes = {_node(each) for each in self._pools[key].slices.values()}
         if "" in nodes:
             self._changes += 1
             self._changed[key] = self._changes
@@ -226,14 +229,20 @@ class Inventory:
             return None
         if names not in slices.built:
             slices.built[names] = _built(key, slices, names, self._gates)
-        return slices.built[names]
+        pool = slices.built[names]
+        return pool if pool is not None and (pool.candidates or pool.incomplete or pool.invalid) else None
 
     def _relevant(self, slice_: Slice, reaches: tuple[Reach, ...], view: _View) -> bool:
         if not self._gates.partitionable_devices and (slice_.per_device or slice_.counters):
             return False
-        if slice_.node:
-            return slice_.node == view.node.name
-        return bool(slice_.counters) or view.reaches(reaches)
+        if slice_.counters:
+            return True
+        return slice_.node == view.node.name if slice_.node else view.reaches(reaches)
+
+
+def _node(slice_: Slice) -> str:
+    """Whose own a slice is, "" when others look at it too: at counters everyone does, wherever their devices are."""
+    return "" if slice_.counters else slice_.node
 
 
 def _reaches(slice_: Slice) -> tuple[Reach, ...]:
@@ -258,7 +267,8 @@ def device_reach(device: Device) -> Reach:
 
 
 def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) -> Pool | None:
-    """The pool of the slices that a node looks at; None when a newer generation is around that it does not see."""
+    """The pool of the slices that a node looks at, without devices when it can give none; None when a newer generation is around
+    that the node does not see."""
     relevant = [slices.slices[name] for name in names]
     generation = max(each.generation for each in relevant)
     current = [each for each in relevant if each.generation == generation]
@@ -285,18 +295,13 @@ def _built(key: PoolKey, slices: _Slices, names: tuple[str, ...], gates: Gates) 
 
 def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
     """Why the pool is invalid; "" when it is not."""
-    seen: set[str] = set()
-    for device in (device for slice_ in current for device in slice_.devices):
-        if device.name in seen:
-            return f"duplicate device name {device.name}"
-        seen.add(device.name)
+    if name := _named_twice(device.name for slice_ in current for device in slice_.devices):
+        return f"duplicate device name {name}"
     if not gates.partitionable_devices:
         return ""
-    counters: Counters = {}
-    for name, each in (counters for slice_ in current for counters in slice_.counters):
-        if name in counters:
-            return f"duplicate counter set name {name}"
-        counters[name] = each
+    if name := _named_twice(name for slice_ in current for name, _ in slice_.counters):
+        return f"duplicate counter set name {name}"
+    counters = {name: each for slice_ in current for name, each in slice_.counters}
     for device in (device for slice_ in everything for device in slice_.devices):
         for name, consumed in device.consumes.items():
             if name not in counters:
@@ -305,3 +310,7 @@ def _fault(current: list[Slice], everything: list[Slice], gates: Gates) -> str:
                 if counter not in counters[name]:
                     return f"counter {counter} not found in counter set {name}"
     return ""
+
+
+def _named_twice(names: Iterable[str]) -> str:
+    return next((name for name, times in Counter(names).items() if times > 1), "")

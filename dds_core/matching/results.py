@@ -100,29 +100,26 @@ def _result(taken: Taken, gates: Gates, share_id: Callable[[], str]) -> Result:
 
 
 def _config(claim: Claim, chosen: Sequence[Wanted]) -> tuple[Object, ...]:
-    """The configuration of each class, once, then that of the claim as far as it concerns what was chosen. One that
-    concerns every request names none."""
-    written: list[tuple[str, list[str], Object]] = []
+    """The configuration of each class, once, then that of the claim as far as it concerns what was chosen: an entry for each
+    request that it concerns, with the names of all of them."""
     by_class: dict[str, list[str]] = {}
+    of_class: list[Object] = []
     for wanted in chosen:
-        known = by_class.get(wanted.device_class.name)
-        if known is not None:
-            known.append(wanted.asked.name)
-            continue
-        names = by_class[wanted.device_class.name] = [wanted.asked.name]
-        written += [("FromClass", names, entry) for entry in wanted.device_class.config]
-    concerned = {name for wanted in chosen for name in (wanted.asked.name, wanted.asked.request)}
+        names = by_class.setdefault(wanted.device_class.name, [])
+        if not names:
+            of_class += [_configuration("FromClass", names, entry) for entry in wanted.device_class.config]
+        names.append(wanted.asked.name)
+    of_claim: list[Object] = []
     for entry in claim.config:
         named = list(entry.get("requests") or ())
-        if not named or not concerned.isdisjoint(named):
-            written.append(("FromClaim", named, entry))
-    return tuple(_configuration(source, names, entry, len(claim.requests)) for source, names, entry in written)
+        concerned = sum(bool({wanted.asked.name, wanted.asked.request} & set(named)) for wanted in chosen)
+        of_claim += [_configuration("FromClaim", named, entry)] * (concerned if named else 1)
+    return (*of_class, *of_claim)
 
 
-def _configuration(source: str, names: Sequence[str], entry: Object, requests: int) -> Object:
-    found: Object = {"source": source}
-    if names and len(names) != requests:
-        found["requests"] = list(names)
+def _configuration(source: str, names: list[str], entry: Object) -> Object:
+    """`names` may grow until all requests are known."""
+    found: Object = {"source": source, "requests": names} if source == "FromClass" or names else {"source": source}
     return found | {kind: value for kind, value in entry.items() if kind != "requests"}
 
 

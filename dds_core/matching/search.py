@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dds_core.matching.claims import ALL, Alternative, Claim, Constraint
+from dds_core.matching.counters import AsIn1362, Exact, Ledger, Tables
 from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import Node, node_matches
-from dds_core.matching.objects import Attribute, Counters, Device, DeviceClass, Gates, TaintRule
-from dds_core.matching.pools import Candidate, NodePools, Pool, device_reach
+from dds_core.matching.objects import Attribute, Device, DeviceClass, Gates, TaintRule
+from dds_core.matching.pools import Candidate, NodePools, device_reach
 from dds_core.matching.usage import Amounts, InUse, consumption, fits
 from dds_core.model import DeviceKey, Taint, Toleration
 
@@ -67,11 +68,7 @@ def rules_of(claim: Claim, gates: Gates) -> Sequence[Rule]:
         if constraint.match:
             found.append(_Match(constraint, constraint.match))
         elif constraint.distinct:
-            found.append(
-                _Distinct(constraint, constraint.distinct)
-                if gates.distinct_pairwise
-                else _DistinctByRequest(constraint)
-            )
+            found.append(_DistinctByRequest(constraint) if gates.faults else _Distinct(constraint, constraint.distinct))
         else:
             what = f"constraint #{index}: empty constraint (unsupported constraint type?)"
             raise AllocationError(what, claim=str(claim))
@@ -194,7 +191,6 @@ class _State:
 
     devices: dict[DeviceKey, list[int]] = field(default_factory=dict)
     shares: dict[DeviceKey, list[Amounts]] = field(default_factory=dict)
-    counters: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
 
 
 class Search:
@@ -210,6 +206,7 @@ class Search:
         selected: Callable[[Candidate, Wanted, Claim], bool],
         rules: Sequence[TaintRule] = (),
         steps: int = 1_000_000,
+        tables: Tables | None = None,
     ) -> None:
         self._node = node
         self._pools = pools
@@ -220,7 +217,11 @@ class Search:
         self._rules = rules
         self._steps = steps
         self._promised = _State()
-        self._free: dict[tuple[str, str], Counters] = {}
+        self._ledger: Ledger = (
+            AsIn1362(pools, in_use, self._promised.shares, {} if tables is None else tables)
+            if gates.faults
+            else Exact(pools, in_use, self._promised.shares)
+        )
         self._constraints: list[Sequence[Rule]] = [rules_of(plan.claim, gates) for plan in plans]
         self._all: dict[Wanted, list[Candidate]] = {}
         self._eligible: dict[Wanted, list[int]] = {}
@@ -334,12 +335,14 @@ class Search:
                 return end
 
     def _places(self, claim: int, wanted: Wanted) -> list[int]:
-        """Where the devices are that an alternative could get, as far as others and selectors are concerned."""
-        taken = () if wanted.asked.admin else self._in_use.devices
+        """Where the devices are that an alternative could get, as far as others and selectors are concerned. What this search
+        has taken is not looked at: a selector may fail on it, and nobody would have asked."""
+        taken, promised = ((), ()) if wanted.asked.admin else (self._in_use.devices, self._promised.devices)
         return [
             place
             for place, candidate in enumerate(self._pools.candidates)
-            if candidate.key not in taken and self._usable(candidate, wanted, self._plans[claim].claim)
+            if candidate.key not in taken
+            and (candidate.key in promised or self._usable(candidate, wanted, self._plans[claim].claim))
         ]
 
     def _usable(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
@@ -358,18 +361,39 @@ class Search:
     # -- one device -----------------------------------------------------------------------------------------
 
     def _take(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
-        """Promise the device to the alternative, if nothing speaks against it."""
+        """Promise the device to the alternative, if nothing speaks against it. With its faults 1.36.2 leaves charged and joined
+        what was so when something speaks against it (Kubernetes issue 140436)."""
         if self._is_taken(claim, wanted, candidate):
             return False
         amounts = self._amounts(candidate, wanted)
-        if amounts is None or not self._counters_suffice(candidate):
+        if amounts is None and not must:
             return False
-        if self._gates.device_taints and prevented(self._taints(candidate), wanted.asked.tolerations):
+        shared = self._is_shared(candidate)
+        if candidate.device.consumes and not self._gates.partitionable_devices:
             return False
-        if not self._join(claim, wanted, candidate, must=must):
+        if not self._ledger.take(candidate, shared=shared):
+            return False
+        tainted = self._gates.device_taints and prevented(self._taints(candidate), wanted.asked.tolerations)
+        if tainted or not self._join(claim, wanted, candidate, must=must):
+            if not self._gates.faults:
+                self._ledger.give_back(candidate, shared=shared)
+            return False
+        if amounts is None:
+            self._refuse(claim, wanted, candidate)
             return False
         self._promise(claim, wanted, candidate, amounts)
         return True
+
+    def _refuse(self, claim: int, wanted: Wanted, candidate: Candidate) -> None:
+        """All devices are wanted, and the capacity of one of them is gone since they were counted."""
+        shared = self._is_shared(candidate)
+        if self._gates.faults:
+            if not shared:
+                self._promised.devices.setdefault(candidate.key, []).append(claim)
+            return
+        self._ledger.give_back(candidate, shared=shared)
+        for constraint in reversed(self._constraints[claim]):
+            constraint.remove(wanted.asked)
 
     def _is_taken(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
         """Whether somebody has the device. An administrator's request sees only what its own claim has taken."""
@@ -428,7 +452,6 @@ class Search:
         return True
 
     def _promise(self, claim: int, wanted: Wanted, candidate: Candidate, amounts: Amounts) -> None:
-        self._draw(candidate, 1)
         if self._is_shared(candidate):
             self._promised.shares.setdefault(candidate.key, []).append(amounts)
             self.taken[claim].append(Taken(wanted, candidate, amounts))
@@ -446,52 +469,6 @@ class Search:
         holders[candidate.key].pop()
         if not holders[candidate.key]:
             del holders[candidate.key]
-        self._draw(candidate, -1)
+        self._ledger.give_back(candidate, shared=taken.amounts is not None)
         for constraint in reversed(self._constraints[claim]):
             constraint.remove(taken.wanted.asked)
-
-    # -- counters -------------------------------------------------------------------------------------------
-
-    def _counters_suffice(self, candidate: Candidate) -> bool:
-        """Whether the pool's counters allow the device. While a share of it is out they are charged already."""
-        device = candidate.device
-        if not device.consumes:
-            return True
-        if not self._gates.partitionable_devices:
-            return False
-        if self._charged(candidate):
-            return True
-        pool = self._pools.pool_of[candidate.key[0], candidate.key[1]]
-        free = self._free.get(pool.key)
-        if free is None:
-            free = self._free[pool.key] = self._free_counters(pool)
-        return all(
-            self._promised.counters.get((*pool.key, name, counter), 0) + amount <= free[name][counter]
-            for name, counters in device.consumes.items()
-            for counter, amount in counters.items()
-        )
-
-    def _charged(self, candidate: Candidate) -> bool:
-        shares = candidate.key in self._in_use.shares or candidate.key in self._promised.shares
-        return shares and self._is_shared(candidate)
-
-    def _draw(self, candidate: Candidate, by: int) -> None:
-        """Charge the device's counters to this allocation (1) or give them back (-1): with the first share, and the last."""
-        if not candidate.device.consumes or self._charged(candidate):
-            return
-        driver, pool, _ = candidate.key
-        promised = self._promised.counters
-        for name, counters in candidate.device.consumes.items():
-            for counter, amount in counters.items():
-                key = (driver, pool, name, counter)
-                promised[key] = promised.get(key, 0) + by * amount
-
-    def _free_counters(self, pool: Pool) -> Counters:
-        """What the devices in use leave of the pool's counters; below zero when too much was given away."""
-        free = {name: dict(counters) for name, counters in pool.counters.items()}
-        for candidate in pool.consumers:
-            if self._in_use.takes(candidate.key):
-                for name, counters in candidate.device.consumes.items():
-                    for counter, amount in counters.items():
-                        free[name][counter] -= amount
-        return free

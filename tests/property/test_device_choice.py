@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dds_core.matching.allocator import AllocationError, Claim, Gates, InUse
+from dds_core.matching.allocator import AllocationError, Claim, InUse
 from dds_core.matching.claims import ALL, Alternative
 from dds_core.matching.objects import Device, Slice
 from dds_core.matching.search import prevented
@@ -210,7 +210,7 @@ def constraints_hold(choice: Choice, claims_: list[Claim]) -> bool:
 def test_the_first_way_that_is_allowed_is_found(instance: tuple[Slice, list[Claim], InUse]) -> None:
     slice_, claims_, in_use = instance
     counters = slice_of(name="counters", slices=2, sharedCounters=COUNTERS)
-    chosen = allocator(slice_, counters, in_use=in_use, gates=Gates(distinct_pairwise=True))
+    chosen = allocator(slice_, counters, in_use=in_use)
     try:
         fit = chosen.allocate(NODE, claims_)
     except AllocationError as error:

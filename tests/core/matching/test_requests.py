@@ -277,12 +277,12 @@ def test_devices_that_must_differ_in_an_attribute() -> None:
 
 
 def test_within_one_request_1_36_compares_neighbours_only() -> None:
-    """With the mend of later releases every pair is compared."""
+    """The rule is that every pair differs."""
     wanted = [claim(exactly(count=3), constraints=[{"distinctAttribute": ROOT}])]
-    assert devices(allocator(ROOTS).allocate(NODE, wanted)) == ["a0", "b0", "a1"]
-    assert not allocator(ROOTS, gates=Gates(distinct_pairwise=True)).allocate(NODE, wanted)
+    assert devices(allocator(ROOTS, gates=Gates(faults=True)).allocate(NODE, wanted)) == ["a0", "b0", "a1"]
+    assert not allocator(ROOTS).allocate(NODE, wanted)
     two = [claim(exactly(count=2), constraints=[{"distinctAttribute": ROOT}])]
-    assert devices(allocator(ROOTS, gates=Gates(distinct_pairwise=True)).allocate(NODE, two)) == ["a0", "b0"]
+    assert devices(allocator(ROOTS).allocate(NODE, two)) == ["a0", "b0"]
 
 
 def test_two_constraints_must_both_hold() -> None:
@@ -302,7 +302,7 @@ def test_a_device_that_one_constraint_refuses_has_joined_none() -> None:
         device("a2", {"root": "a", "unit": 2}),
     )
     both: dict[str, Any] = {"constraints": [{"distinctAttribute": UNIT}, {"matchAttribute": ROOT}]}
-    for gates in (Gates(), Gates(distinct_pairwise=True)):
+    for gates in (Gates(), Gates(faults=True)):
         fit = allocator(three, gates=gates).allocate(NODE, [claim(exactly("x"), exactly("y"), **both)])
         assert devices(fit) == ["a1", "a2"]
 

@@ -119,12 +119,14 @@ def test_a_class_is_named_once_for_all_its_requests() -> None:
     assert config(classes=[tuned], requests=requests) == [("FromClass", "class", ["a", "c"])]
 
 
-def test_what_concerns_every_request_names_none() -> None:
+def test_requests_are_named_once_for_a_class_and_once_for_each_that_an_entry_of_the_claim_names() -> None:
     tuned = class_of("tuned", config=[opaque("class")])
     requests = [exactly("a", device_class="tuned"), exactly("b", device_class="tuned")]
-    assert config(classes=[tuned], requests=requests, config=[opaque("both", "a", "b")]) == [
-        ("FromClass", "class", None),
-        ("FromClaim", "both", None),
+    assert config(classes=[tuned], requests=requests, config=[opaque("both", "a", "b"), opaque("all")]) == [
+        ("FromClass", "class", ["a", "b"]),
+        ("FromClaim", "both", ["a", "b"]),
+        ("FromClaim", "both", ["a", "b"]),
+        ("FromClaim", "all", None),
     ]
 
 

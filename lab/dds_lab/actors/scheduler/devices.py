@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
-from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, TaintRule
+from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Gates, InUse, Slice, Tables, TaintRule
 from dds_core.matching.claims import EXACT_COUNT
 from dds_core.matching.pools import Pool
 from dds_lab.actors.objects import allocation_of, reservations
@@ -80,7 +80,7 @@ class Inventory:
         self._holders: dict[str, Object] = {}
         self._allocator = Allocator(
             in_use=self._in_use,
-            gates=Gates.read(gate),
+            gates=Gates.read(gate, faults=True),
             share_id=lambda: str(UUID(int=random.getrandbits(128), version=4)),
         )
         self._classes: set[str] = set()
@@ -162,14 +162,14 @@ class Inventory:
         """The claim is gone."""
         self._wanted.pop(uid, None)
 
-    def choose(self, node: Node, wanted: Sequence[Wanted], kind: tuple[str, ...]) -> Chosen:
+    def choose(self, node: Node, wanted: Sequence[Wanted], kind: tuple[str, ...], tables: Tables) -> Chosen:
         """Devices for the claims, which are of this kind, on the node; AllocationError when the pod cannot be served as things
-        are."""
+        are. `tables` are the attempt's (`Allocator.allocate`)."""
         room = self._room(node)
         state = (self._gained_everywhere, room.gained)
         if self._barren.get((kind, room.pools)) == state:
             return _NOTHING
-        found = self._allocator.allocate(node.choice, [one.claim for one in wanted])
+        found = self._allocator.allocate(node.choice, [one.claim for one in wanted], tables)
         if found:
             return Chosen(tuple(one.to_object for one in found.allocations), found.score)
         if found.reason == NOTHING and all(one.plain for one in wanted):
@@ -268,6 +268,7 @@ class PodDevices:
     chosen: dict[str, Chosen] = field(default_factory=dict)
     specials: dict[str, tuple[Object, list[Object]]] = field(default_factory=dict)
     """By node: the special claim it would take, and what its requests stand for."""
+    _tables: Tables = field(default_factory=dict)
     _wanted: list[Wanted] = field(default_factory=list)
     _kind: tuple[str, ...] = ()
     _allocated: list[tuple[int, Object]] = field(default_factory=list)
@@ -318,7 +319,7 @@ class PodDevices:
         wanted, kind = self._wanted, self._kind
         if special is not None:
             wanted, kind = [*wanted, special[2]], (*kind, special[2].kind)
-        chosen = self.inventory.choose(node, wanted, kind) if wanted else None
+        chosen = self.inventory.choose(node, wanted, kind, self._tables) if wanted else None
         if wanted and self.limit and self.cost() > self.limit:
             return TOO_SLOW
         if chosen is not None and chosen.reason:
