@@ -68,6 +68,7 @@ class Device(Record, frozen=True):
 
     `attributes` keeps the published names; versions are strings. `capacity` maps a name to its quantity as written.
     `binding` and `failure` are the condition types that the scheduler waits for (KEP-5007): empty on a node-local device.
+    `consumes` is what it draws on the counters of its pool (KEP-4815): counter set → counter → quantity as written.
     """
 
     attributes: dict[str, str | int | bool] = {}
@@ -77,6 +78,7 @@ class Device(Record, frozen=True):
     shared: bool = False
     taints: tuple[Taint, ...] = ()
     node: str = ""
+    consumes: dict[str, dict[str, str]] = {}
 
 
 class Requirement(Record, frozen=True):

@@ -169,7 +169,7 @@ def claim_rows(picture: Picture) -> list[ClaimRow]:
     for uid, life in picture.lives.rows.items():
         claim = picture.claims.get(uid)
         results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
-        devices = [picture.uuid_at.get(result.key) or result.device for result in results]
+        devices = [picture.face(result.key).uuid or result.device for result in results]
         pods = picture.pods_of(claim) if claim is not None else []
         rows.append(
             ClaimRow(

@@ -27,6 +27,7 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
+from dds_core.scaler.hardware import Face, faces_of
 from dds_core.scaler.model import (
     Cell,
     ClaimLife,
@@ -43,7 +44,6 @@ from dds_core.scaler.model import (
     Timeout,
     gather,
     model_of_pool,
-    text_attribute,
 )
 from dds_core.scaler.policy import Policy
 
@@ -148,6 +148,7 @@ class OwnIndexes(Tables):
     def __init__(self) -> None:
         super().__init__()
         self.taken_as: Index[DeviceKey, str] = Index()
+        self.taken_in: Index[PoolKey, str] = Index()
         self.returning: Index[str, str] = Index()
         self.reserved_for: Index[str, str] = Index()
         self.reservations_for: Index[str, str] = Index()
@@ -200,10 +201,10 @@ class OwnIndexes(Tables):
             self.dirty.freed += 1
         self.dirty.devices.add(uid)
         self.dirty.claims |= self.returning[uid]
-        if old is not None and old.key is not None:
-            self.taken_as.discard(old.key, uid)
-        if new is not None and new.key is not None:
-            self.taken_as.add(new.key, uid)
+        for life, change in ((old, Index.discard), (new, Index.add)):
+            if life is not None and life.key is not None:
+                change(self.taken_as, life.key, uid)
+                change(self.taken_in, life.key[:2], uid)
         resource = self.resources.get(uid)
         if resource is not None:
             self.dirty.nodes.add(resource.node)
@@ -264,6 +265,7 @@ class OwnIndexes(Tables):
 
 
 NO_CONFIG = Config(uid="")
+_UNKNOWN = Face()
 
 
 class Indexes(OwnIndexes):
@@ -283,7 +285,7 @@ class Indexes(OwnIndexes):
         self.pools: dict[PoolKey, Pool] = {}
         self.pools_at: Index[str, PoolKey] = Index()
         self.pools_of_model: Index[str, PoolKey] = Index()
-        self.uuid_at: dict[DeviceKey, str] = {}
+        self.faces: dict[DeviceKey, Face] = {}
         self.keys_of: Index[str, DeviceKey] = Index()
         self.requests_at: Index[str, str] = Index()
         self.request_named: dict[str, str] = {}
@@ -321,6 +323,10 @@ class Indexes(OwnIndexes):
         if key not in self._pool_models:
             self._pool_models[key] = model_of_pool(self.config, *key)
         return self._pool_models[key]
+
+    def face(self, key: DeviceKey) -> Face:
+        """What a node's own device is a face of; of an unknown one nothing is known."""
+        return self.faces.get(key, _UNKNOWN)
 
     def node_of(self, claim: Claim) -> str:
         """The node that the claim's devices are wanted on, "" when nothing says so.
@@ -369,10 +375,11 @@ class Indexes(OwnIndexes):
         dirty.claims.add(uid)
 
     def _device_touched(self, key: DeviceKey) -> None:
-        uuid = self.uuid_at.get(key)
-        if uuid:
+        for uuid in self.face(key).uuids:
             self.dirty.devices |= self.resources_of_uuid[uuid]
         self.dirty.devices |= self.taken_as[key]  # its slice may be gone
+        if key not in self.faces:  # and with it what else it is a face of
+            self.dirty.devices |= self.taken_in[key[:2]]
 
     def _pod_changed(self, uid: str, old: Pod | None, new: Pod | None) -> None:
         for pod, gone in ((old, True), (new, False)):
@@ -436,6 +443,8 @@ class Indexes(OwnIndexes):
             elif pool is not None and (model := self.model_of_pool(key)) is not None:
                 change(self.pools_of_model, model.model, key)
         self._index_devices(key, before, after)
+        if (before is not None and before.usable) != (after is not None and after.usable):
+            self.dirty.devices |= self.taken_in[key]
         for claim in self.claims_in_pool[key]:
             life, failure = self.lives.get(claim), self.failures.get(claim)
             if life is not None and life.state in WAITING:
@@ -444,19 +453,23 @@ class Indexes(OwnIndexes):
                 self.dirty.nodes.add(failure.node)  # it may wait until the pool is closed
 
     def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
-        """Keep name and UUID of a node's own devices together; only those that changed are touched."""
+        """Keep a node's own devices together with the hardware that each is a face of; only those that changed are touched."""
         old = before.devices if before is not None and before.node else {}
         new = after.devices if after is not None and after.node else {}
-        attribute = self.policy.driver_of(key[0]).uuid_attribute
+        faces = faces_of(key[0], new, self.policy.driver_of(key[0]))
         for name, device in old.items():
-            if new.get(name) is not device and (uuid := self.uuid_at.pop((*key, name), "")):
-                self.keys_of.discard(uuid, (*key, name))
-                self.dirty.devices |= self.resources_of_uuid[uuid]
-        for name, device in new.items():
-            if old.get(name) is not device and (uuid := text_attribute(device, key[0], attribute)):
-                self.uuid_at[(*key, name)] = uuid
-                self.keys_of.add(uuid, (*key, name))
-                self.dirty.devices |= self.resources_of_uuid[uuid]
+            full = (*key, name)
+            if new.get(name) is not device or faces[name] != self.faces[full]:
+                for uuid in self.faces.pop(full).uuids:
+                    self.keys_of.discard(uuid, full)
+                    self.dirty.devices |= self.resources_of_uuid[uuid]
+        for name, face in faces.items():
+            full = (*key, name)
+            if full not in self.faces:
+                self.faces[full] = face
+                for uuid in face.uuids:
+                    self.keys_of.add(uuid, full)
+                    self.dirty.devices |= self.resources_of_uuid[uuid]
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         self.dirty.rules.add(uid)
@@ -485,7 +498,7 @@ class Indexes(OwnIndexes):
         self.pools.clear()
         self._pool_models.clear()
         self.limits.clear()
-        self.uuid_at.clear()
+        self.faces.clear()
         self.keys_of.clear()
         self.pools_at.clear()
         self.pools_of_model.clear()

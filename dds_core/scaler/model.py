@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from dds_core.model import BLOCKING, Allocation, Config, Device, DeviceKey, Model, Record, Requirement, Slice
 from dds_core.scaler.events import Promise
+from dds_core.scaler.hardware import text_attribute
 
 Cell = tuple[str, str]
 """(node name, cdi-model-name)."""
@@ -184,15 +185,6 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
 def is_tainted(device: Device) -> bool:
     """Whether a taint of the device's slice keeps the scheduler from it."""
     return any(taint.effect in BLOCKING for taint in device.taints)
-
-
-def text_attribute(device: Device, driver: str, name: str) -> str:
-    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
-    for key in (name, f"{driver}/{name}"):
-        value = device.attributes.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return ""
 
 
 def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:

@@ -53,6 +53,18 @@ class DriverPolicy(Strict):
     uuid_attribute: str = Field(
         default="uuid", min_length=1, description="Attribute of the vendor's slices that holds the device's UUID."
     )
+    parent_attributes: tuple[str, ...] = Field(
+        default=("parentUUID", "parentPciAddr"),
+        description="Attributes by which a partition says of which device it is, by that one's UUID or PCI address.",
+    )
+    hardware_attributes: tuple[str, ...] = Field(
+        default=("resource.kubernetes.io/pciBusID", "dra.net/pciAddress", "pciAddr"),
+        description="Attributes of which two devices of a node that are the same hardware have one value, beside the UUID.",
+    )
+    partition_types: tuple[str, ...] = Field(
+        default=("mig", "vf", "amdgpu-partition"),
+        description="Values of the attribute `type` that partitions and virtual functions have.",
+    )
     request_type: Literal["gpu", "cxlmemory"] = Field(
         default="gpu", description="spec.resource.type of a ComposabilityRequest."
     )

@@ -75,8 +75,7 @@ class Picture(Indexes):
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource behind a node-local device, None for a fixed one; an empty UUID matches nothing."""
-        uuid = self.uuid_at.get(key, "")
-        return self.resource_with(uuid) if uuid else None
+        return next(filter(None, map(self.resource_with, self.face(key).uuids)), None)
 
     def resource_with(self, uuid: str) -> FabricResource | None:
         uids = self.resources_of_uuid[uuid]

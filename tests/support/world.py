@@ -104,13 +104,15 @@ class World(Told):
         )
         return name
 
-    def plug(self, node: str, name: str, uuid: str, model: Model = A100, **fields: Any) -> None:
-        """The vendor's driver lists a device in the node's own slice."""
+    def plug(
+        self, node: str, name: str, uuid: str, model: Model = A100, *, more: Mapping[str, str] = {}, **fields: Any
+    ) -> None:
+        """The vendor's driver lists a device in the node's own slice; `more` are attributes beside those of its model."""
         uid = f"local-{node}-{model.driver}"
         known = self.picture.slices.get(uid)
         one = known or Slice(uid, f"{node}-{model.driver}", model.driver, node, 0, 1, node=node)
         attribute = self.picture.policy.driver_of(model.driver).uuid_attribute
-        attributes: dict[str, str | int | bool] = {**model.attributes, attribute: uuid}
+        attributes: dict[str, str | int | bool] = {**model.attributes, attribute: uuid, **more}
         devices = {**one.devices, name: Device(attributes, **fields)}
         self.update(one, devices=devices, generation=one.generation + 1)
 

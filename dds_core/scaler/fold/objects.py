@@ -32,7 +32,7 @@ def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
 
 
 def _uuids(picture: Picture, slice: Slice, names: Iterable[str]) -> set[str]:
-    return {picture.uuid_at.get((slice.driver, slice.pool, name), "") for name in names}
+    return {uuid for name in names for uuid in picture.face((slice.driver, slice.pool, name)).uuids}
 
 
 def _forget_departed(picture: Picture, uuids: set[str]) -> None:

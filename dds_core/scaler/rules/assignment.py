@@ -204,8 +204,8 @@ def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
 
 
 def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
-    """The devices of a model in the node's own slices that no claim has for itself, in the order of their names. A pool that
-    is incomplete has none."""
+    """The devices of a model in the node's own slices that no claim has for itself or in parts, in the order of their names. A
+    pool that is incomplete has none, and a part is never given for a whole."""
     held = picture.holders.sets
     for key in sorted(picture.pools_at[node]):
         pool = picture.pools[key]
@@ -213,10 +213,11 @@ def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
-            if not device.shared and full in held:
+            face = picture.face(full)
+            if face.part or (not device.shared and full in held) or any((*key, one) in held for one in face.others):
                 continue
-            uuid = picture.uuid_at.get(full, "")
-            resource = picture.resource_with(uuid) if uuid else None
+            resource = picture.resource_of(full)
+            uuid = resource.uuid if resource is not None else face.uuid
             if resource is not None:
                 if resource.model != model.model or resource.node != node:
                     continue
@@ -290,7 +291,8 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
     fence = picture.fences.get(resource.uid)
     if fence is not None:
         return fence.ordered
-    shown = (picture.pools[key[:2]] for key in picture.keys_of[resource.uuid]) if resource.uuid else ()
+    faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    shown = (picture.pools[key[:2]] for key in faces if not picture.face(key).part)
     return not any(pool.usable and pool.node == resource.node for pool in shown)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
+from dds_core.scaler.model import PoolKey
 from dds_core.scaler.state import Picture, Work
 
 BEING_ATTACHED = ("", "Attaching")
@@ -62,14 +63,24 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
 
 
 def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
-    """The name under which a claim holds the device, None when none does. The name it was taken by still counts when its
-    slice is gone or the name has moved to another UUID."""
+    """The name of a face under which a claim holds the device, None when none does. The name it was taken by still counts when
+    its slice is gone or the name has moved to another UUID; and while the node does not list a device that was in use, whatever
+    is held there under a name that nobody lists may be a face of it."""
     life = picture.devices.get(uid)
     keys = set(picture.keys_of[resource.uuid]) if resource.uuid else set()
     if life is not None and life.key is not None:
         keys.add(life.key)
+        pool = picture.pools.get(life.key[:2])
+        if life.state == USED and (pool is None or not pool.usable or not picture.keys_of[resource.uuid]):
+            keys |= _held_and_unlisted(picture, life.key[:2])
     held = [key for key in keys if picture.holders[key]]
     return min(held) if held else None
+
+
+def _held_and_unlisted(picture: Picture, pool: PoolKey) -> set[DeviceKey]:
+    claims = (picture.claims.rows[uid] for uid in picture.claims_in_pool[pool])
+    results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
+    return {one.key for one in results if one.key[:2] == pool and one.key not in picture.faces}
 
 
 def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:

@@ -16,7 +16,7 @@ from dds_core.model import AttachRequest, Claim, Device, DeviceClass, DeviceKey,
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.model import Fence
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED, held_key
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
 from dds_core.scaler.state import Picture, Work
@@ -175,18 +175,18 @@ def fence_due(picture: Picture, fence: Fence) -> int:
 
 def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds."""
-    picture, key = work.picture, _key_of(work.picture, resource)
+    picture, faces = work.picture, _faces_of(work.picture, resource)
     if picture.mode != "detach":
         return f"mode is {picture.mode}"
-    if picture.holders[fence.key]:
+    if picture.holders[fence.key] or held_key(picture, resource.uid, resource) is not None:
         return "a claim holds it"
     if resource.uid in wanted:
         return "a claim waits for it"
-    if key not in (None, fence.key):
+    if faces and fence.key not in faces:
         return "its name on the node has changed"
-    if key is None and not fence.ordered and work.has_come(fence.since + UNLISTED):
+    if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):
         return "the node has not listed it for long, and others of its request wait for it"
-    if _could_be_taken(picture, resource, fence.key):
+    if _could_be_taken(picture, resource, faces or [fence.key]):
         return "a pod nominated to the node could take it"
     if not fence.ordered and _is_kept(picture, resource):
         return "the node's minimum keeps it"
@@ -207,13 +207,15 @@ def _is_kept(picture: Picture, resource: FabricResource, more: int = 0) -> bool:
     return cell.size + cell.others - going - more < limits_of(picture, resource.node, model.model)[0]
 
 
-def _key_of(picture: Picture, resource: FabricResource) -> DeviceKey | None:
+def _faces_of(picture: Picture, resource: FabricResource) -> list[DeviceKey]:
+    """The names under which claims can hold the device, the whole of it first; none while nothing lists it."""
     keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
-    return min(keys) if keys else None
+    return sorted(keys, key=lambda key: (picture.face(key).part, key))
 
 
-def _could_be_taken(picture: Picture, resource: FabricResource, key: DeviceKey) -> bool:
-    """Whether a pending pod nominated to the node has a claim without allocation that the device could satisfy."""
+def _could_be_taken(picture: Picture, resource: FabricResource, faces: list[DeviceKey]) -> bool:
+    """Whether a pending pod nominated to the node has a claim without allocation that the device, or a part of it, could
+    satisfy."""
     for uid in picture.pods_nominated[resource.node]:
         pod = picture.pods.rows[uid]
         if pod.node or pod.deleting:
@@ -221,7 +223,7 @@ def _could_be_taken(picture: Picture, resource: FabricResource, key: DeviceKey) 
         known = picture.claims_of(pod)
         if len(known) < len(pod.claims):
             return True
-        if any(one.allocation is None and could_satisfy(picture, one, key) for one in known):
+        if any(one.allocation is None and could_satisfy(picture, one, key) for one in known for key in faces):
             return True
     return False
 
@@ -299,13 +301,13 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
 def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     """Choose the device as the next to go, unless a fence around it would be broken at once."""
     picture = work.picture
-    key = _key_of(picture, resource)
+    faces = _faces_of(picture, resource)
     life = picture.devices.get(resource.uid)
-    if key is None or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, key):
+    if not faces or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, faces):
         return False
-    if _is_kept(picture, resource, more=1):
-        return False
-    return work.want(_marking(picture, resource, key, reason), resource.uid)
+    if _is_kept(picture, resource, more=1) or (len(faces) > 1 and picture.policy.detach_without_fence == "never"):
+        return False  # a DeviceTaintRule fences one name only
+    return work.want(_marking(picture, resource, faces[0], reason), resource.uid)
 
 
 def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason: str) -> VictimMarked:
@@ -362,7 +364,9 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
-    if any(_key_of(picture, r) != picture.fences.rows[r.uid].key for r in victims):  # a gap in the slices: not known
+    if any(
+        picture.fences.rows[r.uid].key not in _faces_of(picture, r) for r in victims
+    ):  # a gap in the slices: not known
         return
     lower_size(work, cell, own, victims)
 
@@ -385,8 +389,9 @@ def check_departures(work: Work, uid: str) -> None:
         work.alert(
             uid, "WrongVictim", f"{resource.name} leaves {resource.node} although another device was marked to go"
         )
-    key = fence.key if fence is not None else life.key or _key_of(picture, resource)
-    if key is not None and picture.holders[key]:
+    known = [fence.key] if fence is not None else [life.key] if life.key is not None else []
+    key = next((key for key in (*known, *_faces_of(picture, resource)) if picture.holders[key]), None)
+    if key is not None:
         work.alert(
             uid,
             "DetachedInUse",

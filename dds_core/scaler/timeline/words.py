@@ -21,7 +21,8 @@ from dds_core.model import (
 )
 from dds_core.scaler import events as e
 from dds_core.scaler.deadlines import KINDS
-from dds_core.scaler.model import model_of_pool, text_attribute
+from dds_core.scaler.hardware import uuid_of
+from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.policy import Policy, read_policy
 from dds_core.scaler.state import Picture, load
 from dds_core.timeline import telling
@@ -167,8 +168,8 @@ class Known(telling.Known):
         return row if isinstance(row, FabricResource) else None
 
     def uuid_of(self, driver: str, device: Device) -> str:
-        """The UUID that a node's own device shows, "" for none."""
-        return text_attribute(device, driver, self.policy.driver_of(driver).uuid_attribute)
+        """The UUID of the hardware that a node's own device is a face of, "" for none."""
+        return uuid_of(driver, device, self.policy.driver_of(driver))
 
     def model_of(self, result: Result) -> str:
         """The fabric's word for the model of a pool device, "" for a device of a node or of nobody we know."""

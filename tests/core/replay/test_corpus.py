@@ -41,6 +41,8 @@ from dds_core.replay import event_of, fold_log, verify
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 SCHEMA = "0001"
 """Of the databases."""
+KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types")
+"""Of a driver's policy: a later version fills in its own."""
 SECOND = 1_000_000
 NODE = (
     b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a-new-one","uid":"uid-of-a-new-one","resourceVersion":"1"}}'
@@ -113,8 +115,13 @@ def picture_of(kept: Kept, rows: Sequence[Envelope]) -> Any:
 
 
 def digest(kept: Kept, picture: Any) -> str:
-    """That of the picture's plain form: JSON with sorted keys and without spaces."""
-    plain = json.dumps(kept.of.dump(picture), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """That of the picture's plain form: JSON with sorted keys and without spaces; knobs that came later are left out."""
+    state = kept.of.dump(picture)
+    policy = state["policy"]
+    for knobs in (policy.get("driver", {}), *policy.get("drivers", {}).values()):
+        for knob in KNOBS_SINCE:
+            knobs.pop(knob, None)
+    plain = json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(plain.encode()).hexdigest()
 
 

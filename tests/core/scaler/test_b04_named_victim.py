@@ -16,7 +16,7 @@ def two_idle_one_used(prefix: str = "cohdi.io") -> World:
     for name in ("a", "b", "c"):
         world.waits(name, "node0")
     world.settle()
-    for name, key in zip(("a", "b", "c"), sorted(world.picture.uuid_at), strict=True):
+    for name, key in zip(("a", "b", "c"), sorted(world.picture.faces), strict=True):
         world.allocate_local(name, "node0", key[2])
         world.bind(name)
     return world

@@ -39,7 +39,9 @@ CHOICES = {
     "rebalance": (True, False),
     "prewarm": (True, False),
 }
-OTHERS = {"schedulers", "limits", "drivers", "driver.uuid_attribute", "driver.capacities"}
+OTHERS = {"schedulers", "limits", "drivers", "driver.uuid_attribute", "driver.capacities"} | {
+    f"driver.{name}" for name in ("parent_attributes", "hardware_attributes", "partition_types")
+}
 
 
 def knobs() -> set[str]:

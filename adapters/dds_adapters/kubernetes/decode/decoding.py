@@ -425,6 +425,10 @@ def _device(place: str, found: raw_.DeviceBody) -> Device:
         shared=bool(found.allow_multiple_allocations),
         taints=taints(found.taints),
         node=found.node_name or single_node(found.node_selector),
+        consumes={
+            one.counter_set: {name: counter.value for name, counter in (one.counters or {}).items()}
+            for one in found.consumes_counters or ()
+        },
     )
 
 

@@ -177,6 +177,11 @@ class RawCapacity(Part, frozen=True):
     value: str
 
 
+class RawConsumption(Part, frozen=True):
+    counter_set: str
+    counters: dict[str, RawCapacity] | None = None
+
+
 class DeviceBody(Part, frozen=True):
     attributes: dict[str, RawAttribute] | None = None
     capacity: dict[str, RawCapacity] | None = None
@@ -186,6 +191,7 @@ class DeviceBody(Part, frozen=True):
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
     allow_multiple_allocations: bool | None = None
+    consumes_counters: tuple[RawConsumption, ...] | None = None
 
 
 class RawDevice(DeviceBody, frozen=True):

@@ -22,7 +22,7 @@ from dds_core.model import Claim, FabricResource, Taint
 from dds_core.publisher.describe import digest_of
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
 
-UUID = "uuid"
+UUIDS = ("parentUUID", "uuid")
 """The attribute, of the driver's own domain, by which a device on a node says which it is."""
 
 
@@ -100,13 +100,13 @@ def _all_taints(devices: Any) -> tuple[Taint, ...]:
 
 
 def _uuids(driver: str, devices: dict[str, raw_.DeviceBody]) -> dict[str, str]:
-    """By name the UUIDs of the devices that say theirs."""
+    """By name the UUIDs of the devices that say theirs, of a partition that of its device."""
     found: dict[str, str] = {}
     for name, one in devices.items():
         attributes = one.attributes or {}
-        said = attributes.get(UUID) or attributes.get(f"{driver}/{UUID}")
-        if said is not None and said.string:
-            found[name] = said.string
+        said = (attributes.get(key) for wanted in UUIDS for key in (wanted, f"{driver}/{wanted}"))
+        if uuid := next((each.string for each in said if each is not None and each.string), ""):
+            found[name] = uuid
     return found
 
 

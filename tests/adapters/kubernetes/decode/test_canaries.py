@@ -51,6 +51,7 @@ KEPT: dict[str, tuple[str, ...]] = {
         "spec/devices/0/bindingConditions/*",
         "spec/devices/0/bindingFailureConditions/*",
         *(f"spec/devices/0/taints/0/{f}" for f in _TAINT),
+        *(f"spec/devices/0/consumesCounters/0/{f}" for f in ("counterSet", "counters/m/value")),
     ),
     "deviceclasses": (*_META, "spec/selectors/0/cel/expression", "spec/extendedResourceName"),
     "devicetaintrules": (
@@ -164,7 +165,7 @@ def test_what_is_refused_is_not_quoted(resource: str) -> None:
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_unknown_fields_are_never_seen(resource: str) -> None:
-    free = ("metadata/labels", "consumedCapacity", "attributes", "capacity")
+    free = ("metadata/labels", "consumedCapacity", "attributes", "capacity", "counters")
     for path in ((), *places(sample(resource))):
         obj = sample(resource)
         place = at(obj, path)

@@ -87,6 +87,7 @@ WHOLE: dict[str, Any] = {
                 failure=("FabricDeviceFailed",),
                 shared=True,
                 taints=(TAINT,),
+                consumes={"s": {"m": "1"}},
             )
         },
     ),

@@ -152,10 +152,11 @@ def test_a_slice_of_one_node_tells_who_its_devices_are(place: dict[str, Any]) ->
         {"name": "gpu-2", "attributes": {"uuid": {"string": ""}}},
         {"name": "gpu-3", "attributes": {"other.example/uuid": {"string": "X"}}},
         {"name": "gpu-4"},
+        {"name": "mig-1", "attributes": {"uuid": {"string": "MIG-1"}, "parentUUID": {"string": "GPU-1"}}},
     )
     found = read_slice(slice_of(*devices, **place))
     assert (found.node, found.digest, found.selector) == ("n1", "", ())
-    assert found.uuids == {"gpu-0": "GPU-1", "gpu-1": "GPU-2"}
+    assert found.uuids == {"gpu-0": "GPU-1", "gpu-1": "GPU-2", "mig-1": "GPU-1"}
     assert read_slice(slice_of(*devices)).uuids == {}
 
 

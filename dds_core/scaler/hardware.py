@@ -1,0 +1,120 @@
+"""Which devices of a node are one piece of hardware: what is attached and detached is hardware, and claims hold its faces, whole,
+as partitions, or as virtual functions.
+
+Two devices of a pool are faces of the same when they draw on one counter set, or have one value in any of the attributes that
+the driver's policy names (a partition's `parentUUID` is its GPU's `uuid`). A virtual function that does not say whose it is may
+be that of any device under its PCIe root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from dds_core.matching.quantities import amount
+from dds_core.model import Device, Record
+from dds_core.scaler.policy import DriverPolicy
+
+VIRTUAL = "vf"
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+class Face(Record, frozen=True):
+    """A device as part of its hardware. `uuids` are all by which the hardware may be known, the likeliest first; `others` the
+    names of its other faces in the pool; `part` says that it is not the whole of it."""
+
+    uuids: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    part: bool = False
+
+    @property
+    def uuid(self) -> str:
+        return self.uuids[0] if self.uuids else ""
+
+
+def faces_of(driver: str, devices: Mapping[str, Device], knobs: DriverPolicy) -> dict[str, Face]:
+    """By name what each device of a node's pool is a face of."""
+    groups = _groups({name: _tokens(driver, device, knobs) for name, device in devices.items()})
+    uuids = {name: uuid_of(driver, device, knobs) for name, device in devices.items()}
+    others = {name: dict.fromkeys(one for one in groups[name] if one != name) for name in devices}
+    owners = {name: dict.fromkeys((name, *others[name])) for name in devices}
+    for function, owner in _virtual_functions(driver, devices, groups):
+        others[owner][function] = None
+        owners[function][owner] = None
+    return {
+        name: Face(
+            tuple(dict.fromkeys(uuids[one] for one in owners[name] if uuids[one])),
+            tuple(sorted(others[name])),
+            _is_part(driver, device, knobs) or any(_is_less(device, devices[one]) for one in groups[name]),
+        )
+        for name, device in devices.items()
+    }
+
+
+def _virtual_functions(
+    driver: str, devices: Mapping[str, Device], groups: Mapping[str, list[str]]
+) -> Iterator[tuple[str, str]]:
+    """Each virtual function that does not say whose it is, with each device that it may be of."""
+    roots = {name: text_attribute(device, driver, ROOT) for name, device in devices.items()}
+    virtual = {name for name, device in devices.items() if text_attribute(device, driver, "type") == VIRTUAL}
+    for function in virtual:
+        if virtual.issuperset(groups[function]):
+            yield from (
+                (function, name) for name in devices if name not in virtual and roots[name] == roots[function] != ""
+            )
+
+
+def _is_part(driver: str, device: Device, knobs: DriverPolicy) -> bool:
+    kind = text_attribute(device, driver, "type")
+    return kind in knobs.partition_types or bool(_parent(driver, device, knobs))
+
+
+def _is_less(device: Device, other: Device) -> bool:
+    """Whether the device draws less than another of its hardware on the counters of both."""
+    pairs = [
+        (amount(value), amount(other.consumes[name][counter]))
+        for name, counters in device.consumes.items()
+        for counter, value in counters.items()
+        if counter in other.consumes.get(name, {})
+    ]
+    known = [(one, two) for one, two in pairs if one is not None and two is not None]
+    return any(one < two for one, two in known) and all(one <= two for one, two in known)
+
+
+def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:
+    """The UUID of the hardware as far as the device alone tells it, "" when it does not."""
+    return _parent(driver, device, knobs) or text_attribute(device, driver, knobs.uuid_attribute)
+
+
+def text_attribute(device: Device, driver: str, name: str) -> str:
+    """A string attribute by its plain or driver-qualified name; "" when absent or not a string (never a match)."""
+    for key in (name, f"{driver}/{name}"):
+        value = device.attributes.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _parent(driver: str, device: Device, knobs: DriverPolicy) -> str:
+    return next(filter(None, (text_attribute(device, driver, name) for name in knobs.parent_attributes)), "")
+
+
+def _tokens(driver: str, device: Device, knobs: DriverPolicy) -> set[str]:
+    """Whatever only one piece of hardware of the node has."""
+    names = (knobs.uuid_attribute, *knobs.parent_attributes, *knobs.hardware_attributes)
+    found = {text_attribute(device, driver, name) for name in names} - {""}
+    return found | {f"counters/{name}" for name in device.consumes}
+
+
+def _groups(tokens: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """By name those that share a token, directly or through others; the same list for all of them."""
+    groups: dict[str, list[str]] = {}
+    first: dict[str, str] = {}
+    for name, own in tokens.items():
+        groups[name] = [name]
+        for token in own:
+            other = first.setdefault(token, name)
+            mine, theirs = groups[name], groups[other]
+            if mine is not theirs:
+                theirs += mine
+                groups.update(dict.fromkeys(mine, theirs))
+    return groups
