@@ -209,6 +209,7 @@ class Pod(Record, frozen=True):
     extended_claim: str = ""
     waiting: str = ""
     tolerations: tuple[Toleration, ...] = ()
+    priority: int = 0
 
     @property
     def pending(self) -> bool:

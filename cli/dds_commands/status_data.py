@@ -130,11 +130,11 @@ def _obstacles(picture: Picture, claim: Claim, node: str, model: Model) -> Itera
     free = published_free(picture, node, model)
     if free is None:
         yield f"no whole pool of {name} reaches {node}"
+        under_way, cap = len(picture.under_way) + picture.units_ordered, in_flight_cap(picture)
+        if under_way >= cap:
+            yield f"{under_way} attaches are under way, the most without a whole pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
-    under_way, cap = len(picture.under_way) + picture.units_ordered, in_flight_cap(picture)
-    if under_way >= cap:
-        yield f"{under_way} attaches are under way, the most are {cap}"
     if not picture.live:
         yield f"mode observe: dds orders no {name}"
 

@@ -5,12 +5,13 @@ Never stored: they are built anew from the rows. They exist so that the work per
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, Remembered, Table
-from dds_core.lifecycle import WAITING
+from dds_core.lifecycle import PENDING, WAITING
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
@@ -160,6 +161,9 @@ class OwnIndexes(Tables):
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.units_ordered = 0
+        self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
+        self.ordered: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
+        self.pending_at: Index[str, str] = Index()
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
         self.waiting_at: Index[str, str] = Index()
@@ -186,6 +190,8 @@ class OwnIndexes(Tables):
                 self.dirty.nodes.add(life.node)
             if life.state in WAITING:
                 (self.waiting_at.discard if gone else self.waiting_at.add)(life.node, uid)
+            if life.state == PENDING:
+                (self.pending_at.discard if gone else self.pending_at.add)(life.node, uid)
             for promise in life.promises:
                 (self.ready_for.discard if gone else self.ready_for.add)(promise.identity, uid)
             if life.state == "Detaching":
@@ -240,16 +246,24 @@ class OwnIndexes(Tables):
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(old, Order):
-            self.units_ordered -= old.more
+            self._count_ordered(cell, -old.more)
             self.dirty.freed += old.more
         if isinstance(new, Order):
-            self.units_ordered += new.more
+            self._count_ordered(cell, new.more)
         if isinstance(new or old, Cooling):
             (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
         for row, change in ((old, Index.discard), (new, Index.add)):
             if isinstance(row, Cooling) and row.of_fabric:
                 self._count_failed(cell, change)
         self.dirty.nodes.add(cell[0])
+
+    def _count_ordered(self, cell: Cell, units: int) -> None:
+        self.units_ordered += units
+        reach = self.reach.get(cell)
+        if reach is None:
+            self.ordered = None
+        elif self.ordered is not None:
+            self.ordered[cell[1], reach] += units
 
     def _count_failed(self, cell: Cell, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
         """One node more, or less, that its fabric brought no device of a model to. When the fabric begins to count as failing, or
@@ -266,6 +280,11 @@ class OwnIndexes(Tables):
 
 NO_CONFIG = Config(uid="")
 _UNKNOWN = Face()
+
+
+def _shape(pool: Pool | None) -> tuple[object, ...]:
+    """Who can have anything of a pool at all."""
+    return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
 
 
 class Indexes(OwnIndexes):
@@ -415,6 +434,8 @@ class Indexes(OwnIndexes):
                 self._place(node.name)
                 for model in self.models:
                     self.limits.pop((node.name, model), None)
+                    self.reach.pop((node.name, model), None)
+                self.ordered = None
                 self.dirty.nodes.add(node.name)
                 for resource in self.resources_at[node.name]:
                     self.dirty.claims |= self.returning[resource]
@@ -445,12 +466,29 @@ class Indexes(OwnIndexes):
         self._index_devices(key, before, after)
         if (before is not None and before.usable) != (after is not None and after.usable):
             self.dirty.devices |= self.taken_in[key]
-        for claim in self.claims_in_pool[key]:
-            life, failure = self.lives.get(claim), self.failures.get(claim)
+        if _shape(before) != _shape(after):
+            self.forget_reach()
+        self._touch_claims_in(key, before, after)
+
+    def _touch_claims_in(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
+        """Claims whose device is shown otherwise are looked at, and when there is more to have, all that wait."""
+        old, new = before.devices if before is not None else {}, after.devices if after is not None else {}
+        more = _shape(before) != _shape(after) or (
+            before is not None and after is not None and after.free > before.free
+        )
+        changed = () if more else {name for name in old.keys() | new.keys() if old.get(name) is not new.get(name)}
+        touched = self.claims_in_pool[key] if more else {uid for name in changed for uid in self.holders[(*key, name)]}
+        for claim in touched:
+            life = self.lives.get(claim)
             if life is not None and life.state in WAITING:
                 self._touch_claim(claim)
-            if failure is not None:
-                self.dirty.nodes.add(failure.node)  # it may wait until the pool is closed
+        for claim in self.failures.rows.keys() & self.claims_in_pool[key]:
+            self.dirty.nodes.add(self.failures.rows[claim].node)  # it may wait until the pool is closed
+
+    def forget_reach(self) -> None:
+        """Which pools a node reaches has to be found out anew."""
+        self.reach.clear()
+        self.ordered = None
 
     def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
         """Keep a node's own devices together with the hardware that each is a face of; only those that changed are touched."""
@@ -498,6 +536,7 @@ class Indexes(OwnIndexes):
         self.pools.clear()
         self._pool_models.clear()
         self.limits.clear()
+        self.forget_reach()
         self.faces.clear()
         self.keys_of.clear()
         self.pools_at.clear()

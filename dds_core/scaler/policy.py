@@ -132,7 +132,8 @@ class Policy(Strict):
     orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
         16,
         "attaches",
-        "Attaches under way over the fleet, until the fabric's rate is measured; then what fits the budget.",
+        "Attaches under way over the fleet, of models of which no pool is known whole; once the fabric's rate is measured, what "
+        "fits the budget. What a whole pool shows is ordered at once.",
     )
     hand_over: Literal["clear", "prefer", "plain"] = Field(
         default="clear", description="How the scheduler is steered to the node after the signal."

@@ -23,11 +23,14 @@ INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fence
 _CLAIM_ROWS = {(row.trigger, row.source, row.target) for row in CLAIM_TABLE}
 _DEVICE_ROWS = {(row.trigger, row.source, row.target) for row in DEVICE_TABLE}
 
+MEMOS = ("limits", "reach", "ordered")
+"""What was found out once: other rules may ask for more of it, or for less."""
+
 _INDEXES = (
     *(
         n
         for n, v in vars(Picture()).items()
-        if isinstance(v, (Index, dict)) and n != "limits" and not n.startswith("_")
+        if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")
     ),
     *("drivers", "config", "mode", "live", "under_way", "units_ordered"),
 )

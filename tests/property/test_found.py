@@ -146,16 +146,6 @@ def test_observe_repeats_nothing_that_was_ordered_in_a_live_mode() -> None:
     assert run.steps[-1].decisions == []
 
 
-def test_a_claim_held_back_by_the_cap_is_ordered_for_as_soon_as_there_is_room() -> None:
-    run = Run("attach", 5)
-    run.play([Move("submit"), Move("schedule"), Move("allocate oddly", 0, 0, 1)])
-    held_back = run.steps[-1]
-    assert not any(isinstance(one, e.AttachOrdered) and one.node == "node1" for one in held_back.decisions)
-    run.move(Move("write"))
-    ordered = [one.node for step in run.steps for one in step.decisions if isinstance(one, e.AttachOrdered)]
-    assert ordered == ["node0", "node1"]
-
-
 def test_what_the_api_serves_is_taken_in_at_once() -> None:
     """A policy that forbids detaching without a fence holds until the API serves DeviceTaintRules, and not longer."""
     run = Run("detach")

@@ -1,6 +1,7 @@
 """Which device is there for which waiting claim: a pure function of the picture, one node at a time.
 
-The claims that wait on a node are served in order: those that already have their devices first, then by age and name. Each
+The claims that wait on a node are served in order: those that already have their devices first, then by their pods' priority, by
+age and by name. Each
 unit (one pool device that the scheduler handed out) is covered by the best thing there is: a free device on the node, one
 that is being attached, one that was ordered, one whose attach reports an error, or nothing.
 """
@@ -179,9 +180,10 @@ def waiting_claims(picture: Picture, node: str) -> list[Claim]:
         if claim.allocation != life.allocation or uid in picture.failures or picture.node_of(claim) != node:
             continue
         if not all(_is_ready(claim, result) for _, result, _ in picture.pool_results(claim.allocation)):
-            found.append((life.state != ATTACHED, claim.created, claim.namespace, claim.name, uid, claim))
-    found.sort(key=lambda row: row[:5])
-    return [row[5] for row in found]
+            priority = max((pod.priority for pod in picture.pods_of(claim)), default=0)
+            found.append((life.state != ATTACHED, -priority, claim.created, claim.namespace, claim.name, uid, claim))
+    found.sort(key=lambda row: row[:6])
+    return [row[6] for row in found]
 
 
 def _is_ready(claim: Claim, result: Result) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -228,13 +229,16 @@ def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
-    """Whether the pool shows so many free devices, the operator can be asked, and the fabric can keep up."""
+    """Whether the operator can be asked, and the pool shows so many free devices. Of a model of which no pool is known whole, so
+    many are ordered as the fabric can keep up with."""
     if cell.leaving is not None and cell.own is None:
         return False
-    if len(picture.under_way) + picture.units_ordered + len(cell.granted) >= in_flight_cap(picture):
-        return False
     shown = published_free(picture, node, cell.model)
-    return shown is not None and shown >= count + _still_shown(picture, node, cell)
+    if shown is None:
+        elsewhere = any(picture.pools[key].usable for key in picture.pools_of_model[cell.model.model])
+        under_way = len(picture.under_way) + picture.units_ordered + len(cell.granted)
+        return not elsewhere and under_way < in_flight_cap(picture)
+    return shown >= count + _still_shown(picture, node, cell)
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
@@ -243,18 +247,26 @@ def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
     not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[cell.own.name]] if cell.own else []
     there = sum(bool(r.uuid) and not r.deleting and r.state not in BEING_DETACHED for r in owned)
+    mine = pools_for(picture, node, cell.model)
     elsewhere = sum(
-        order.more
-        for (other, model), order in picture.orders.rows.items()
-        if model == cell.model.model and other != node and _share_a_pool(picture, node, other, cell.model)
+        more
+        for (model, pools), more in _ordered(picture).items()
+        if model == cell.model.model and not set(mine).isdisjoint(pools)
     )
-    return max(0, cell.size - there) + elsewhere
+    own = picture.orders.get((node, cell.model.model))
+    return max(0, cell.size - there) + elsewhere - (own.more if own is not None else 0)
 
 
-def _share_a_pool(picture: Picture, node: str, other: str, model: Model) -> bool:
-    return not {key for key, _ in _pools_for(picture, node, model)}.isdisjoint(
-        key for key, _ in _pools_for(picture, other, model)
-    )
+def _ordered(picture: Picture) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
+    """How many units are ordered and not asked for in the cluster yet, by model and by the pools that their nodes reach."""
+    if picture.ordered is None:
+        found: Counter[tuple[str, tuple[PoolKey, ...]]] = Counter()
+        for (node, name), order in picture.orders.rows.items():
+            model = picture.model(name)
+            if model is not None:
+                found[name, pools_for(picture, node, model)] += order.more
+        picture.ordered = found
+    return picture.ordered
 
 
 def in_flight_cap(picture: Picture) -> int:
@@ -265,28 +277,29 @@ def in_flight_cap(picture: Picture) -> int:
     return max(1, int(picture.policy.attach_budget("") / MICROSECONDS / rate.service))
 
 
-def held_back(picture: Picture, freed: int) -> bool:
-    """Whether the cap may have held orders back until so many attaches ended. One more measurement makes the fabric's
-    share of an attach smaller by 0.3 at most, so the cap was no lower than 0.7 of what it is now."""
-    before = len(picture.under_way) + picture.units_ordered + freed
-    return before >= min(picture.policy.orders_in_flight, 0.7 * in_flight_cap(picture) - 1)
-
-
 def published_free(picture: Picture, node: str, model: Model) -> int | None:
     """Devices of the model that the pools within the node's reach show, without those that a taint keeps from the scheduler;
     None while no such pool is known whole."""
-    whole = [pool for _, pool in _pools_for(picture, node, model)]
-    return sum(pool.free for pool in whole) if whole else None
+    whole = pools_for(picture, node, model)
+    return sum(picture.pools[key].free for key in whole) if whole else None
 
 
-def _pools_for(picture: Picture, node: str, model: Model) -> list[tuple[PoolKey, Pool]]:
+def pools_for(picture: Picture, node: str, model: Model) -> tuple[PoolKey, ...]:
     """The whole pools of the model within the node's reach, as if no cool-down kept it from them."""
+    cell = (node, model.model)
+    known = picture.reach.get(cell)
+    if known is None:
+        known = picture.reach[cell] = _reached(picture, node, model)
+    return known
+
+
+def _reached(picture: Picture, node: str, model: Model) -> tuple[PoolKey, ...]:
     place = picture.node(node)
     if place is None:
-        return []
+        return ()
     labels = {**place.labels, f"{picture.config.prefix}/{model.device}": "true"}
-    pools = ((key, picture.pools[key]) for key in picture.pools_of_model[model.model])
-    return [(key, pool) for key, pool in pools if pool.usable and _reaches(pool, node, labels)]
+    pools = ((key, picture.pools[key]) for key in sorted(picture.pools_of_model[model.model]))
+    return tuple(key for key, pool in pools if pool.usable and _reaches(pool, node, labels))
 
 
 def _reaches(pool: Pool, name: str, labels: Mapping[str, str]) -> bool:
@@ -357,7 +370,9 @@ def prewarm(work: Work, node: str, covers: list[Cover]) -> None:
             return
         low, top = limits_of(picture, node, model.model)
         cell = cell_of(picture, node, model)
-        short = cell.foreign is None and cell.size + cell.others < min(low, top)
+        short = (
+            cell.foreign is None and cell.size + cell.others < min(low, top) and bool(pools_for(picture, node, model))
+        )
         if short and not conflicting_model(picture, node, model) and _there_is(picture, node, cell, 1):
             cell.size += 1
             ask(work, cell, "prewarm")

@@ -15,12 +15,13 @@ from tests.support.world import A100, H100, World, one_node
 CXL = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
 
 
-def world_with_pools(mode: str = "attach", **policy: Any) -> World:
+def world_with_pools(mode: str = "attach", *, slices: int = 1, **policy: Any) -> World:
+    """Two nodes, and a pool of each model in one slice of so many."""
     world = World(mode, models=(A100, H100, CXL), scan_interval_seconds=0, **policy)
     world.node("node0")
     world.node("node1")
     for model in (A100, H100, CXL):
-        world.pool(model, 8)
+        world.pool(model, 8, slices=slices)
     return world
 
 
@@ -225,22 +226,27 @@ def test_no_order_for_a_node_that_is_gone() -> None:
 # --- pace --------------------------------------------------------------------------------------------------------------
 
 
-def test_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
+def test_what_the_pool_shows_is_ordered_at_once() -> None:
     world = world_with_pools(orders_in_flight=2)
+    for number in range(8):
+        world.node(f"n{number}")
+        world.waits(f"train{number}", f"n{number}")
+    assert len(world.events(e.AttachOrdered)) == 8
+
+
+def test_without_a_whole_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
+    world = world_with_pools(slices=2, orders_in_flight=2)
     for number in range(4):
         world.node(f"n{number}")
         world.waits(f"train{number}", f"n{number}")
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1"]
     world.carry_out()
     world.operate()
-    world.tick(1)
-    world.change_policy(scan_interval_seconds=60)
-    world.tick(61)
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1", "n2", "n3"]
 
 
 def test_the_measured_pace_replaces_the_policys_number() -> None:
-    world = world_with_pools(orders_in_flight=1, schedulers={})
+    world = world_with_pools(slices=2, orders_in_flight=1, schedulers={})
     for number in range(5):
         world.resource(f"res{number}", "node1", state="Attaching")
         world.tick(200)

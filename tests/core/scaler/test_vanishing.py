@@ -132,13 +132,13 @@ def test_a_promised_device_that_vanishes_is_replaced() -> None:
     assert world.reserved("train") == ["GPU-res2"]
 
 
-def test_a_claim_allocated_before_its_pool_was_seen_is_served_when_it_is() -> None:
+def test_a_claim_allocated_before_its_pool_was_seen_is_served() -> None:
     world = World("attach", scan_interval_seconds=0)
     world.node("node0")
     world.waits("train", "node0", *pool_results(0))
-    assert world.state("train") == "Pending"
-    world.pool(A100, 8)
     assert world.state("train") == "Attaching"
+    world.pool(A100, 8)
+    assert world.only(e.AttachOrdered).size == 1
 
 
 def test_a_claim_allocated_before_its_node_was_seen_is_served_when_it_is() -> None:

@@ -236,6 +236,7 @@ def pod(raw: bytes) -> Pod:
         nominated=status.nominated_node_name,
         phase=status.phase,
         scheduler=spec.scheduler_name,
+        priority=spec.priority or 0,
         deleting=meta.deletion_timestamp is not None,
         claims=tuple(one.resource_claim_name or made.get(one.name, "") for one in spec.resource_claims or ()),
         extended_claim=extended.resource_claim_name if extended is not None else "",

@@ -285,6 +285,7 @@ class PodSpec(Part, frozen=True):
     scheduler_name: str = ""
     resource_claims: tuple[PodClaim, ...] | None = None
     tolerations: tuple[RawToleration, ...] | None = None
+    priority: Int64 | None = None
 
 
 class PodCondition(Part, frozen=True):
