@@ -1,8 +1,8 @@
 """The other side of the bench of the live scaler: an API server over HTTP, in a process of its own, and who else is there.
 
-`python -m benchmarks.serve_cluster NODES CLAIMS PODS DEMANDS KUBECONFIG` serves until its input ends. It tells `ready` when
-it answers, and when the claim that waits from the start has its ComposabilityRequest; a line `PACE COUNT` lets so many claims
-be allocated at so many a second. What it then tells, as JSON, are the milliseconds from each allocation to the
+`python -m benchmarks.serve_cluster NODES CLAIMS PODS DEMANDS WAITING KUBECONFIG` serves until its input ends. It tells `ready`
+when it answers, and when the last of the claims that wait from the start has its ComposabilityRequest; a line `PACE COUNT` lets
+so many claims be allocated at so many a second. What it then tells, as JSON, are the milliseconds from each allocation to the
 ComposabilityRequest that came of it: both are instants of this process's clock, taken where the store is written.
 """
 
@@ -41,8 +41,9 @@ class Others:
     pod comes, its claim is allocated a device of a pool, the request for it is answered by an attach, the signal by an
     allocation on the node and the binding of the pod."""
 
-    def __init__(self, client: Client, time: RealTime, size: Size) -> None:
+    def __init__(self, client: Client, time: RealTime, size: Size, waiting: int) -> None:
         self._client = client
+        self._first = waiting
         self._time = time
         self._size = size
         self._devices: Counter[str] = Counter(
@@ -52,8 +53,6 @@ class Others:
         self._waiting: dict[str, tuple[str, str]] = {}
         self._given = 0
         self.delays: list[float] = []
-        self.requested: float | None = None
-        """When the first request came, by the machine's steady clock."""
         self.bound = 0
         for plural, noted in ((world.REQUESTS, self._request), ("resourceclaims", self._claim)):
             client.server.store.subscribe(client.resource(plural).key, noted)
@@ -88,9 +87,9 @@ class Others:
         if asked is not None:
             now = wall.monotonic_ns()
             self.delays.append((now - asked) / 1e6)
-            if self.requested is None:
-                self.requested = now / 1e9
-                _say({"requested": self.requested})
+            if len(self.delays) == self._first:
+                self._first = 0
+                _say({"requested": now / 1e9})
             name = change.new.object["metadata"]["name"]
             self._time.after(ATTACH_SECONDS, lambda: self._attach(name, *cell))
 
@@ -104,7 +103,7 @@ class Others:
         slice_ = self._client.get("resourceslices", f"{node}-gpu-nvidia-com")
         spec = slice_["spec"]
         pool = {**spec["pool"], "generation": spec["pool"]["generation"] + 1}
-        devices = [*spec["devices"], device]
+        devices = [*spec.get("devices", ()), device]
         self._client.update("resourceslices", {**slice_, "spec": {**spec, "pool": pool, "devices": devices}})
 
     def _claim(self, change: Change) -> None:
@@ -159,7 +158,7 @@ def _counted(face: Face) -> Counter[str]:
     return counts
 
 
-def serve(size: Size, kubeconfig: str) -> None:
+def serve(size: Size, waiting: int, kubeconfig: str) -> None:
     """Until the input ends."""
 
     async def main() -> None:
@@ -170,8 +169,9 @@ def serve(size: Size, kubeconfig: str) -> None:
         for definition in DEFINITIONS:
             client.create("customresourcedefinitions", definition)
         world.fill(client, size)
-        others = Others(client, clock, size)
-        others.demand(0.0)  # somebody waits already when a scaler starts
+        others = Others(client, clock, size, waiting)
+        for _ in range(waiting):  # who waits already when a scaler starts
+            others.demand(0.0)
         face = Face(server, clock, Credentials({OURS: User(OURS, ADMIN.groups)}))
         counts = _counted(face)
         await face.listen(tls=False)
@@ -193,5 +193,5 @@ def _say(what: object) -> None:
 
 
 if __name__ == "__main__":
-    *_numbers, _path = sys.argv[1:]
-    serve(Size(*map(int, _numbers)), _path)
+    *_numbers, _waiting, _path = sys.argv[1:]
+    serve(Size(*map(int, _numbers)), int(_waiting), _path)
