@@ -261,7 +261,8 @@ class Model(Record, frozen=True):
     """An entry of the ConfigMap's device-info: a device model that the fabric can attach.
 
     `model` is cdi-model-name (the fabric's word), `device` is k8s-device-name (the label and pool word), `conflicts` the
-    indexes of models that may not share a node with it.
+    indexes of models that may not share a node with it. `type` is request-type, that of its ComposabilityRequests, "" where the
+    entry does not say.
     """
 
     index: int
@@ -270,6 +271,7 @@ class Model(Record, frozen=True):
     driver: str
     attributes: dict[str, str] = {}
     conflicts: tuple[int, ...] = ()
+    type: str = ""
 
 
 class Config(Record, frozen=True):

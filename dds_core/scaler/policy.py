@@ -66,7 +66,8 @@ class DriverPolicy(Strict):
         description="Values of the attribute `type` that partitions and virtual functions have.",
     )
     request_type: Literal["gpu", "cxlmemory"] = Field(
-        default="gpu", description="spec.resource.type of a ComposabilityRequest."
+        default="gpu",
+        description="spec.resource.type of ComposabilityRequests for models without a `request-type` in device-info.",
     )
     capacities: tuple[str, ...] = Field(
         default=(), description="Capacities that a shared device is counted by; empty: all it has."

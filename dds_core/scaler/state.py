@@ -25,6 +25,10 @@ class Picture(Indexes):
     def model(self, name: str) -> Model | None:
         return self.models.get(name)
 
+    def request_type(self, model: Model) -> str:
+        """The type of the ComposabilityRequests for a model: its own, else that of its driver."""
+        return model.type or self.policy.driver_of(model.driver).request_type
+
     def device(self, key: DeviceKey) -> Device | None:
         pool = self.pools.get(key[:2])
         return pool.devices.get(key[2]) if pool is not None else None

@@ -301,7 +301,7 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
 def _ordered_not_made(picture: Picture, node: str, model: Model, resources: list[FabricResource]) -> int:
     """Units that a request asks for and the operator has made no resource for yet; our own standing order counts too."""
     total = 0
-    kind = picture.policy.driver_of(model.driver).request_type
+    kind = picture.request_type(model)
     for uid in picture.requests_at[node]:
         request = picture.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:

@@ -87,7 +87,7 @@ class Cell:
 
 
 def cell_of(picture: Picture, node: str, model: Model) -> Cell:
-    cell = Cell(node, model, picture.policy.driver_of(model.driver).request_type)
+    cell = Cell(node, model, picture.request_type(model))
     requests = [picture.requests.rows[uid] for uid in picture.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
         if request.model != model.model or request.type != cell.type:

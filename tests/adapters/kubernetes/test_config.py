@@ -124,6 +124,8 @@ BAD_ENTRIES: list[tuple[dict[str, Any], str, str]] = [
     ({"cannot_coexist_with": list(range(101))}, ".cannot-coexist-with", "is not a list of at most 100 indexes"),
     ({"cannot_coexist_with": [10_001]}, ".cannot-coexist-with", "an index is not a whole number from 0 to 10000"),
     ({"cannot_coexist_with": ["2"]}, ".cannot-coexist-with", "an index is not a whole number from 0 to 10000"),
+    ({"request_type": "tpu"}, ".request-type", "is not gpu or cxlmemory"),
+    ({"request_type": ["gpu"]}, ".request-type", "is not gpu or cxlmemory"),
 ]
 
 

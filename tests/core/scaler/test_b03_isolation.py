@@ -4,6 +4,7 @@ Here an object that is none of ours is not looked at, one that is wrong affects 
 """
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core.model import Claim, Condition, FabricResource, Model, Result
 from dds_core.scaler import events as e
@@ -76,6 +77,22 @@ def test_b03_a_label_that_is_no_number_counts_as_absent() -> None:
     world.pool(A100, 4)
     world.waits("train", "node0")
     assert world.only(e.AttachOrdered).size == 1
+
+
+def test_b03_a_model_has_its_own_request_type() -> None:
+    """It hung on the driver, and the shipped example of CXL memory ordered a GPU."""
+    memory = replace(H100, index=3, model="CXL-512", device="cxl-512", type="cxlmemory")
+    world = World("attach", models=(A100, memory))
+    world.node("node0")
+    for number, model in enumerate((A100, memory)):
+        world.pool(model, 1)
+        world.waits(f"train{number}", "node0", (model, 1))
+    assert [(one.model, one.type) for one in world.events(e.AttachOrdered)] == [
+        (A100.model, "gpu"),
+        ("CXL-512", "cxlmemory"),
+    ]
+    world.settle()
+    assert [world.state(f"train{number}") for number in range(2)] == ["Attached"] * 2
 
 
 def test_b03_each_driver_has_its_own_request_type() -> None:

@@ -285,7 +285,12 @@ def _label(position: int, entry: Any) -> str:
     return f"{DEVICE_INFO}[{name}]" if readable else f"{DEVICE_INFO}[{position}]"
 
 
-KEYS = ("index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with")
+REQUEST_TYPE = "request-type"
+REQUEST_TYPES = ("gpu", "cxlmemory")
+"""Those that the ComposabilityRequest knows."""
+KEYS = (
+    "index", "cdi-model-name", "k8s-device-name", "driver-name", "dra-attributes", "cannot-coexist-with", REQUEST_TYPE,
+)  # fmt: skip
 """The keys of an entry that both programs read; other keys are nobody's business here."""
 
 
@@ -308,7 +313,14 @@ def model(place: str, entry: Any) -> Model:
         ),
         attributes=_attributes(f"{place}.dra-attributes", entry.get("dra-attributes")),
         conflicts=_conflicts(f"{place}.cannot-coexist-with", entry.get("cannot-coexist-with")),
+        type=_request_type(f"{place}.{REQUEST_TYPE}", entry.get(REQUEST_TYPE)),
     )
+
+
+def _request_type(place: str, value: Any) -> str:
+    if value is not None and value not in REQUEST_TYPES:
+        raise Fault(place, f"is not {' or '.join(REQUEST_TYPES)}")
+    return value or ""
 
 
 def refuse_repeated(place: str, mapping: Mapping, known: Sequence[str]) -> None:

@@ -74,6 +74,12 @@ def models(patient: Patient) -> Iterator[Finding]:
     check, found = "models", patient.config_or_usual()
     pools = {one.pool: model for one in pool_slices(patient) if (model := model_of_pool(found, one.driver, one.pool))}
     for model in found.models:
+        if model.type == "cxlmemory":
+            what = f"{model.model}: the composable resource operator waits for an NVIDIA driver and a UUID whatever the type is, "
+            what += f"and without them leaves a device of {config.REQUEST_TYPE} {model.type} in Attaching"
+            yield warning(
+                check, what, "see status.error of its ComposableResources, and whether your operator serves the type"
+            )
         mine = sorted(pool for pool, owner in pools.items() if owner is model)
         if mine:
             yield ok(check, f"{model.model}: published in {several(mine)}")

@@ -76,7 +76,7 @@ def pool_model(place: str, entry: Any) -> PoolModel:
         model=base.model,
         device=base.device,
         driver=base.driver,
-        type=_type(f"{place}.{TYPE}", entry.get(TYPE)),
+        type=_type(f"{place}.{TYPE}", entry.get(TYPE), base.type),
         attributes=attributes,
         capacity=capacity,
         shared=shared,
@@ -89,9 +89,10 @@ def _flag(place: str, value: Any) -> bool:
     return bool(value)
 
 
-def _type(place: str, value: Any) -> str:
+def _type(place: str, value: Any, asked: str) -> str:
+    """The fabric's word; an operator asks it by the type of the request."""
     if value is None:
-        return PoolModel(0, "", "", "").type
+        return asked or PoolModel(0, "", "", "").type
     if not isinstance(value, str) or len(value) > MAX_TYPE or not _TYPE.fullmatch(value):
         raise Fault(place, f"is not a word of at most {MAX_TYPE} characters")
     return value

@@ -108,6 +108,12 @@ def test_a_pool_without_a_model_and_a_model_without_a_pool() -> None:
     assert warned[1].startswith(f"pool {POOL} belongs to no model")
 
 
+def test_a_type_that_the_operator_can_hardly_serve() -> None:
+    clinic = rewritten(entries(lambda models: models[0].update({"request-type": "cxlmemory"})))
+    (warned,) = worst(clinic.look(configuration.models), "warning")
+    assert "without them leaves a device of request-type cxlmemory in Attaching" in warned
+
+
 def test_a_pool_whose_model_may_be_in_force_still_is_not_to_be_withdrawn() -> None:
     """The scaler attaches its devices as before, until the entry can be read again."""
     clinic = rewritten(entries(lambda models: models[0].update({"driver-name": "Not A Driver"})))

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from dds_adapters.kubernetes.decode.config import read_config
+from dds_adapters.kubernetes.decode.config import entries, model, read_config
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.write.tasks import Done
 from dds_core.matching.allocator import Allocator, Claim, DeviceClass, Node, Slice
@@ -94,6 +94,12 @@ def test_memory_is_taken_in_steps_by_many_claims() -> None:
         asked["capacity"] = {"requests": {"memory": amount}} if amount else {}
         got = [str(one.results[0].consumed["memory"]) for one in taken(made, found, model)]
         assert got == ([gets] if gets else [])
+
+
+def test_each_example_asks_for_what_it_is() -> None:
+    texts = {path.stem: documents(path)["ConfigMap"]["data"]["device-info"] for path in EXAMPLES}
+    asked = {name: [one.type for one in entries(text, model)[0]] for name, text in texts.items()}
+    assert asked == {"a100": [""], "h100": [""], "nic": [""], "cxl-memory": ["cxlmemory"]}
 
 
 def test_all_examples_go_together() -> None:
