@@ -7,7 +7,7 @@ from typing import Any
 
 from dds_core.events import Event
 from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
-from dds_core.model import AttachRequest, FabricResource, Slice
+from dds_core.model import BLOCKING, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.intents import detach_void, order_met
 from dds_core.scaler.fold.lives import forget_claim
@@ -18,10 +18,24 @@ _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
+DEVICE_ERROR, DEVICE_TAINTED = "DeviceError", "DeviceTainted"
+"""Reasons of alerts about a device that came."""
+
+
+def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
+    """Those of any of its faces that keep the scheduler away."""
+    faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    devices = (device for key in faces if (device := picture.device(key)) is not None)
+    return {taint for device in devices for taint in device.taints if taint.effect in BLOCKING}
+
+
 def _slice_observed(picture: Picture, event: Any, at: int) -> None:
     before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(picture, event, at)
     _forget_departed(picture, before)
+    for uid in {uid for uuid in before for uid in picture.resources_of_uuid[uuid]}:
+        if not taints_of(picture, picture.resources.rows[uid]):
+            picture.tell_again(uid, DEVICE_TAINTED)
 
 
 def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
@@ -140,6 +154,8 @@ def _resource_observed(picture: Picture, event: e.ObjectObserved, at: int) -> No
         _departed(picture, old, at)
     if not resource.marked:
         picture.unmarked.drop(event.uid)
+    if not resource.error:
+        picture.tell_again(event.uid, DEVICE_ERROR)
     stands = resource.error and resource.state in ("", "Attaching")
     came = bool(resource.uuid) and old is not None and not old.uuid
     unchanged = old is not None and old.error == resource.error

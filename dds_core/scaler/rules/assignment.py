@@ -255,7 +255,7 @@ def _held_by_old_name(picture: Picture, found: Found) -> bool:
 
 
 def _available(picture: Picture, found: Found, coming: bool) -> bool:
-    """Online and open to the scheduler. A device that no resource names yet is only fixed when none is still to say which
+    """Online, well and open to the scheduler. A device that no resource names yet is only fixed when none is still to say which
     device it got."""
     if is_tainted(found.device) or _ruled_out(picture, found):
         return False
@@ -265,7 +265,8 @@ def _available(picture: Picture, found: Found, coming: bool) -> bool:
     life, fence = picture.devices.get(resource.uid), picture.fences.get(resource.uid)
     if fence is not None and fence.ordered:
         return False  # the operator may be taking it away at this moment; it is free again once its size is back
-    return resource.state == "Online" and not resource.deleting and (life is None or life.state != LEAVING)
+    there = resource.state == "Online" and not resource.error and not resource.deleting
+    return there and (life is None or life.state != LEAVING)
 
 
 def _ruled_out(picture: Picture, found: Found) -> bool:

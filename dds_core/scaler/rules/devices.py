@@ -5,6 +5,7 @@ from __future__ import annotations
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
+from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, taints_of
 from dds_core.scaler.model import PoolKey
 from dds_core.scaler.state import Picture, Work
 
@@ -81,6 +82,22 @@ def _held_and_unlisted(picture: Picture, pool: PoolKey) -> set[DeviceKey]:
     claims = (picture.claims.rows[uid] for uid in picture.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
     return {one.key for one in results if one.key[:2] == pool and one.key not in picture.faces}
+
+
+def check_health(work: Work, uid: str) -> None:
+    """A device that came and is sick is handed to nobody, and a person is told; who has it keeps it."""
+    picture = work.picture
+    resource = picture.resources.get(uid)
+    if resource is None or resource.state != "Online" or resource.deleting:
+        return
+    whose = f"{resource.name} ({resource.uuid}) on {resource.node}"
+    if resource.error:
+        work.alert(uid, DEVICE_ERROR, f"{whose} is Online with an error and is handed to nobody: {resource.error}")
+    taints = sorted(taint.key for taint in taints_of(picture, resource))
+    if taints:
+        work.alert(
+            uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
+        )
 
 
 def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:
