@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -301,7 +302,7 @@ def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
         yield step
 
 
-class _Counted:
+class _Counted(ABC):
     """The same moments, with what they were counted."""
 
     def __init__(self, told: Iterable[Moment]) -> None:
@@ -316,7 +317,9 @@ class _Counted:
                 self._follow(event)
             yield moment
 
-    def _follow(self, event: Event | None) -> None: ...
+    def _follow(self, event: Event | None) -> None:
+        """For who counts more than facts, decisions and changes."""
+        return
 
     def _numbers(self, kinds: Sequence[str]) -> dict[str, object]:
         return {f"{kind}s": self.number[kind] for kind in kinds}
@@ -324,13 +327,13 @@ class _Counted:
     def _said(self, kinds: Sequence[str]) -> str:
         return ", ".join(counted(self.number[kind], kind) for kind in kinds)
 
+    @abstractmethod
     def data(self) -> dict[str, object]:
         """The numbers as plain data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lines(self) -> Iterator[str]:
         """The same for people."""
-        raise NotImplementedError
 
 
 def _show_entries(entries: Iterable[Entry], subject: Subject | None, counts: _Counted, form: str) -> None:

@@ -253,6 +253,10 @@ class OurTimes:
 USUAL = OurTimes()
 
 
+SILENT = 150
+"""Seconds of silence after which a view is called stale."""
+
+
 class _Nudging(Arrivals):
     """The queue, and a nudge for the one who empties it."""
 
@@ -273,7 +277,8 @@ class _Nudging(Arrivals):
 
 
 class OurProcess(Generic[P]):
-    """A process of ours in a lab. `kill` is what a crash does, `stop` what a SIGTERM does; another one on the same log goes on.
+    """A process of ours in a lab. `kill` ends it as a crash does, and so does `stop`, which waits for no outcome; another one on
+    the same log goes on.
 
     `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
     `crashed` holds what ended it, None while it runs.
@@ -503,8 +508,8 @@ class _Followed:
         """Nothing is heard for so long."""
         self._close()
         self._ours._time.after(seconds, self.begin)
-        if seconds >= 150:
-            self._ours._time.after(150, partial(self._stale, 150))
+        if seconds >= SILENT:
+            self._ours._time.after(SILENT, self._stale)
 
     def end(self) -> None:
         """Follow no longer."""
@@ -516,7 +521,7 @@ class _Followed:
             self._mirror.close()
             self._mirror = None
 
-    def _stale(self, age: int) -> None:
+    def _stale(self) -> None:
         if not self._ended:
             self._ours.arrivals.mark(self._what.resource, STALE)
 

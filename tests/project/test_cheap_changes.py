@@ -120,7 +120,9 @@ CHANGES = {
 # -- transitions ---''',
         "register(UsedStamped, ": "register(UsedStamped, Polished, ",
     },
-    "scaler/fold/intents.py": {"    e.UsedStamped: nothing,": "    e.UsedStamped: nothing,\n    e.Polished: nothing,"},
+    "scaler/fold/decisions.py": {
+        "    e.UsedStamped: nothing,": "    e.UsedStamped: nothing,\n    e.Polished: nothing,"
+    },
     "scaler/rules/devices.py": {
         "import DeviceMoved, UsedStamped": "import DeviceMoved, Polished, UsedStamped",
         '        if move.trigger == "freed":': """        if move.trigger == "requested":

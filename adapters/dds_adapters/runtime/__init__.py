@@ -1,4 +1,5 @@
-"""The running scaler: what listens, what decides and logs, and what writes, put together into one process.
+"""A running scaler or publisher: what listens, what decides and logs, and what writes, put together into one process.
 
-`Scaler` is the part that decides and logs, without threads or a clock; `process` runs it against a cluster.
+`loop` is what decides and logs, `scaler` and `publisher` what is particular to each; `process` drives one of them with threads,
+and `publishing` asks the fabric for the publisher. `serving` runs several in one program; the other modules tell how they do.
 """

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from dds_core.events import Event
 from dds_core.kit import work as kit
-from dds_core.scaler.fold import intents, lives, objects, ourselves
+from dds_core.scaler.fold import decisions, lives, objects, ourselves
 from dds_core.scaler.state import Picture
 
-FOLDS = {**kit.FOLDS, **objects.FOLDS, **ourselves.FOLDS, **intents.FOLDS, **lives.FOLDS}
+FOLDS = {**kit.FOLDS, **objects.FOLDS, **ourselves.FOLDS, **decisions.FOLDS, **lives.FOLDS}
 
 apply: Callable[[Picture, Event, int], Picture] = kit.folding(FOLDS)

@@ -9,7 +9,7 @@ from dds_core.events import Event
 from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
 from dds_core.model import BLOCKING, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.intents import detach_void, order_met
+from dds_core.scaler.fold.decisions import detach_void, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.state import Picture

@@ -9,7 +9,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.intents import void_unseen
+from dds_core.scaler.fold.decisions import void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import Picture
 
