@@ -329,5 +329,10 @@ class FabricResource(Record, frozen=True):
     marked: bool = False
     detach_only: bool = False
 
+    @property
+    def leaving(self) -> bool:
+        """It is on its way back, or gone from its node."""
+        return self.deleting or self.state in ("Detaching", "Deleting")
+
 
 Observed = Claim | Slice | DeviceClass | TaintRule | Node | Pod | Config | AttachRequest | FabricResource

@@ -130,9 +130,8 @@ def _obstacles(picture: Picture, claim: Claim, node: str, model: Model) -> Itera
     free = published_free(picture, node, model)
     if free is None:
         yield f"no whole pool of {name} reaches {node}"
-        under_way, cap = len(picture.under_way) + picture.units_ordered, in_flight_cap(picture)
-        if under_way >= cap:
-            yield f"{under_way} attaches are under way, the most without a whole pool are {cap}"
+        if not picture.pools_of_model[name] and picture.units_coming >= (cap := in_flight_cap(picture)):
+            yield f"{picture.units_coming} attaches are under way, the most without a pool are {cap}"
     elif free == 0:
         yield f"the pool has no {name} left"
     if not picture.live:
@@ -168,7 +167,7 @@ def status_data(head: Head, picture: Picture, most: int) -> dict[str, Any]:
         "claims": _counted(CLAIM_STATES, [row.state for row in claim_rows(picture)]),
         "waiting_count": len(waiting),
         "waiting": [row._asdict() for row in waiting[:most]],
-        "attaches_under_way": len(picture.under_way) + picture.units_ordered,
+        "attaches_under_way": picture.units_coming,
         "attaches_at_most": in_flight_cap(picture),
         "orders": _orders(picture),
         "hand_overs": _hand_overs(picture),

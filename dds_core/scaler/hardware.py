@@ -9,6 +9,8 @@ be that of any device under its PCIe root.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
 
 from dds_core.matching.quantities import amount
 from dds_core.model import Device, Record
@@ -35,16 +37,18 @@ def faces_of(driver: str, devices: Mapping[str, Device], knobs: DriverPolicy) ->
     """By name what each device of a node's pool is a face of."""
     groups = _groups({name: _tokens(driver, device, knobs) for name, device in devices.items()})
     uuids = {name: uuid_of(driver, device, knobs) for name, device in devices.items()}
-    others = {name: dict.fromkeys(one for one in groups[name] if one != name) for name in devices}
-    owners = {name: dict.fromkeys((name, *others[name])) for name in devices}
+    others = {name: {one for one in groups[name] if one != name} for name in devices}
+    owners = {name: set(others[name]) for name in devices}
     for function, owner in _virtual_functions(driver, devices, groups):
-        others[owner][function] = None
-        owners[function][owner] = None
+        others[owner].add(function)
+        owners[function].add(owner)
+    several = {id(group): group for group in groups.values() if len(group) > 1}
+    most = {key: _most(devices[name] for name in group) for key, group in several.items()}
     return {
         name: Face(
-            tuple(dict.fromkeys(uuids[one] for one in owners[name] if uuids[one])),
+            tuple(dict.fromkeys(uuids[one] for one in (name, *sorted(owners[name])) if uuids[one])),
             tuple(sorted(others[name])),
-            _is_part(driver, device, knobs) or any(_is_less(device, devices[one]) for one in groups[name]),
+            _is_part(driver, device, knobs) or _is_less(device, most.get(id(groups[name]), {})),
         )
         for name, device in devices.items()
     }
@@ -56,7 +60,7 @@ def _virtual_functions(
     """Each virtual function that does not say whose it is, with each device that it may be of."""
     roots = {name: text_attribute(device, driver, ROOT) for name, device in devices.items()}
     virtual = {name for name, device in devices.items() if text_attribute(device, driver, "type") == VIRTUAL}
-    for function in virtual:
+    for function in sorted(virtual):
         if virtual.issuperset(groups[function]):
             yield from (
                 (function, name) for name in devices if name not in virtual and roots[name] == roots[function] != ""
@@ -68,16 +72,29 @@ def _is_part(driver: str, device: Device, knobs: DriverPolicy) -> bool:
     return kind in knobs.partition_types or bool(_parent(driver, device, knobs))
 
 
-def _is_less(device: Device, other: Device) -> bool:
-    """Whether the device draws less than another of its hardware on the counters of both."""
-    pairs = [
-        (amount(value), amount(other.consumes[name][counter]))
-        for name, counters in device.consumes.items()
-        for counter, value in counters.items()
-        if counter in other.consumes.get(name, {})
-    ]
-    known = [(one, two) for one, two in pairs if one is not None and two is not None]
-    return any(one < two for one, two in known) and all(one <= two for one, two in known)
+def _most(devices: Iterable[Device]) -> dict[tuple[str, str], Fraction]:
+    """The most that any of them draws on each counter."""
+    most: dict[tuple[str, str], Fraction] = {}
+    for device in devices:
+        for counter, value in _drawn(device):
+            most[counter] = max(value, most.get(counter, value))
+    return most
+
+
+def _is_less(device: Device, most: Mapping[tuple[str, str], Fraction]) -> bool:
+    """Whether the device draws less on a counter than another of its hardware."""
+    return any(value < most.get(counter, value) for counter, value in _drawn(device))
+
+
+def _drawn(device: Device) -> Iterator[tuple[tuple[str, str], Fraction]]:
+    for name, counters in device.consumes.items():
+        for counter, text in counters.items():
+            value = _amount(text)
+            if value is not None:
+                yield (name, counter), value
+
+
+_amount = lru_cache(maxsize=4096)(amount)
 
 
 def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:

@@ -50,8 +50,8 @@ from dds_core.scaler.policy import Policy
 
 
 class Dirty:
-    """What has to be looked at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed` counts
-    attaches that ended or are not ordered any more: others may have waited for the room."""
+    """What has to be looked at again: claims, devices and taint rules by uid, nodes by name, or everything. `freed` are cells for
+    which less is on its way than before: others may have waited for that."""
 
     __slots__ = ("claims", "devices", "everything", "freed", "nodes", "rules")
 
@@ -61,7 +61,7 @@ class Dirty:
         self.nodes: set[str] = set()
         self.rules: set[str] = set()
         self.everything = False
-        self.freed = 0
+        self.freed: set[Cell] = set()
 
     def __bool__(self) -> bool:
         return bool(self.claims or self.devices or self.nodes or self.rules or self.freed or self.everything)
@@ -80,11 +80,11 @@ class Dirty:
         self.nodes |= other.nodes
         self.rules |= other.rules
         self.everything = self.everything or other.everything
-        self.freed += other.freed
+        self.freed |= other.freed
 
     def clear(self) -> None:
         self.claims, self.devices, self.nodes, self.rules = set(), set(), set(), set()
-        self.everything, self.freed = False, 0
+        self.everything, self.freed = False, set()
 
 
 class Tables(Remembered[Observed]):
@@ -161,8 +161,6 @@ class OwnIndexes(Tables):
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
         self.units_ordered = 0
-        self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
-        self.ordered: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
         self.pending_at: Index[str, str] = Index()
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
@@ -202,9 +200,8 @@ class OwnIndexes(Tables):
     def _device_changed(self, uid: str, old: DeviceLife | None, new: DeviceLife | None) -> None:
         if new is not None and new.state == "Attaching":
             self.under_way.add(uid)
-        elif uid in self.under_way:
+        else:
             self.under_way.discard(uid)
-            self.dirty.freed += 1
         self.dirty.devices.add(uid)
         self.dirty.claims |= self.returning[uid]
         for life, change in ((old, Index.discard), (new, Index.add)):
@@ -246,24 +243,15 @@ class OwnIndexes(Tables):
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(old, Order):
-            self._count_ordered(cell, -old.more)
-            self.dirty.freed += old.more
+            self.units_ordered -= old.more
         if isinstance(new, Order):
-            self._count_ordered(cell, new.more)
+            self.units_ordered += new.more
         if isinstance(new or old, Cooling):
             (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
         for row, change in ((old, Index.discard), (new, Index.add)):
             if isinstance(row, Cooling) and row.of_fabric:
                 self._count_failed(cell, change)
         self.dirty.nodes.add(cell[0])
-
-    def _count_ordered(self, cell: Cell, units: int) -> None:
-        self.units_ordered += units
-        reach = self.reach.get(cell)
-        if reach is None:
-            self.ordered = None
-        elif self.ordered is not None:
-            self.ordered[cell[1], reach] += units
 
     def _count_failed(self, cell: Cell, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
         """One node more, or less, that its fabric brought no device of a model to. When the fabric begins to count as failing, or
@@ -312,12 +300,17 @@ class Indexes(OwnIndexes):
         self.resources_of_uuid: Index[str, str] = Index()
         self.resources_of_request: Index[str, str] = Index()
         self.limits: dict[Cell, tuple[int, int]] = {}
+        self.coming: dict[Cell, int] = {}
+        self.units_coming = 0
+        self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
+        self.spoken_for: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
         self.models: dict[str, Model] = {}
         self.rivals: dict[str, frozenset[str]] = {}
         self.config = NO_CONFIG
 
+        self.orders.watch(lambda cell, old, new: self._count_coming(cell))
         self.claims.watch(self._claim_changed)
         self.pods.watch(self._pod_changed)
         self.nodes.watch(self._node_changed)
@@ -435,7 +428,7 @@ class Indexes(OwnIndexes):
                 for model in self.models:
                     self.limits.pop((node.name, model), None)
                     self.reach.pop((node.name, model), None)
-                self.ordered = None
+                self.spoken_for = None
                 self.dirty.nodes.add(node.name)
                 for resource in self.resources_at[node.name]:
                     self.dirty.claims |= self.returning[resource]
@@ -464,9 +457,7 @@ class Indexes(OwnIndexes):
             elif pool is not None and (model := self.model_of_pool(key)) is not None:
                 change(self.pools_of_model, model.model, key)
         self._index_devices(key, before, after)
-        if (before is not None and before.usable) != (after is not None and after.usable):
-            self.dirty.devices |= self.taken_in[key]
-        if _shape(before) != _shape(after):
+        if _shape(before) != _shape(after) and not all(pool is None or pool.node for pool in (before, after)):
             self.forget_reach()
         self._touch_claims_in(key, before, after)
 
@@ -477,8 +468,12 @@ class Indexes(OwnIndexes):
             before is not None and after is not None and after.free > before.free
         )
         changed = () if more else {name for name in old.keys() | new.keys() if old.get(name) is not new.get(name)}
-        touched = self.claims_in_pool[key] if more else {uid for name in changed for uid in self.holders[(*key, name)]}
-        for claim in touched:
+        touched = {uid for name in changed for uid in self.holders[(*key, name)]}
+        if more:
+            model = self.model_of_pool(key)
+            pools = {key} | self.pools_of_model[model.model] if model is not None else {key}
+            touched = {uid for pool in pools for uid in self.claims_in_pool[pool]}
+        for claim in sorted(touched):
             life = self.lives.get(claim)
             if life is not None and life.state in WAITING:
                 self._touch_claim(claim)
@@ -488,13 +483,15 @@ class Indexes(OwnIndexes):
     def forget_reach(self) -> None:
         """Which pools a node reaches has to be found out anew."""
         self.reach.clear()
-        self.ordered = None
+        self.spoken_for = None
 
     def _index_devices(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
         """Keep a node's own devices together with the hardware that each is a face of; only those that changed are touched."""
         old = before.devices if before is not None and before.node else {}
         new = after.devices if after is not None and after.node else {}
         faces = faces_of(key[0], new, self.policy.driver_of(key[0]))
+        if any((*key, name) in self.holders.sets for name in old.keys() ^ new.keys()):
+            self.dirty.devices |= self.taken_in[key]  # what is held under a name that nobody lists may be a face of any
         for name, device in old.items():
             full = (*key, name)
             if new.get(name) is not device or faces[name] != self.faces[full]:
@@ -547,6 +544,30 @@ class Indexes(OwnIndexes):
             self._place(name)
         self.dirty.everything = True
 
+    def _count_coming(self, cell: Cell) -> None:
+        """How many devices of a cell are asked for, or ordered, of which no UUID is known yet."""
+        node, model = cell
+        order = self.orders.get(cell)
+        there = [self.requests.rows[uid] for uid in self.requests_at[node]]
+        sizes = {one.name: one.size for one in there if one.model == model and not one.deleting}
+        if order is not None:
+            sizes[order.request] = order.size
+        arrived = (self.resources.rows[uid] for uid in self.resources_at[node])
+        came = sum(
+            one.model == model and one.request in sizes and bool(one.uuid) and not one.leaving for one in arrived
+        )
+        now, before = max(0, sum(sizes.values()) - came), self.coming.pop(cell, 0)
+        if now:
+            self.coming[cell] = now
+        self.units_coming += now - before
+        if now < before:
+            self.dirty.freed.add(cell)
+        reach = self.reach.get(cell)
+        if reach is None:
+            self.spoken_for = None
+        elif self.spoken_for is not None:
+            self.spoken_for[model, reach] += now - before
+
     def _request_changed(self, uid: str, old: AttachRequest | None, new: AttachRequest | None) -> None:
         for request, gone in ((old, True), (new, False)):
             if request is None:
@@ -560,6 +581,7 @@ class Indexes(OwnIndexes):
                 self.request_named[request.name] = uid
             if request.node:
                 self.dirty.nodes.add(request.node)
+                self._count_coming((request.node, request.model))
             for resource in self.resources_of_request[request.name]:
                 self.dirty.claims |= self.returning[resource]
 
@@ -573,6 +595,8 @@ class Indexes(OwnIndexes):
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
             self.dirty.nodes.add(resource.node)
+        for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
+            self._count_coming(cell)
         self.dirty.devices.add(uid)
 
     def _place(self, node: str) -> None:

@@ -133,8 +133,8 @@ class Policy(Strict):
     orders_in_flight: Annotated[int, Field(ge=1, le=10_000)] = counted(
         16,
         "attaches",
-        "Attaches under way over the fleet, of models of which no pool is known whole; once the fabric's rate is measured, what "
-        "fits the budget. What a whole pool shows is ordered at once.",
+        "Attaches under way over the fleet beyond which nothing is ordered of a model that has no pool; once the fabric's rate "
+        "is measured, what fits the budget. What a pool shows is ordered at once.",
     )
     hand_over: Literal["clear", "prefer", "plain"] = Field(
         default="clear", description="How the scheduler is steered to the node after the signal."

@@ -23,7 +23,7 @@ INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fence
 _CLAIM_ROWS = {(row.trigger, row.source, row.target) for row in CLAIM_TABLE}
 _DEVICE_ROWS = {(row.trigger, row.source, row.target) for row in DEVICE_TABLE}
 
-MEMOS = ("limits", "reach", "ordered")
+MEMOS = ("limits", "reach", "spoken_for")
 """What was found out once: other rules may ask for more of it, or for less."""
 
 _INDEXES = (
@@ -32,7 +32,7 @@ _INDEXES = (
         for n, v in vars(Picture()).items()
         if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")
     ),
-    *("drivers", "config", "mode", "live", "under_way", "units_ordered"),
+    *("drivers", "config", "mode", "live", "under_way", "units_ordered", "units_coming"),
 )
 
 
@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 def trace(picture: Picture) -> tuple[Any, ...]:
     """All that `decide` could leave a trace in."""
     dirty = picture.dirty
-    marks = (set(dirty.claims), set(dirty.devices), set(dirty.nodes), dirty.everything, dirty.freed)
+    marks = (set(dirty.claims), set(dirty.devices), set(dirty.nodes), dirty.everything, set(dirty.freed))
     return dump(picture), indexes(picture), marks
 
 

@@ -23,19 +23,19 @@ DEVICE_ERROR, DEVICE_TAINTED = "DeviceError", "DeviceTainted"
 
 
 def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
-    """Those of any of its faces that keep the scheduler away."""
-    faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
-    devices = (device for key in faces if (device := picture.device(key)) is not None)
-    return {taint for device in devices for taint in device.taints if taint.effect in BLOCKING}
+    """Those that keep the scheduler away from it, as a whole where it is listed so; none when one of its faces has none."""
+    keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    faces = [key for key in keys if not picture.face(key).part] or list(keys)
+    devices = [device for key in faces if (device := picture.device(key)) is not None]
+    taints = [{taint for taint in device.taints if taint.effect in BLOCKING} for device in devices]
+    return set().union(*taints) if all(taints) else set()
 
 
 def _slice_observed(picture: Picture, event: Any, at: int) -> None:
     before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(picture, event, at)
     _forget_departed(picture, before)
-    for uid in {uid for uuid in before for uid in picture.resources_of_uuid[uuid]}:
-        if not taints_of(picture, picture.resources.rows[uid]):
-            picture.tell_again(uid, DEVICE_TAINTED)
+    _tell_taints_again(picture, before)
 
 
 def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
@@ -43,6 +43,13 @@ def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     before = _uuids(picture, old, old.devices) if old is not None else set()
     gone(picture, event, at)
     _forget_departed(picture, before)
+    _tell_taints_again(picture, before)
+
+
+def _tell_taints_again(picture: Picture, uuids: set[str]) -> None:
+    for uid in {uid for uuid in uuids for uid in picture.resources_of_uuid[uuid]}:
+        if not taints_of(picture, picture.resources.rows[uid]):
+            picture.tell_again(uid, DEVICE_TAINTED)
 
 
 def _uuids(picture: Picture, slice: Slice, names: Iterable[str]) -> set[str]:

@@ -15,7 +15,7 @@ from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
-from dds_core.scaler.rules.orders import order, prewarm
+from dds_core.scaler.rules.orders import order, prewarm, who_waited_for
 from dds_core.scaler.rules.release import detach, rebalance
 from dds_core.scaler.rules.reservations import drop_overdue, promises_of, reserve
 from dds_core.scaler.state import Picture, Work
@@ -65,8 +65,8 @@ def _round(work: Work) -> None:
             work.guarded("rules.release.lift", release.lift, uid)
     else:
         if dirty.freed:
-            dirty.freed = 0
-            dirty.nodes |= picture.pending_at.sets.keys()
+            freed, dirty.freed = dirty.freed, set()
+            dirty.nodes |= who_waited_for(picture, freed)
         names, dirty.nodes = dirty.nodes, set()
         touched.nodes |= names
         for name in sorted(names):

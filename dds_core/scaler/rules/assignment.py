@@ -25,12 +25,13 @@ Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
 @dataclass(slots=True)
 class Found:
-    """A device on the node: its name, its UUID, and the resource behind it (None: fixed)."""
+    """A device on the node: its name, its UUID, the resource behind it (None: fixed), and the other faces of its hardware."""
 
     key: DeviceKey
     uuid: str
     device: Device
     resource: FabricResource | None
+    others: frozenset[DeviceKey] = frozenset()
     left: dict[str, Fraction] = field(default_factory=dict)
 
     @property
@@ -96,7 +97,7 @@ class Supply:
             return together
         there = promised and any(found.identity == promised for found in self.free)
         for place, found in enumerate(self.free):
-            mine = found.identity == promised if there else not self._picture.promised(found.identity)
+            mine = found.identity == promised if there else not _is_promised(self._picture, found)
             if not mine or (found.device.shared and not _fits(found, result)):
                 continue
             if found.device.shared:
@@ -104,6 +105,7 @@ class Supply:
                 self._shares[result.key] = found
             else:
                 del self.free[place]
+                self.free = [one for one in self.free if one.key not in found.others]
             return found
         return None
 
@@ -225,7 +227,7 @@ def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
                     continue
             elif model_of_device(picture.config, key[0], device) != model:
                 continue
-            yield Found(full, uuid, device, resource)
+            yield Found(full, uuid, device, resource, frozenset((*key, one) for one in face.others))
 
 
 def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
@@ -247,6 +249,12 @@ def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
         free.append((found.resource is not None, marked, found.key, found))
     free.sort(key=lambda row: row[:3])
     return [row[3] for row in free]
+
+
+def _is_promised(picture: Picture, found: Found) -> bool:
+    """Whether the device, or another face of its hardware, is meant for somebody."""
+    identities = {found.identity, *picture.face(found.key).uuids, *("/".join(key) for key in found.others)}
+    return any(picture.promised(one) for one in identities)
 
 
 def _held_by_old_name(picture: Picture, found: Found) -> bool:

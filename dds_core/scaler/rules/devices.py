@@ -65,16 +65,15 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
 
 def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey | None:
     """The name of a face under which a claim holds the device, None when none does. The name it was taken by still counts when
-    its slice is gone or the name has moved to another UUID; and while the node does not list a device that was in use, whatever
-    is held there under a name that nobody lists may be a face of it."""
+    its slice is gone or the name has moved to another UUID; and what is held on the node under a name that nobody lists may be a
+    face of a device that was in use."""
     life = picture.devices.get(uid)
     keys = set(picture.keys_of[resource.uuid]) if resource.uuid else set()
     if life is not None and life.key is not None:
         keys.add(life.key)
-        pool = picture.pools.get(life.key[:2])
-        if life.state == USED and (pool is None or not pool.usable or not picture.keys_of[resource.uuid]):
-            keys |= _held_and_unlisted(picture, life.key[:2])
     held = [key for key in keys if picture.holders[key]]
+    if not held and life is not None and life.state == USED and life.key is not None:
+        held = sorted(_held_and_unlisted(picture, life.key[:2]))
     return min(held) if held else None
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model, Requirement
 from dds_core.scaler.events import AttachOrdered, DetachOrdered
+from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, size_wanted
 from dds_core.scaler.rules.devices import BEING_DETACHED
@@ -90,9 +91,11 @@ def cell_of(picture: Picture, node: str, model: Model) -> Cell:
     cell = Cell(node, model, picture.request_type(model))
     requests = [picture.requests.rows[uid] for uid in picture.requests_at[node]]
     for request in sorted(requests, key=lambda r: (r.created, r.name)):
-        if request.model != model.model or request.type != cell.type:
+        if request.model != model.model:
             continue
-        if request.deleting:
+        if request.type != cell.type:
+            cell.others += request.size
+        elif request.deleting:
             cell.leaving = request
         elif usable(picture, request) and cell.own is None:
             cell.own = request
@@ -229,44 +232,55 @@ def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
-    """Whether the operator can be asked, and the pool shows so many free devices. Of a model of which no pool is known whole, so
-    many are ordered as the fabric can keep up with."""
+    """Whether the operator can be asked, and the pool shows so many free devices; one that is not whole just now is waited for.
+    Of a model of which there is no pool at all, so many are ordered as the fabric can keep up with."""
     if cell.leaving is not None and cell.own is None:
         return False
     shown = published_free(picture, node, cell.model)
     if shown is None:
-        elsewhere = any(picture.pools[key].usable for key in picture.pools_of_model[cell.model.model])
-        under_way = len(picture.under_way) + picture.units_ordered + len(cell.granted)
-        return not elsewhere and under_way < in_flight_cap(picture)
+        known = picture.pools_of_model[cell.model.model]
+        return not known and picture.units_coming + len(cell.granted) < in_flight_cap(picture)
     return shown >= count + _still_shown(picture, node, cell)
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
-    """Devices that the pools may show and that are spoken for: asked for on this node and not there yet (pools are published some
-    seconds after an attach has begun), and ordered on other nodes that the same pools reach. Asking for more than there is would
+    """Devices that the pools may show and that are spoken for: asked for on this node, and on others that the same pools reach,
+    and not there yet (pools are published some seconds after an attach has begun). Asking for more than there is would
     not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[cell.own.name]] if cell.own else []
     there = sum(bool(r.uuid) and not r.deleting and r.state not in BEING_DETACHED for r in owned)
-    mine = pools_for(picture, node, cell.model)
-    elsewhere = sum(
-        more
-        for (model, pools), more in _ordered(picture).items()
-        if model == cell.model.model and not set(mine).isdisjoint(pools)
+    mine = set(pools_for(picture, node, cell.model))
+    coming = _spoken_for(picture).items()
+    everywhere = sum(
+        units for (model, pools), units in coming if model == cell.model.model and not mine.isdisjoint(pools)
     )
-    own = picture.orders.get((node, cell.model.model))
-    return max(0, cell.size - there) + elsewhere - (own.more if own is not None else 0)
+    return max(0, cell.size - there) + everywhere - picture.coming.get((node, cell.model.model), 0)
 
 
-def _ordered(picture: Picture) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
-    """How many units are ordered and not asked for in the cluster yet, by model and by the pools that their nodes reach."""
-    if picture.ordered is None:
+def _spoken_for(picture: Picture) -> Counter[tuple[str, tuple[PoolKey, ...]]]:
+    """How many units are asked for and not there yet, by model and by the pools that their nodes reach."""
+    if picture.spoken_for is None:
         found: Counter[tuple[str, tuple[PoolKey, ...]]] = Counter()
-        for (node, name), order in picture.orders.rows.items():
+        for (node, name), units in picture.coming.items():
             model = picture.model(name)
             if model is not None:
-                found[name, pools_for(picture, node, model)] += order.more
-        picture.ordered = found
-    return picture.ordered
+                found[name, pools_for(picture, node, model)] += units
+        picture.spoken_for = found
+    return picture.spoken_for
+
+
+def who_waited_for(picture: Picture, freed: set[NodeModel]) -> set[str]:
+    """The nodes where a claim that nothing was asked for yet may be served, now that less is on its way for these cells: what the
+    same pools show is not spoken for any more, or the fabric has room."""
+    models = {name: model for _, name in freed if (model := picture.model(name)) is not None}
+    pools = {(name, key) for node, name in freed if name in models for key in pools_for(picture, node, models[name])}
+    blind = [model for model in picture.config.models if not picture.pools_of_model[model.model]]
+    return {
+        node
+        for node in picture.pending_at.sets
+        if blind
+        or any((name, key) in pools for name, model in models.items() for key in pools_for(picture, node, model))
+    }
 
 
 def in_flight_cap(picture: Picture) -> int:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim, Condition, FabricResource, Model, Result
 from dds_core.scaler import events as e
-from tests.support.world import A100, GPU, H100, READY, World
+from tests.support.world import A100, GPU, H100, READY, RESCHEDULE, World
 
 
 def foreign_binding_claim(world: World) -> None:
@@ -93,6 +93,20 @@ def test_b03_a_model_has_its_own_request_type() -> None:
     ]
     world.settle()
     assert [world.state(f"train{number}") for number in range(2)] == ["Attached"] * 2
+
+
+def test_b03_devices_of_another_request_type_count_for_the_limit() -> None:
+    world = World("attach", models=(A100,), limit={"max": 1})
+    world.node("node0")
+    world.pool(A100, 4)
+    world.waits("first", "node0")
+    world.settle()
+    config = world.picture.config
+    world.update(config, models=(replace(A100, type="cxlmemory"),))
+    world.waits(
+        "second", "node0", Result("r0", GPU, f"{A100.device}-fabric1", f"{A100.device}-3", (READY,), (RESCHEDULE,))
+    )
+    assert world.only(e.ClaimFailed).reason == "NodeLimit"
 
 
 def test_b03_each_driver_has_its_own_request_type() -> None:

@@ -5,6 +5,9 @@ Here orders stop at the published free count; in mode detach the device of the m
 
 from typing import Any
 
+from msgspec.structs import replace
+
+from dds_core.model import Slice
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, World, one_node
@@ -64,6 +67,36 @@ def test_b22_what_is_ordered_on_another_node_of_the_fabric_is_spoken_for() -> No
     assert [order.node for order in world.events(e.AttachOrdered)] == ["node0"]
     world.waits("other", "node2", *pool_results(0, fabric=2))
     assert [order.node for order in world.events(e.AttachOrdered)] == ["node0", "node2"]
+
+
+def test_b22_what_is_asked_for_on_another_node_is_spoken_for_until_it_is_there() -> None:
+    """The pool goes on showing it for a while after its request was written."""
+    world = World("attach", scan_interval_seconds=0)
+    for number in range(4):
+        world.node(f"n{number}")
+    world.pool(A100, 1)
+    for number in range(4):
+        world.waits(f"train{number}", f"n{number}", *pool_results(number))
+    world.carry_out()
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["n0"]
+    request = world.only(e.AttachOrdered).request
+    world.resource("res", "n0", request=request, state="Attaching")
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.resource("res", "n0", uuid="GPU-res")
+    assert [order.node for order in world.events(e.AttachOrdered)] == ["n0", "n1"]
+
+
+def test_b22_more_in_a_second_pool_is_had_at_once() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    first = world.get(Slice, world.pool(A100, 1))
+    second = replace(first, uid="second", name="second", pool=f"{first.pool}-b", devices={})
+    world.observe(second)
+    for number in range(2):
+        world.waits(f"train{number}", "node0", *pool_results(number))
+    assert world.only(e.AttachOrdered).size == 1
+    world.update(second, devices=first.devices, generation=2)
+    assert world.events(e.AttachOrdered)[-1].size == 2
 
 
 def test_b22_a_claim_is_ordered_whole_or_not_at_all() -> None:

@@ -5,6 +5,7 @@ Here only the newest generation counts, nothing new is taken from a pool that is
 
 from dds_core.model import Device, Slice
 from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, World, one_node
 
 
@@ -44,16 +45,28 @@ def test_b25_a_name_that_two_slices_list_makes_the_pool_unusable() -> None:
     assert world.state("train") == "Attaching"
 
 
-def test_b25_an_incomplete_pool_does_not_count_for_what_it_lists() -> None:
-    """Nobody knows how many there are: no more is ordered than the fabric is trusted with."""
-    world = World("attach", scan_interval_seconds=0, orders_in_flight=1)
+def test_b25_an_incomplete_pool_has_nothing_to_order_from() -> None:
+    world = World("attach", scan_interval_seconds=0)
     world.node("node0")
     world.pool(A100, 4, slices=2)
-    for name in ("one", "two"):
-        world.waits(name, "node0")
-    assert world.only(e.AttachOrdered).size == 1
+    world.waits("train", "node0")
+    assert not world.events(e.AttachOrdered)
     world.pool(A100, 4, generation=2)
-    assert world.events(e.AttachOrdered)[-1].size == 2
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_b25_a_pool_that_is_incomplete_for_a_moment_lets_nothing_go_that_was_held_back() -> None:
+    """Between two writes of a publisher."""
+    world = World("attach", scan_interval_seconds=0)
+    for number in range(4):
+        world.node(f"n{number}")
+    world.pool(A100, 2)
+    for number in range(4):
+        world.waits(f"train{number}", f"n{number}", *pool_results(number))
+    assert len(world.events(e.AttachOrdered)) == 2
+    world.pool(A100, 2, generation=2, slices=2)
+    world.carry_out()
+    assert len(world.events(e.AttachOrdered)) == 2
 
 
 def test_b25_a_held_device_stays_held_through_a_new_generation_in_pieces() -> None:

@@ -9,7 +9,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.hardware import Face, faces_of
 from dds_core.scaler.policy import DriverPolicy
 from tests.core.scaler.test_b14_fence import idle_device
-from tests.support.world import GPU, World, one_node
+from tests.support.world import A100, GPU, World, one_node
 
 COUNTERS = {"gpu-0-counter-set": {"memory": "10Gi", "memory-slice-0": "1"}}
 
@@ -117,6 +117,38 @@ def test_a_whole_is_free_when_none_of_its_parts_is_held(held: bool) -> None:
     world.waits("train", "node0")
     assert world.state("train") == ("Attaching" if held else "Attached")
     assert world.reserved("train") == ([] if held else ["GPU-fixed"])
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_two_whole_faces_of_one_device_go_to_one_claim(attached: bool) -> None:
+    """As a GPU that may be passed through is listed: `gpu-0`, and `gpu-vfio-0` with a UUID of its own."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    address = {"resource.kubernetes.io/pciBusID": "0000:01:00.0"}
+    world.plug("node0", "gpu-0", "GPU-res", more=address)
+    world.plug("node0", "gpu-vfio-0", "v5", more={"type": "vfio", **address})
+    if attached:
+        world.resource("res", "node0", uuid="GPU-res", state="Online")
+    world.waits("one", "node0")
+    world.waits("two", "node0")
+    assert [world.state(name) for name in ("one", "two")] == ["Attached", "Attaching"]
+    world.claim("wide", 2)
+    world.allocate("wide", "node0", (A100, 2))
+    assert world.state("wide") == "Attaching"
+
+
+def test_a_name_that_vanishes_while_it_is_held_leaves_its_device_in_use() -> None:
+    """The claim by which the device was known to be in use has ended; the driver goes on listing the GPU."""
+    world = idle_device()
+    first, second = partitions(world)
+    world.holds("a", "node0", first)
+    world.holds("b", "node0", second)
+    world.finish("a")
+    world.unplug("node0", second)
+    world.tick(1000)
+    assert world.device("res") == "Used"
+    assert not world.events(e.VictimMarked)
+    world.plug("node0", second, "", more={"parentUUID": "GPU-other"})
+    assert world.device("res") == "Idle", "it was a part of another"
 
 
 def test_a_device_that_came_in_parts_is_waited_for_and_no_second_one_is_ordered() -> None:

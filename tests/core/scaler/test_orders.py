@@ -15,13 +15,13 @@ from tests.support.world import A100, H100, World, one_node
 CXL = Model(7, "CXL 256G", "cxl-256", "cxl.example.com", {"productName": "CXL 256"})
 
 
-def world_with_pools(mode: str = "attach", *, slices: int = 1, **policy: Any) -> World:
-    """Two nodes, and a pool of each model in one slice of so many."""
+def world_with_pools(mode: str = "attach", *, pools: bool = True, **policy: Any) -> World:
+    """Two nodes, and a pool of each model."""
     world = World(mode, models=(A100, H100, CXL), scan_interval_seconds=0, **policy)
     world.node("node0")
     world.node("node1")
-    for model in (A100, H100, CXL):
-        world.pool(model, 8, slices=slices)
+    for model in (A100, H100, CXL) if pools else ():
+        world.pool(model, 8)
     return world
 
 
@@ -234,26 +234,29 @@ def test_what_the_pool_shows_is_ordered_at_once() -> None:
     assert len(world.events(e.AttachOrdered)) == 8
 
 
-def test_without_a_whole_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
-    world = world_with_pools(slices=2, orders_in_flight=2)
+def test_without_a_pool_orders_in_flight_are_capped_and_go_on_as_devices_arrive() -> None:
+    world = world_with_pools(pools=False, orders_in_flight=2)
     for number in range(4):
         world.node(f"n{number}")
-        world.waits(f"train{number}", f"n{number}")
+        world.waits(f"train{number}", f"n{number}", *pool_results(number))
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1"]
     world.carry_out()
+    assert len(world.events(e.AttachOrdered)) == 2, (
+        "what is asked for is under way, whether or not there is a resource yet"
+    )
     world.operate()
     assert [o.node for o in world.events(e.AttachOrdered)] == ["n0", "n1", "n2", "n3"]
 
 
 def test_the_measured_pace_replaces_the_policys_number() -> None:
-    world = world_with_pools(slices=2, orders_in_flight=1, schedulers={})
+    world = world_with_pools(pools=False, orders_in_flight=1, schedulers={})
     for number in range(5):
         world.resource(f"res{number}", "node1", state="Attaching")
         world.tick(200)
         world.resource(f"res{number}", "node1", state="Online", uuid=f"GPU-{number}")
     assert world.picture.rates.rows[""].service == pytest.approx(200.1, abs=1)
     for number in range(4):
-        world.waits(f"train{number}", "node0")
+        world.waits(f"train{number}", "node0", *pool_results(number))
     assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
 
 
