@@ -33,38 +33,55 @@ class Face(Record, frozen=True):
         return self.uuids[0] if self.uuids else ""
 
 
-def faces_of(driver: str, devices: Mapping[str, Device], knobs: DriverPolicy) -> dict[str, Face]:
+class Traits(Record, frozen=True):
+    """What a device says of its hardware by itself. `tokens` are whatever only one piece of hardware of the node has, `root` is
+    the PCIe root of a physical device, `below` that of a virtual function; `alone` is its face when nothing else is one."""
+
+    uuid: str
+    tokens: frozenset[str]
+    root: str
+    below: str
+    alone: Face
+
+
+def traits_of(driver: str, device: Device, knobs: DriverPolicy) -> Traits:
+    uuid, root = uuid_of(driver, device, knobs), text_attribute(device, driver, ROOT)
+    virtual = text_attribute(device, driver, "type") == VIRTUAL
+    names = (knobs.uuid_attribute, *knobs.parent_attributes, *knobs.hardware_attributes)
+    tokens = {text_attribute(device, driver, name) for name in names} - {""}
+    tokens |= {f"counters/{name}" for name in device.consumes}
+    alone = Face((uuid,) if uuid else (), part=_is_part(driver, device, knobs))
+    return Traits(uuid, frozenset(tokens), "" if virtual else root, root if virtual else "", alone)
+
+
+def faces_of(devices: Mapping[str, Device], traits: Mapping[str, Traits]) -> dict[str, Face]:
     """By name what each device of a node's pool is a face of."""
-    groups = _groups({name: _tokens(driver, device, knobs) for name, device in devices.items()})
-    uuids = {name: uuid_of(driver, device, knobs) for name, device in devices.items()}
+    together = sum(len(one.tokens) for one in traits.values()) > len({t for one in traits.values() for t in one.tokens})
+    if not together and not any(one.below for one in traits.values()):
+        return {name: one.alone for name, one in traits.items()}
+    groups = _groups(traits)
     others = {name: {one for one in groups[name] if one != name} for name in devices}
     owners = {name: set(others[name]) for name in devices}
-    for function, owner in _virtual_functions(driver, devices, groups):
+    for function, owner in _virtual_functions(traits, groups):
         others[owner].add(function)
         owners[function].add(owner)
     several = {id(group): group for group in groups.values() if len(group) > 1}
     most = {key: _most(devices[name] for name in group) for key, group in several.items()}
     return {
         name: Face(
-            tuple(dict.fromkeys(uuids[one] for one in (name, *sorted(owners[name])) if uuids[one])),
+            tuple(dict.fromkeys(traits[one].uuid for one in (name, *sorted(owners[name])) if traits[one].uuid)),
             tuple(sorted(others[name])),
-            _is_part(driver, device, knobs) or _is_less(device, most.get(id(groups[name]), {})),
+            traits[name].alone.part or _is_less(device, most.get(id(groups[name]), {})),
         )
         for name, device in devices.items()
     }
 
 
-def _virtual_functions(
-    driver: str, devices: Mapping[str, Device], groups: Mapping[str, list[str]]
-) -> Iterator[tuple[str, str]]:
+def _virtual_functions(traits: Mapping[str, Traits], groups: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     """Each virtual function that does not say whose it is, with each device that it may be of."""
-    roots = {name: text_attribute(device, driver, ROOT) for name, device in devices.items()}
-    virtual = {name for name, device in devices.items() if text_attribute(device, driver, "type") == VIRTUAL}
-    for function in sorted(virtual):
-        if virtual.issuperset(groups[function]):
-            yield from (
-                (function, name) for name in devices if name not in virtual and roots[name] == roots[function] != ""
-            )
+    for function in sorted(name for name, one in traits.items() if one.below):
+        if all(traits[name].below for name in groups[function]):
+            yield from ((function, name) for name, one in traits.items() if one.root == traits[function].below)
 
 
 def _is_part(driver: str, device: Device, knobs: DriverPolicy) -> bool:
@@ -115,20 +132,13 @@ def _parent(driver: str, device: Device, knobs: DriverPolicy) -> str:
     return next(filter(None, (text_attribute(device, driver, name) for name in knobs.parent_attributes)), "")
 
 
-def _tokens(driver: str, device: Device, knobs: DriverPolicy) -> set[str]:
-    """Whatever only one piece of hardware of the node has."""
-    names = (knobs.uuid_attribute, *knobs.parent_attributes, *knobs.hardware_attributes)
-    found = {text_attribute(device, driver, name) for name in names} - {""}
-    return found | {f"counters/{name}" for name in device.consumes}
-
-
-def _groups(tokens: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def _groups(traits: Mapping[str, Traits]) -> dict[str, list[str]]:
     """By name those that share a token, directly or through others; the same list for all of them."""
     groups: dict[str, list[str]] = {}
     first: dict[str, str] = {}
-    for name, own in tokens.items():
+    for name, one in traits.items():
         groups[name] = [name]
-        for token in own:
+        for token in sorted(one.tokens):
             other = first.setdefault(token, name)
             mine, theirs = groups[name], groups[other]
             if mine is not theirs:

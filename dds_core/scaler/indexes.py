@@ -28,7 +28,7 @@ from dds_core.model import (
     Slice,
     TaintRule,
 )
-from dds_core.scaler.hardware import Face, faces_of
+from dds_core.scaler.hardware import Face, Traits, faces_of, traits_of
 from dds_core.scaler.model import (
     Cell,
     ClaimLife,
@@ -270,6 +270,11 @@ NO_CONFIG = Config(uid="")
 _UNKNOWN = Face()
 
 
+def _counts(one: FabricResource | None) -> tuple[object, ...]:
+    """What decides whether a device that was asked for is still to come."""
+    return (one.node, one.model, one.request, bool(one.uuid), one.leaving) if one is not None else ()
+
+
 def _shape(pool: Pool | None) -> tuple[object, ...]:
     """Who can have anything of a pool at all."""
     return (pool.usable, pool.node, pool.selector, pool.all_nodes, pool.owner) if pool is not None else ()
@@ -293,6 +298,8 @@ class Indexes(OwnIndexes):
         self.pools_at: Index[str, PoolKey] = Index()
         self.pools_of_model: Index[str, PoolKey] = Index()
         self.faces: dict[DeviceKey, Face] = {}
+        self._traits: dict[PoolKey, dict[str, Traits]] = {}
+        self.prioritized = 0
         self.keys_of: Index[str, DeviceKey] = Index()
         self.requests_at: Index[str, str] = Index()
         self.request_named: dict[str, str] = {}
@@ -398,6 +405,7 @@ class Indexes(OwnIndexes):
             if pod is None:
                 continue
             change = Index.discard if gone else Index.add
+            self.prioritized += bool(pod.priority) * (-1 if gone else 1)
             names = [*pod.claims, pod.extended_claim]
             for name in names:
                 if name:
@@ -489,7 +497,16 @@ class Indexes(OwnIndexes):
         """Keep a node's own devices together with the hardware that each is a face of; only those that changed are touched."""
         old = before.devices if before is not None and before.node else {}
         new = after.devices if after is not None and after.node else {}
-        faces = faces_of(key[0], new, self.policy.driver_of(key[0]))
+        knobs, known = self.policy.driver_of(key[0]), self._traits.get(key, {})
+        traits = {
+            name: known[name] if old.get(name) is device else traits_of(key[0], device, knobs)
+            for name, device in new.items()
+        }
+        if traits:
+            self._traits[key] = traits
+        else:
+            self._traits.pop(key, None)
+        faces = faces_of(new, traits)
         if any((*key, name) in self.holders.sets for name in old.keys() ^ new.keys()):
             self.dirty.devices |= self.taken_in[key]  # what is held under a name that nobody lists may be a face of any
         for name, device in old.items():
@@ -535,6 +552,7 @@ class Indexes(OwnIndexes):
         self.limits.clear()
         self.forget_reach()
         self.faces.clear()
+        self._traits.clear()
         self.keys_of.clear()
         self.pools_at.clear()
         self.pools_of_model.clear()
@@ -595,8 +613,9 @@ class Indexes(OwnIndexes):
             if resource.uuid:
                 change(self.resources_of_uuid, resource.uuid, uid)
             self.dirty.nodes.add(resource.node)
-        for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
-            self._count_coming(cell)
+        if _counts(old) != _counts(new):
+            for cell in {(one.node, one.model) for one in (old, new) if one is not None}:
+                self._count_coming(cell)
         self.dirty.devices.add(uid)
 
     def _place(self, node: str) -> None:

@@ -79,7 +79,11 @@ class Picture(Indexes):
 
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource behind a node-local device, None for a fixed one; an empty UUID matches nothing."""
-        return next(filter(None, map(self.resource_with, self.face(key).uuids)), None)
+        for uuid in self.face(key).uuids:
+            resource = self.resource_with(uuid)
+            if resource is not None:
+                return resource
+        return None
 
     def resource_with(self, uuid: str) -> FabricResource | None:
         uids = self.resources_of_uuid[uuid]

@@ -25,6 +25,8 @@ DEVICE_ERROR, DEVICE_TAINTED = "DeviceError", "DeviceTainted"
 def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
     """Those that keep the scheduler away from it, as a whole where it is listed so; none when one of its faces has none."""
     keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
+    if all(picture.pools[key[:2]].free == len(picture.pools[key[:2]].devices) for key in keys):
+        return set()
     faces = [key for key in keys if not picture.face(key).part] or list(keys)
     devices = [device for key in faces if (device := picture.device(key)) is not None]
     taints = [{taint for taint in device.taints if taint.effect in BLOCKING} for device in devices]

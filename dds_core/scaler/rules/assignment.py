@@ -20,6 +20,7 @@ from dds_core.scaler.model import DEPARTED, is_tainted, model_of_device
 from dds_core.scaler.rules.devices import BEING_ATTACHED, is_marked
 from dds_core.scaler.state import Picture
 
+NOBODY: frozenset[DeviceKey] = frozenset()
 Way = Literal["attaching", "ordered", "erring", "missing", "sharing"]
 
 
@@ -31,7 +32,7 @@ class Found:
     uuid: str
     device: Device
     resource: FabricResource | None
-    others: frozenset[DeviceKey] = frozenset()
+    others: frozenset[DeviceKey] = NOBODY
     left: dict[str, Fraction] = field(default_factory=dict)
 
     @property
@@ -182,7 +183,7 @@ def waiting_claims(picture: Picture, node: str) -> list[Claim]:
         if claim.allocation != life.allocation or uid in picture.failures or picture.node_of(claim) != node:
             continue
         if not all(_is_ready(claim, result) for _, result, _ in picture.pool_results(claim.allocation)):
-            priority = max((pod.priority for pod in picture.pods_of(claim)), default=0)
+            priority = max((pod.priority for pod in picture.pods_of(claim)), default=0) if picture.prioritized else 0
             found.append((life.state != ATTACHED, -priority, claim.created, claim.namespace, claim.name, uid, claim))
     found.sort(key=lambda row: row[:6])
     return [row[6] for row in found]
@@ -218,7 +219,9 @@ def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
         for name, device in pool.devices.items():
             full = (*key, name)
             face = picture.face(full)
-            if face.part or (not device.shared and full in held) or any((*key, one) in held for one in face.others):
+            if face.part or (not device.shared and full in held):
+                continue
+            if face.others and any((*key, one) in held for one in face.others):
                 continue
             resource = picture.resource_of(full)
             uuid = resource.uuid if resource is not None else face.uuid
@@ -227,7 +230,8 @@ def _devices_left(picture: Picture, node: str, model: Model) -> Iterator[Found]:
                     continue
             elif model_of_device(picture.config, key[0], device) != model:
                 continue
-            yield Found(full, uuid, device, resource, frozenset((*key, one) for one in face.others))
+            others = frozenset((*key, one) for one in face.others) if face.others else NOBODY
+            yield Found(full, uuid, device, resource, others)
 
 
 def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
@@ -253,6 +257,8 @@ def _free_devices(picture: Picture, node: str, model: Model) -> list[Found]:
 
 def _is_promised(picture: Picture, found: Found) -> bool:
     """Whether the device, or another face of its hardware, is meant for somebody."""
+    if not found.others:
+        return bool(picture.promised(found.identity))
     identities = {found.identity, *picture.face(found.key).uuids, *("/".join(key) for key in found.others)}
     return any(picture.promised(one) for one in identities)
 

@@ -83,6 +83,12 @@ def _held_and_unlisted(picture: Picture, pool: PoolKey) -> set[DeviceKey]:
     return {one.key for one in results if one.key[:2] == pool and one.key not in picture.faces}
 
 
+def may_be_sick(picture: Picture, uid: str) -> bool:
+    """Whether there is anything to tell of the device's health."""
+    resource = picture.resources.get(uid)
+    return resource is not None and bool(resource.error or taints_of(picture, resource))
+
+
 def check_health(work: Work, uid: str) -> None:
     """A device that came and is sick is handed to nobody, and a person is told; who has it keeps it."""
     picture = work.picture

@@ -6,7 +6,7 @@ import pytest
 
 from dds_core.model import Device, Slice
 from dds_core.scaler import events as e
-from dds_core.scaler.hardware import Face, faces_of
+from dds_core.scaler.hardware import Face, faces_of, traits_of
 from dds_core.scaler.policy import DriverPolicy
 from tests.core.scaler.test_b14_fence import idle_device
 from tests.support.world import A100, GPU, World, one_node
@@ -167,7 +167,7 @@ def test_a_device_that_came_in_parts_is_waited_for_and_no_second_one_is_ordered(
 
 
 def known(**devices: Device) -> dict[str, Face]:
-    return faces_of("d", devices, DriverPolicy())
+    return faces_of(devices, {name: traits_of("d", device, DriverPolicy()) for name, device in devices.items()})
 
 
 def test_parts_are_known_by_their_parent_by_a_counter_set_or_by_an_address() -> None:
