@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from dds_core.log.chain import Anchor
-from dds_core.log.envelope import ENVELOPE_FIELDS, LEAN_FIELDS, Envelope, LeanEvent
+from dds_core.log.envelope import ENVELOPE_FIELDS, Envelope, LeanEvent
 
 FORMAT = 1
 """Version of the file format, in the header."""
@@ -69,7 +69,6 @@ _Line, _LeanLine = _line_of(Envelope, strict=True), _line_of(LeanEvent, strict=F
 
 Plain = Callable[[Any], tuple[Any, ...]]
 _plain: Plain = attrgetter(*ENVELOPE_FIELDS[: ENVELOPE_FIELDS.index("data")])
-_plain_of_lean: Plain = attrgetter(*LEAN_FIELDS[: LEAN_FIELDS.index("data")])
 """The fields of an envelope or a line that are no bytes; they come first."""
 
 _encode = msgspec.json.Encoder().encode
@@ -118,7 +117,7 @@ def decode_lean(line: bytes) -> LeanEvent:
     except (msgspec.DecodeError, ValueError) as error:
         raise BadLine(str(error)) from None
     data = None if x.data is None else x.data.encode()
-    return LeanEvent(*(*_plain_of_lean(x), data))
+    return LeanEvent(x.position, x.stream, x.type, x.schema_version, x.occurred_at, x.from_state, x.to_state, data)
 
 
 def decode_heading(line: bytes) -> Heading:
