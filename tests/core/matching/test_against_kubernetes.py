@@ -131,7 +131,7 @@ def comparable(allocation: Object) -> Object:
     return allocation
 
 
-@pytest.mark.parametrize("faults", [True, False])
+@pytest.mark.parametrize("faults", [pytest.param(True, marks=pytest.mark.full), False])
 def test_it_answers_as_kubernetes_1_36_2_does(faults: bool) -> None:
     decided = set() if faults else set().union(*DECIDED_BY_FAULTS.values())
     found = list(answers(faults=faults))
