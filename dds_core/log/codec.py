@@ -67,8 +67,7 @@ def _line_of(kind: type[msgspec.Struct], *, strict: bool) -> Any:
 
 _Line, _LeanLine = _line_of(Envelope, strict=True), _line_of(LeanEvent, strict=False)
 
-Plain = Callable[[Any], tuple[Any, ...]]
-_plain: Plain = attrgetter(*ENVELOPE_FIELDS[: ENVELOPE_FIELDS.index("data")])
+_plain: Callable[[Any], tuple[Any, ...]] = attrgetter(*ENVELOPE_FIELDS[: ENVELOPE_FIELDS.index("data")])
 """The fields of an envelope or a line that are no bytes; they come first."""
 
 _encode = msgspec.json.Encoder().encode

@@ -1,5 +1,5 @@
 """What is left of a pool's shared counters while devices are chosen (KEP-4815): `take` charges a device, `give_back` takes the
-charge back. Of a device that may be shared, whoever takes the first share pays, for all of them.
+charge back. A device that may be shared is charged once, with its first share.
 """
 
 from __future__ import annotations

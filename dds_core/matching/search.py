@@ -391,6 +391,10 @@ class Search:
             if not shared:
                 self._promised.devices.setdefault(candidate.key, []).append(claim)
             return
+        self._undo(claim, wanted, candidate, shared=shared)
+
+    def _undo(self, claim: int, wanted: Wanted, candidate: Candidate, *, shared: bool) -> None:
+        """Take back what the device was charged, and let it leave every constraint."""
         self._ledger.give_back(candidate, shared=shared)
         for constraint in reversed(self._constraints[claim]):
             constraint.remove(wanted.asked)
@@ -469,6 +473,4 @@ class Search:
         holders[candidate.key].pop()
         if not holders[candidate.key]:
             del holders[candidate.key]
-        self._ledger.give_back(candidate, shared=taken.amounts is not None)
-        for constraint in reversed(self._constraints[claim]):
-            constraint.remove(taken.wanted.asked)
+        self._undo(claim, taken.wanted, candidate, shared=taken.amounts is not None)

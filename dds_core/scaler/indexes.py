@@ -160,7 +160,6 @@ class OwnIndexes(Tables):
         self.fabric_failed: Index[tuple[str, str], str] = Index()
         self.failed_at: Index[str, str] = Index()
         self.under_way: set[str] = set()
-        self.units_ordered = 0
         self.pending_at: Index[str, str] = Index()
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
@@ -242,10 +241,6 @@ class OwnIndexes(Tables):
                 self.dirty.rules |= self.our_rules[fence.key]
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
-        if isinstance(old, Order):
-            self.units_ordered -= old.more
-        if isinstance(new, Order):
-            self.units_ordered += new.more
         if isinstance(new or old, Cooling):
             (self.cooling_at.add if new is not None else self.cooling_at.discard)(cell[0], cell)
         for row, change in ((old, Index.discard), (new, Index.add)):
@@ -467,26 +462,22 @@ class Indexes(OwnIndexes):
         self._index_devices(key, before, after)
         if _shape(before) != _shape(after) and not all(pool is None or pool.node for pool in (before, after)):
             self.forget_reach()
-        self._touch_claims_in(key, before, after)
-
-    def _touch_claims_in(self, key: PoolKey, before: Pool | None, after: Pool | None) -> None:
-        """Claims whose device is shown otherwise are looked at, and when there is more to have, all that wait."""
-        old, new = before.devices if before is not None else {}, after.devices if after is not None else {}
-        more = _shape(before) != _shape(after) or (
-            before is not None and after is not None and after.free > before.free
-        )
-        changed = () if more else {name for name in old.keys() | new.keys() if old.get(name) is not new.get(name)}
-        touched = {uid for name in changed for uid in self.holders[(*key, name)]}
-        if more:
-            model = self.model_of_pool(key)
-            pools = {key} | self.pools_of_model[model.model] if model is not None else {key}
-            touched = {uid for pool in pools for uid in self.claims_in_pool[pool]}
-        for claim in sorted(touched):
+        for claim in self._concerned(key, before, after):
             life = self.lives.get(claim)
             if life is not None and life.state in WAITING:
                 self._touch_claim(claim)
         for claim in self.failures.rows.keys() & self.claims_in_pool[key]:
             self.dirty.nodes.add(self.failures.rows[claim].node)  # it may wait until the pool is closed
+
+    def _concerned(self, key: PoolKey, before: Pool | None, after: Pool | None) -> set[str]:
+        """The claims of the model's pools when there may be more to have; else those whose device is shown otherwise."""
+        if before is None or after is None or _shape(before) != _shape(after) or after.free > before.free:
+            model = self.model_of_pool(key)
+            pools = {key} | self.pools_of_model[model.model] if model is not None else {key}
+            return {uid for pool in pools for uid in self.claims_in_pool[pool]}
+        old, new = before.devices, after.devices
+        changed = (name for name in old.keys() | new.keys() if old.get(name) is not new.get(name))
+        return {uid for name in changed for uid in self.holders[(*key, name)]}
 
     def forget_reach(self) -> None:
         """Which pools a node reaches has to be found out anew."""

@@ -32,7 +32,7 @@ _INDEXES = (
         for n, v in vars(Picture()).items()
         if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")
     ),
-    *("drivers", "config", "mode", "live", "under_way", "units_ordered", "units_coming"),
+    *("drivers", "config", "mode", "live", "under_way", "units_coming"),
 )
 
 

@@ -53,8 +53,7 @@ def _round(work: Work) -> None:
         for uid in sorted(uids):
             work.guarded("rules.devices.step", devices.step, uid)
             work.guarded("rules.release.check_departures", release.check_departures, uid)
-            if devices.may_be_sick(picture, uid):
-                work.guarded("rules.devices.check_health", devices.check_health, uid)
+            work.guarded("rules.devices.check_health", devices.check_health, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids

@@ -321,9 +321,7 @@ def _ordered_not_made(picture: Picture, node: str, model: Model, resources: list
         request = picture.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:
             continue
-        made = sum(
-            r.request == request.name and not r.deleting and r.state not in ("Detaching", "Deleting") for r in resources
-        )
+        made = sum(r.request == request.name and not r.leaving for r in resources)
         total += max(0, size_wanted(picture, node, model.model, request.name, request.size) - made)
     order = picture.orders.get((node, model.model))
     if order is not None and order.request not in picture.request_named:

@@ -10,7 +10,6 @@ from dds_core.scaler.model import PoolKey
 from dds_core.scaler.state import Picture, Work
 
 BEING_ATTACHED = ("", "Attaching")
-BEING_DETACHED = ("Detaching", "Deleting")
 
 
 def step(work: Work, uid: str) -> None:
@@ -36,7 +35,7 @@ def next_move(picture: Picture, uid: str) -> DeviceMoved | None:
         return _move(uid, "requested", state, f"resource {resource.name} for {resource.model} on {resource.node}")
     if state == LEAVING:
         return None
-    if resource.deleting or resource.state in BEING_DETACHED:
+    if resource.leaving:
         return _move(
             uid,
             "detaching",
@@ -81,12 +80,6 @@ def _held_and_unlisted(picture: Picture, pool: PoolKey) -> set[DeviceKey]:
     claims = (picture.claims.rows[uid] for uid in picture.claims_in_pool[pool])
     results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
     return {one.key for one in results if one.key[:2] == pool and one.key not in picture.faces}
-
-
-def may_be_sick(picture: Picture, uid: str) -> bool:
-    """Whether there is anything to tell of the device's health."""
-    resource = picture.resources.get(uid)
-    return resource is not None and bool(resource.error or taints_of(picture, resource))
 
 
 def check_health(work: Work, uid: str) -> None:

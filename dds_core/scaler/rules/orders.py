@@ -15,7 +15,6 @@ from dds_core.scaler.events import AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, size_wanted
-from dds_core.scaler.rules.devices import BEING_DETACHED
 from dds_core.scaler.rules.failures import fail
 from dds_core.scaler.state import Picture, Work
 
@@ -190,7 +189,7 @@ def conflicting_model(
 def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
     """The devices of a request that are not on their way back, there or still coming; in no order."""
     owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
-    return [r for r in owned if not r.deleting and r.state not in BEING_DETACHED]
+    return [r for r in owned if not r.leaving]
 
 
 def lower_size(
@@ -216,7 +215,7 @@ def lower_size(
 def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
     there = [picture.resources.rows[uid] for uid in picture.resources_at[node]]
-    models = {r.model for r in there if leaving or not (r.deleting or r.state in BEING_DETACHED)}
+    models = {r.model for r in there if leaving or not r.leaving}
     requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
     return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
@@ -247,8 +246,7 @@ def _still_shown(picture: Picture, node: str, cell: Cell) -> int:
     """Devices that the pools may show and that are spoken for: asked for on this node, and on others that the same pools reach,
     and not there yet (pools are published some seconds after an attach has begun). Asking for more than there is would
     not only be in vain (B22): the operator tries for ever, and meanwhile nothing of that request can go back."""
-    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[cell.own.name]] if cell.own else []
-    there = sum(bool(r.uuid) and not r.deleting and r.state not in BEING_DETACHED for r in owned)
+    there = sum(bool(r.uuid) for r in staying_of(picture, cell.own)) if cell.own else 0
     mine = set(pools_for(picture, node, cell.model))
     coming = _spoken_for(picture).items()
     everywhere = sum(

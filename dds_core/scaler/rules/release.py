@@ -16,7 +16,7 @@ from dds_core.model import AttachRequest, Claim, Device, DeviceClass, DeviceKey,
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.model import Fence
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED, held_key
+from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
 from dds_core.scaler.state import Picture, Work
@@ -54,8 +54,7 @@ def unmark_strange(work: Work, node: str) -> None:
         resource = picture.resources.rows[uid]
         model = picture.model(resource.model)
         own = cell_of(picture, node, model).own if model is not None else None
-        leaving = resource.deleting or resource.state in BEING_DETACHED
-        if own is None or own.name != resource.request or leaving:
+        if own is None or own.name != resource.request or resource.leaving:
             continue
         kept = [one for one in staying_of(picture, own) if not _is_ordered(picture, one.uid)]
         if own.size >= len(kept):
@@ -364,10 +363,8 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
-    if any(
-        picture.fences.rows[r.uid].key not in _faces_of(picture, r) for r in victims
-    ):  # a gap in the slices: not known
-        return
+    if any(picture.fences.rows[r.uid].key not in _faces_of(picture, r) for r in victims):
+        return  # a gap in the slices: not known
     lower_size(work, cell, own, victims)
 
 

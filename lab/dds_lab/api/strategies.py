@@ -6,6 +6,7 @@ A built-in kind adds its defaults and rules by deriving from `BuiltIn` (package 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from dds_lab.api.schema import Node
 from dds_lab.api.status import Cause
 
 
-class Strategy:
+class Strategy(ABC):
     """What the server asks about a kind. Objects go in and come out unchanged; what changes is copied.
 
     A write is: `decode`, `to_storage`, `for_create` or `for_update`, `check_create` or `check_update`; an answer is
@@ -36,11 +37,11 @@ class Strategy:
         Column("Age", ".metadata.creationTimestamp", "date"),
     )
 
+    @abstractmethod
     def decode(self, body: Object, live: Object | None = None) -> tuple[Object, list[str]]:
         """The body as this version knows it, and the paths of fields that it does not know (removed). Parts that are the
         same object in `live` (the stored object in the shape of this version) are taken as they are. ApiError 400 on a wrong
         JSON type."""
-        raise NotImplementedError
 
     def to_storage(self, obj: Object) -> Object:
         """From the shape of this version to the one that is kept; for most kinds only apiVersion may differ."""
@@ -55,25 +56,25 @@ class Strategy:
         `old` have theirs already."""
         return obj
 
+    @abstractmethod
     def for_create(self, obj: Object) -> Object:
         """A decoded new object, with defaults; status reset, generation set, gated fields dropped."""
-        raise NotImplementedError
 
+    @abstractmethod
     def for_update(self, new: Object, old: Object, subresource: str) -> Object:
         """The decoded new object with everything that this write may not change taken from the stored `old`."""
-        raise NotImplementedError
 
     def admitted(self, obj: Object) -> Object:
         """What `for_create` gave, with what a real server's admission adds to a new object; no manager owns that."""
         return obj
 
+    @abstractmethod
     def check_create(self, obj: Object) -> list[Cause]:
         """What is wrong with an object that `for_create` gave."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_update(self, new: Object, old: Object, subresource: str) -> list[Cause]:
         """What is wrong with an object that `for_update` gave."""
-        raise NotImplementedError
 
     def granular(self, new: Object, old: Object, subresource: str, verb: str) -> list[GranularCheck]:
         """Permissions that this write needs beyond the one on its path; `verb` is "update" or "patch"."""

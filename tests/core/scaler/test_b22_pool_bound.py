@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dds_core.model import Slice
 from dds_core.scaler import events as e
-from tests.core.scaler.pools import pool_results
+from tests.core.scaler.pools import four_nodes_wait, pool_results
 from tests.support.world import A100, World, one_node
 
 
@@ -71,12 +71,7 @@ def test_b22_what_is_ordered_on_another_node_of_the_fabric_is_spoken_for() -> No
 
 def test_b22_what_is_asked_for_on_another_node_is_spoken_for_until_it_is_there() -> None:
     """The pool goes on showing it for a while after its request was written."""
-    world = World("attach", scan_interval_seconds=0)
-    for number in range(4):
-        world.node(f"n{number}")
-    world.pool(A100, 1)
-    for number in range(4):
-        world.waits(f"train{number}", f"n{number}", *pool_results(number))
+    world = four_nodes_wait(1)
     world.carry_out()
     assert [order.node for order in world.events(e.AttachOrdered)] == ["n0"]
     request = world.only(e.AttachOrdered).request

@@ -5,7 +5,7 @@ Here only the newest generation counts, nothing new is taken from a pool that is
 
 from dds_core.model import Device, Slice
 from dds_core.scaler import events as e
-from tests.core.scaler.pools import pool_results
+from tests.core.scaler.pools import four_nodes_wait
 from tests.support.world import A100, GPU, World, one_node
 
 
@@ -57,12 +57,7 @@ def test_b25_an_incomplete_pool_has_nothing_to_order_from() -> None:
 
 def test_b25_a_pool_that_is_incomplete_for_a_moment_lets_nothing_go_that_was_held_back() -> None:
     """Between two writes of a publisher."""
-    world = World("attach", scan_interval_seconds=0)
-    for number in range(4):
-        world.node(f"n{number}")
-    world.pool(A100, 2)
-    for number in range(4):
-        world.waits(f"train{number}", f"n{number}", *pool_results(number))
+    world = four_nodes_wait(2)
     assert len(world.events(e.AttachOrdered)) == 2
     world.pool(A100, 2, generation=2, slices=2)
     world.carry_out()

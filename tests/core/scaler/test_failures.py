@@ -126,4 +126,4 @@ def test_decide_tells_what_follows_and_leaves_no_trace() -> None:
     assert first == again
     assert not world.picture.lives.rows
     assert not world.picture.orders.rows
-    assert world.picture.units_ordered == 0
+    assert world.picture.units_coming == 0

@@ -31,7 +31,7 @@ from dds_core.timeline.clock import rfc3339
 
 API_VERSION = "coordination.k8s.io/v1"
 RELEASED_SECONDS = 1
-"""The duration of a record that nobody holds; the API server refuses 0."""
+"""leaseDurationSeconds of a Lease without a holder; the API server refuses 0."""
 JITTER = 0.2
 """A pause between requests is the retry period, up to so much shorter or longer."""
 AT_ONCE = 2
@@ -402,7 +402,7 @@ class Record:
     body: dict[str, Any]
 
     def same_as(self, other: Record | None) -> bool:
-        """Whether nobody has written the election's part in between; labels and versions do not count."""
+        """Whether the election's fields of both are the same; labels and resourceVersion do not count."""
         return other is not None and (self.uid, self.body.get("spec")) == (other.uid, other.body.get("spec"))
 
 

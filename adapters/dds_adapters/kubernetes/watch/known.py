@@ -51,7 +51,7 @@ _NOBODY = Identity()
 
 
 def identity(raw: bytes) -> Identity:
-    """Who it is; nobody when that cannot be read (such an object is passed on all the same: others can say what is wrong)."""
+    """The object's identity, an empty one when it cannot be read (the object is passed on: its decoder says what is wrong)."""
     try:
         return _object.decode(raw).metadata
     except ValueError:

@@ -13,7 +13,7 @@ from dds_adapters.kubernetes.decode.decoding import Fault
 from dds_adapters.kubernetes.write.live_object import Ended, Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, FabricResource
-from dds_core.scaler.rules.devices import BEING_ATTACHED, BEING_DETACHED
+from dds_core.scaler.rules.devices import BEING_ATTACHED
 
 REQUESTS = "composabilityrequests"
 RESOURCES = "composableresources"
@@ -116,7 +116,7 @@ class LowerRequest(Write):
         """Why the operator could take another device than a victim, or none should go, "" when neither."""
         if request.size != self.previous:
             return f"its size is {request.size}, not {self.previous}"
-        staying = [one for one in owned if not one.deleting and one.state not in BEING_DETACHED]
+        staying = [one for one in owned if not one.leaving]
         if self.unattached:
             return self._against_calling_off(request, staying)
         if request.state != "Running" or request.acted_size != request.size:
