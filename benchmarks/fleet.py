@@ -15,6 +15,7 @@ from dds_core.events import OBSERVED, Capabilities, Event, PolicyChanged, Starte
 from dds_core.fingerprint import FINGERPRINT
 from dds_core.model import (
     Allocation,
+    Alternative,
     AttachRequest,
     Claim,
     ClaimRequest,
@@ -72,7 +73,7 @@ class Fleet:
         yield self._next(Capabilities("v1beta2"))
         yield self._see(Config("config", "cohdi.io", MODELS, (1,)))
         for model in MODELS:
-            yield self._see(DeviceClass(f"class-{model.device}", model.device))
+            yield self._see(DeviceClass(f"class-{model.device}", model.device, (_selector(model),)))
             pool = {f"{model.device}-{n}": _pool_device(model) for n in range(FREE_IN_POOL)}
             where = (Requirement(f"cohdi.io/{model.device}", "In", ("true",)),)
             yield self._see(
@@ -187,7 +188,7 @@ class Fleet:
         return self._see(replace(old, devices=devices if device is None else {**devices, name: device}))
 
     def _claim(self, name: str, node: int) -> Claim:
-        request = ClaimRequest("r0", (_model(node).device,))
+        request = ClaimRequest("r0", alternatives=(Alternative(_model(node).device),))
         return Claim(f"claim-{name}", "team-a", f"train-{name}", self.at, requests=(request,), owner=f"pod-{name}")
 
     def _pod(self, name: str) -> Pod:
@@ -203,6 +204,11 @@ def _node(number: int) -> str:
 
 def _model(node: int) -> Model:
     return MODELS[node % len(MODELS)]
+
+
+def _selector(model: Model) -> str:
+    name = model.attributes["productName"]
+    return f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].productName == "{name}"'
 
 
 def _pool(model: Model) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from dds_core.events import ClaimObserved, Event, difference, encode
 from dds_core.lifecycle import NEW, claim_target
 from dds_core.log import Group, NewEvent
-from dds_core.model import Allocation, Claim, ClaimRequest, Condition, Consumer, Result
+from dds_core.model import Allocation, Alternative, Claim, ClaimRequest, Condition, Consumer, Result
 from dds_core.scaler.events import ClaimMoved
 
 START = 1_767_225_600_000_000  # 2026-01-01 UTC
@@ -23,7 +23,7 @@ CAUSE = "the scheduler chose fabric-a100/a100-3 on node-17"
 
 _POOL = Result("gpu", "gpu.example.com", "fabric-a100", "a100-3", (CONDITION,), ("FabricDeviceFailed",))
 _POD = (Consumer("5a0c1d2e-0000-4000-8000-000000000017", "train-17"),)
-_NEW = Claim("", "team-a", "", START, requests=(ClaimRequest("gpu", ("a100",)),))
+_NEW = Claim("", "team-a", "", START, requests=(ClaimRequest("gpu", alternatives=(Alternative("a100"),)),))
 _ALLOCATED = replace(_NEW, allocation=Allocation((_POOL,), "node-17", "", START), consumers=_POD)
 _READY = replace(_ALLOCATED, conditions=(Condition("gpu.example.com", "fabric-a100", "a100-3", CONDITION, "True"),))
 _STEPS = (

@@ -63,12 +63,25 @@ class Toleration(Record, frozen=True):
         return self.key == taint.key and self.value == taint.value
 
 
+class CapacityPolicy(Record, frozen=True):
+    """What a share may take of a capacity, quantities as written: one of `values`, or, if `ranged`, from `min` in steps up to
+    `max`; "" where nothing is said. `default` is what a request takes that does not say."""
+
+    default: str = ""
+    values: tuple[str, ...] = ()
+    ranged: bool = False
+    min: str = ""
+    max: str = ""
+    step: str = ""
+
+
 class Device(Record, frozen=True):
     """One device of a ResourceSlice.
 
-    `attributes` keeps the published names; versions are strings. `capacity` maps a name to its quantity as written.
-    `binding` and `failure` are the condition types that the scheduler waits for (KEP-5007): empty on a node-local device.
-    `consumes` is what it draws on the counters of its pool (KEP-4815): counter set → counter → quantity as written.
+    `attributes` keeps the published names; `versions` names those that are of type version. `capacity` maps a name to its
+    quantity as written, `policies` to how it is shared out. `binding` and `failure` are the condition types that the scheduler
+    waits for (KEP-5007): empty on a node-local device. `consumes` is what it draws on the counters of its pool (KEP-4815):
+    counter set → counter → quantity as written.
     """
 
     attributes: dict[str, str | int | bool] = {}
@@ -79,6 +92,8 @@ class Device(Record, frozen=True):
     taints: tuple[Taint, ...] = ()
     node: str = ""
     consumes: dict[str, dict[str, str]] = {}
+    versions: tuple[str, ...] = ()
+    policies: dict[str, CapacityPolicy] = {}
 
 
 class Requirement(Record, frozen=True):
@@ -90,8 +105,9 @@ class Requirement(Record, frozen=True):
 
 
 class Slice(Record, frozen=True):
-    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach. `owner` is
-    `PUBLISHER` on a slice that our publisher made, else ""."""
+    """A ResourceSlice. `slices` is spec.pool.resourceSliceCount; `node` is empty for a pool that several nodes reach. `counters`
+    are its sharedCounters: counter set → counter → quantity as written. `owner` is `PUBLISHER` on a slice that our publisher
+    made, else ""."""
 
     uid: str
     name: str = ""
@@ -104,6 +120,7 @@ class Slice(Record, frozen=True):
     selector: tuple[Requirement, ...] = ()
     devices: dict[str, Device] = {}
     owner: str = ""
+    counters: dict[str, dict[str, str]] = {}
 
 
 class Result(Record, frozen=True):
@@ -159,13 +176,40 @@ class Condition(Record, frozen=True):
     reason: str = ""
 
 
+class Alternative(Record, frozen=True):
+    """What a request asks for, or one of several things that would do: then it has a `name`. `all` stands for every device that
+    it selects, instead of `count`; `capacity` for what it takes of each, quantities as written."""
+
+    device_class: str
+    name: str = ""
+    selectors: tuple[str, ...] = ()
+    count: int = 1
+    all: bool = False
+    admin: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+    capacity: dict[str, str] = {}
+
+
 class ClaimRequest(Record, frozen=True):
-    """A request of a claim's spec: `classes` lists the DeviceClass of each alternative, one unless firstAvailable."""
+    """A request of a claim's spec: `alternatives` has one row, or those of firstAvailable in their order.
+
+    A log of before 2026-11 has `classes`, `count` and `all` instead, which do not tell what it asks for.
+    """
 
     name: str
     classes: tuple[str, ...] = ()
     count: int = 1
     all: bool = False
+    alternatives: tuple[Alternative, ...] = ()
+
+
+class Constraint(Record, frozen=True):
+    """The devices of these requests (of all, when none is named) have one value of attribute `match`, or each another of
+    `distinct`."""
+
+    requests: tuple[str, ...] = ()
+    match: str = ""
+    distinct: str = ""
 
 
 class Claim(Record, frozen=True):
@@ -182,6 +226,12 @@ class Claim(Record, frozen=True):
     allocation: Allocation | None = None
     consumers: tuple[Consumer, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether all that it asks for is known; not so of a claim in a log of before 2026-11, until it is listed again."""
+        return bool(self.requests) and all(request.alternatives for request in self.requests)
 
     @property
     def true_conditions(self) -> set[tuple[str, str, str, str]]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
+from dds_adapters.kubernetes import EVALUATOR
 from dds_adapters.sql import SqlLog, follow
 from dds_commands.parameters import format_option, log_option, required_log, source_arguments, without_password
 from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
@@ -297,6 +298,9 @@ def _show_report(report: VerifyReport, label: str, form: str) -> None:
     show(f"{label}: {counted(report.events, 'event')} in {counted(report.groups, 'group')}, {span}")
     if report.other_code:
         note(f"the log was written by other code (fingerprint {', '.join(sorted(set(report.fingerprints)))})")
+    others = sorted(set(report.evaluators) - {"", EVALUATOR})
+    if others:
+        note(f"the log was written with {', '.join(others)} for selectors; here it is {EVALUATOR}")
     for first, last in report.unjudged:
         show(f"positions {first} to {last} cannot be judged: data were erased")
     for difference in report.differences:
@@ -314,6 +318,7 @@ def _report_data(report: VerifyReport, label: str) -> dict[str, Any]:
         "first": report.first,
         "last": report.last,
         "other_code": report.other_code,
+        "evaluators": sorted(set(report.evaluators) - {""}),
         "unjudged": [list(span) for span in report.unjudged],
         "differences": [{"position": d.position, "expected": d.expected, "found": d.found} for d in report.differences],
     }

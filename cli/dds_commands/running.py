@@ -22,7 +22,7 @@ from dds_core.errors import DdsError, InputError, VerificationFailed, install_hi
 
 FINE, INPUT, VERIFICATION, INTERRUPTED = 0, 1, 2, 130
 
-_SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography", "cel_expr_python")
+_SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
 PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE)}
 """What the commands that need an extra import of it; a command needs one extra, whatever it is given."""
 

@@ -73,13 +73,15 @@ class OfScaler(Fact, frozen=True):
 
 
 class Started(OfScaler, frozen=True):
-    """A process took over. `fingerprint` identifies the code of `decide`."""
+    """A process took over. `fingerprint` identifies the code of `decide`, `evaluator` what evaluates selectors, with its version
+    ("" where none are)."""
 
     code: str
     fingerprint: str
     projection: int
     epoch: int
     mode: str
+    evaluator: str = ""
 
     def words(self, names: Names) -> str:
         return f"dds {self.code} started in mode {self.mode}, epoch {self.epoch}"

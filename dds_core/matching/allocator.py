@@ -46,6 +46,10 @@ SELECTORS_KEPT = 4096
 """Sets of selectors whose answers are kept; then all are forgotten and found out anew."""
 
 
+Given = tuple[int, Alternative, DeviceKey]
+"""A device that the claim of this place has for this alternative."""
+
+
 class Fit(Struct, frozen=True):
     """What a node offers: an allocation for each claim, in their order, and the score of early choices; or, when `reason`
     is not empty, nothing. True when it fits."""
@@ -71,9 +75,11 @@ class Allocator:
         *,
         share_id: Callable[[], str] | None = None,
         steps: int = 1_000_000,
+        forgiving: bool = False,
     ) -> None:
         """`share_id` gives a new UUID for each share (needed as soon as a device is shared); `steps` bounds one search:
-        devices looked at, up to some 10 µs each (a scheduler's filterTimeout, without a clock)."""
+        devices looked at, up to some 10 µs each (a scheduler's filterTimeout, without a clock). `forgiving`: a selector that
+        fails on a device does not select it, instead of failing the pod."""
         self.in_use = in_use if in_use is not None else InUse()
         self.gates = gates if gates is not None else Gates()
         self._inventory = Inventory(slices, self.gates)
@@ -81,6 +87,7 @@ class Allocator:
         self._rules = {each.name: each for each in rules}
         self._share_id = share_id if share_id is not None else _no_share_id
         self._steps = steps
+        self._forgiving = forgiving
         self._selectors: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
         self._numbers = 0
         self._planned: tuple[tuple[Claim, ...], tuple[Plan, ...]] = ((), ())
@@ -111,9 +118,19 @@ class Allocator:
 
     # -- the choice -----------------------------------------------------------------------------------------
 
-    def allocate(self, node: Node, claims: Sequence[Claim], tables: Tables | None = None) -> Fit:
+    def allocate(
+        self,
+        node: Node,
+        claims: Sequence[Claim],
+        tables: Tables | None = None,
+        *,
+        among: Sequence[DeviceKey] | None = None,
+        given: Sequence[Given] = (),
+    ) -> Fit:
         """Devices for these claims, none of which has an allocation yet, on this node. `tables`, empty at first, is what 1.36.2
-        keeps from one node to the next while it looks for a pod's; it counts with `Gates.faults` only.
+        keeps from one node to the next while it looks for a pod's; it counts with `Gates.faults` only. `among`: only these
+        devices, and in this order, for who knows better which are free. `given` are devices that a claim has already and keeps,
+        for its constraints.
 
         AllocationError when the pod cannot be served anywhere before something is changed: a selector fails, a class is not
         there, a gate is off, all devices are asked for while a pool is being updated. Costs least when the same claims are
@@ -123,7 +140,9 @@ class Allocator:
         pools = self._inventory.pools(node)
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         rules = tuple(self._rules.values()) if obeyed else ()
-        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables)
+        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among)
+        if not all(self._give(search, one) for one in given):
+            return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
         try:
             found = search.run()
         except OutOfSteps:
@@ -139,6 +158,11 @@ class Allocator:
             allocations.append(allocation(plan, taken, chosen, node.name, self.gates, self._share_id))
         return Fit(tuple(allocations), score(plans, search.chosen))
 
+    def _give(self, search: Search, given: Given) -> bool:
+        claim, asked, key = given
+        found = self._inventory.named(key)
+        return bool(found) and search.give(claim, asked, found[-1])
+
     def reachable(self, node: Node) -> tuple[Pool, ...]:
         """The pools that can give the node anything, in the order of choice; the same objects until their slices change."""
         return tuple(self._inventory.pools(node).pool_of.values())
@@ -148,19 +172,26 @@ class Allocator:
 
         True as well for what cannot be judged: a class that is not there, a selector that fails, a device not in any slice.
         """
-        found = self._inventory.named(key)
-        return not found or any(
-            self._might_select(candidate, asked, claim)
-            for candidate in found
-            for request in claim.requests
-            for asked in request.alternatives
-        )
+        return self.refusal(claim, key) is None
 
-    def _might_select(self, candidate: Candidate, asked: Alternative, claim: Claim) -> bool:
-        try:
-            return self._selected(candidate, self._wanted(claim, asked), claim)
-        except AllocationError:
-            return True
+    def refusal(self, claim: Claim, key: DeviceKey, *, doubt: bool = False) -> str | None:
+        """Why no request of the claim could be given this device, were it free, by class and selectors alone: the selector that
+        does not select it for the request that comes first. None when one could; what cannot be judged refuses only in
+        `doubt`."""
+        found = self._inventory.named(key)
+        if not found:
+            return "no slice lists it" if doubt else None
+        words = "the claim asks for nothing"
+        for place, asked in enumerate(one for request in claim.requests for one in request.alternatives):
+            for candidate in found:
+                try:
+                    refused = self._refused(candidate, self._wanted(claim, asked), claim)
+                except AllocationError as error:
+                    refused = error.what if doubt else None
+                if refused is None:
+                    return None
+                words = refused if not place else words
+        return words
 
     # -- claims made ready ----------------------------------------------------------------------------------
 
@@ -222,11 +253,20 @@ class Allocator:
 
     def _selected(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> bool:
         """Whether the class's selectors and the request's all select the device, in this order."""
+        try:
+            return self._refused(candidate, wanted, claim) is None
+        except AllocationError:
+            if self._forgiving:
+                return False
+            raise
+
+    def _refused(self, candidate: Candidate, wanted: Wanted, claim: Claim) -> str | None:
+        """The first selector that does not select the device."""
         view = candidate.view()
         try:
             for expression in (*wanted.device_class.selectors, *wanted.asked.selectors):
                 if not cel.compile(expression).matches(view):
-                    return False
+                    return expression
         except SelectorError as error:
             device = "/".join(candidate.key)
             own = error.expression in wanted.asked.selectors
@@ -239,7 +279,7 @@ class Allocator:
                 expression=error.expression,
                 fix="guard names that a device may lack with `'name' in device.attributes['domain']`",
             ) from error
-        return True
+        return None
 
 
 def _switched_off(what: str, gate: str, claim: Claim, request: str) -> AllocationError:

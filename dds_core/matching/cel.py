@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dds_core.errors import DdsError, install_hint
+from dds_core.errors import DdsError
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.versions import Version
@@ -138,12 +138,9 @@ def compile(expression: str) -> Program:
 @lru_cache(maxsize=1)
 def _environments() -> tuple[cel.Env, cel.Env]:
     """One environment that checks types as Kubernetes does, and one that runs."""
-    try:
-        from cel_expr_python import cel
-        from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
-    except ImportError as error:
-        what = "device selectors need the package cel-expr-python"
-        raise DdsError(what, fix=install_hint("selectors")) from error
+    from cel_expr_python import cel
+    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+
     from dds_core.matching import functions
 
     def environment(functions: Any, capacity: cel.Type, **more: cel.Type) -> cel.Env:

@@ -45,7 +45,7 @@ class Device(Struct, frozen=True, eq=False):
     """One device. `node`, `selector` and `all_nodes` count only where its slice selects nodes by device."""
 
     name: str
-    attributes: dict[str, Attribute] = {}
+    attributes: Mapping[str, Attribute] = {}
     capacity: dict[str, Capacity] = {}
     taints: tuple[Taint, ...] = ()
     consumes: Counters = {}

@@ -1,7 +1,4 @@
-"""Kubernetes quantities as exact integers of 10⁻⁹, the finest that the API keeps, and the text in which it writes them.
-
-`amount` is the rules' reading of one number; here quantities are added, rounded and written back.
-"""
+"""Kubernetes quantities as exact integers of 10⁻⁹, the finest that the API keeps, and the text in which it writes them."""
 
 from __future__ import annotations
 
@@ -92,22 +89,9 @@ def _away_from_zero(number: int, divisor: int) -> int:
     return -(-number // divisor) if number >= 0 else number // divisor
 
 
-_NUMBER = re.compile(r"([+-]?\d*\.?\d+|[+-]?\d+\.)(?:([eE][+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))")
-_SCALE = {
-    "": Fraction(1),
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 1000),
-    **{letter: Fraction(1000 ** (i + 1)) for i, letter in enumerate("kMGTPE")},
-    **{f"{letter}i": Fraction(1024 ** (i + 1)) for i, letter in enumerate("KMGTPE")},
-}
-
-
 def amount(text: str) -> Fraction | None:
-    """The value of a quantity such as `40Gi`, `2500Mi`, `100m` or `1e3`; None when it is not one."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
+    """The value of a quantity; None for a text that is none."""
+    try:
+        return Fraction(parse(text).nanos, NANO)
+    except InputError:
         return None
-    number, exponent, suffix = found.groups()
-    scale = Fraction(10) ** int(exponent[1:]) if exponent else _SCALE[suffix or ""]
-    return Fraction(number.rstrip(".")) * scale

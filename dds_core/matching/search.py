@@ -207,9 +207,11 @@ class Search:
         rules: Sequence[TaintRule] = (),
         steps: int = 1_000_000,
         tables: Tables | None = None,
+        among: Sequence[DeviceKey] | None = None,
     ) -> None:
         self._node = node
         self._pools = pools
+        self._candidates = pools.candidates if among is None else _in_order(pools.candidates, among)
         self._plans = plans
         self._in_use = in_use
         self._gates = gates
@@ -238,6 +240,10 @@ class Search:
         return self._request(0, 0) == _DONE
 
     # -- before the search ----------------------------------------------------------------------------------
+
+    def give(self, claim: int, asked: Alternative, candidate: Candidate) -> bool:
+        """The claim has this device for this alternative already: whether it may join the constraints of those to come."""
+        return self._joins(claim, asked, candidate)
 
     def _check_size(self, plan: Plan) -> None:
         least = sum(min(self._needs(wanted, plan.claim) for wanted in options) for options in plan.requests)
@@ -303,7 +309,7 @@ class Search:
     def _first_fit(self, claim: int, request: int, wanted: Wanted, had: int, start: int) -> str:
         """Try the devices from place `start` on. Every one that is free is looked at once, as the original does it, since
         a selector may fail; once all are known, the search is cut where fewer are left than needed."""
-        candidates = self._pools.candidates
+        candidates = self._candidates
         whole, promised, admin = self._in_use.devices, self._promised.devices, wanted.asked.admin
         place, needed = start, wanted.asked.count - had
         while True:
@@ -340,7 +346,7 @@ class Search:
         taken, promised = ((), ()) if wanted.asked.admin else (self._in_use.devices, self._promised.devices)
         return [
             place
-            for place, candidate in enumerate(self._pools.candidates)
+            for place, candidate in enumerate(self._candidates)
             if candidate.key not in taken
             and (candidate.key in promised or self._usable(candidate, wanted, self._plans[claim].claim))
         ]
@@ -437,22 +443,25 @@ class Search:
 
     def _join(self, claim: int, wanted: Wanted, candidate: Candidate, *, must: bool) -> bool:
         """Let the device join every constraint of the claim, or none."""
+        joins = self._joins(claim, wanted.asked, candidate)
+        if must and not joins:
+            what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
+            raise AllocationError(
+                what,
+                claim=str(self._plans[claim].claim),
+                request=wanted.asked.name,
+                device="/".join(candidate.key),
+                fix="a request for all devices needs all of them to satisfy the constraint",
+            )
+        return joins
+
+    def _joins(self, claim: int, asked: Alternative, candidate: Candidate) -> bool:
         constraints = self._constraints[claim]
         for index, constraint in enumerate(constraints):
-            if constraint.add(wanted.asked, candidate.device, candidate.slice.driver):
-                continue
-            for joined in reversed(constraints[:index]):
-                joined.remove(wanted.asked)
-            if must:
-                what = f"cannot add device {'/'.join(candidate.key)} because a claim constraint would not be satisfied"
-                raise AllocationError(
-                    what,
-                    claim=str(self._plans[claim].claim),
-                    request=wanted.asked.name,
-                    device="/".join(candidate.key),
-                    fix="a request for all devices needs all of them to satisfy the constraint",
-                )
-            return False
+            if not constraint.add(asked, candidate.device, candidate.slice.driver):
+                for joined in reversed(constraints[:index]):
+                    joined.remove(asked)
+                return False
         return True
 
     def _promise(self, claim: int, wanted: Wanted, candidate: Candidate, amounts: Amounts) -> None:
@@ -474,3 +483,9 @@ class Search:
         if not holders[candidate.key]:
             del holders[candidate.key]
         self._undo(claim, taken.wanted, candidate, shared=taken.amounts is not None)
+
+
+def _in_order(candidates: Iterable[Candidate], keys: Iterable[DeviceKey]) -> list[Candidate]:
+    """Those of these keys, in their order."""
+    named = {candidate.key: candidate for candidate in candidates}
+    return [named[key] for key in keys if key in named]

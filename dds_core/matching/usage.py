@@ -48,15 +48,20 @@ class InUse:
     def _change(self, allocation: Object, by: int) -> None:
         for result in held(allocation):
             key = (result["driver"], result["pool"], result["device"])
-            if result.get("shareID") is None:
-                _count(self.devices, key, by)
-                continue
-            _count(self.shares, key, by)
-            amounts = self.consumed.setdefault(key, {})
-            for name, amount in (result.get("consumedCapacity") or {}).items():
-                amounts[name] = amounts.get(name, 0) + by * parsed(amount).nanos
-            if key not in self.shares:
-                del self.consumed[key]
+            consumed = None if result.get("shareID") is None else result.get("consumedCapacity") or {}
+            self.count(key, consumed, by)
+
+    def count(self, key: DeviceKey, consumed: Mapping[str, object] | None, by: int = 1) -> None:
+        """One holder of the device more, or less: whole, or (`consumed`: quantities as written) of a share."""
+        if consumed is None:
+            _count(self.devices, key, by)
+            return
+        _count(self.shares, key, by)
+        amounts = self.consumed.setdefault(key, {})
+        for name, amount in consumed.items():
+            amounts[name] = amounts.get(name, 0) + by * parsed(amount).nanos
+        if key not in self.shares:
+            del self.consumed[key]
 
 
 def held(allocation: Object) -> Iterator[Object]:

@@ -35,7 +35,7 @@ class Difference:
 @dataclass(slots=True)
 class VerifyReport:
     """What a verification saw. `unjudged` lists ranges (first, last position) that redaction keeps from being judged;
-    `fingerprints` are those of the code that wrote the log."""
+    `fingerprints` are those of the code that wrote the log, `evaluators` what it evaluated selectors with."""
 
     events: int = 0
     groups: int = 0
@@ -44,6 +44,7 @@ class VerifyReport:
     differences: list[Difference] = field(default_factory=list)
     unjudged: list[tuple[int, int]] = field(default_factory=list)
     fingerprints: list[str] = field(default_factory=list)
+    evaluators: list[str] = field(default_factory=list)
     other_code: bool = False
 
     @property
@@ -100,6 +101,7 @@ class Verification(Generic[P]):
         assert fact is not None
         if isinstance(fact, Started):
             report.fingerprints.append(fact.fingerprint)
+            report.evaluators.append(fact.evaluator)
             report.other_code = report.other_code or fact.fingerprint != self._fingerprint
         self._judge(group, fact)
 

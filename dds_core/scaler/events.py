@@ -88,18 +88,27 @@ class ClaimsListed(OfScaler, frozen=True):
 
 
 class Promise(Record, frozen=True):
-    """One result of a claim's allocation and the device attached for it. `device` is the device's name on its node."""
+    """One result of a claim's allocation and the device attached for it. `device` is the device's name on its node. `request` is
+    the request that the device is for ("" in older logs: that of the result), one of its alternatives as `request/alternative`;
+    `share` the shareID and `consumed` the amounts where it is given as a share."""
 
     result: int
     uuid: str
     driver: str
     pool: str
     device: str
+    request: str = ""
+    share: str = ""
+    consumed: dict[str, str] = {}
 
     @property
     def identity(self) -> str:
         """What the device is told apart by: its UUID, or its name where none is published."""
         return self.uuid or f"{self.driver}/{self.pool}/{self.device}"
+
+    @property
+    def key(self) -> DeviceKey:
+        return (self.driver, self.pool, self.device)
 
 
 class Entry(Record, frozen=True):
@@ -281,7 +290,8 @@ class Steered(Decision, frozen=True):
 
 
 class ClaimFailed(OfClaim, frozen=True):
-    """This attempt will not succeed. What cools down is `model` on `node`."""
+    """This attempt will not succeed. What cools down is `model` on `node`; `device` is the UUID of one that came and is none that
+    the claim may have."""
 
     level: ClassVar[Level] = "warning"
 
@@ -291,6 +301,7 @@ class ClaimFailed(OfClaim, frozen=True):
     message: str
     node: str
     model: str = ""
+    device: str = ""
 
     def words(self, names: Names) -> str:
         return f"give up this attempt of {names.name(self.claim)}: {self.reason}: {self.message}"
@@ -461,7 +472,8 @@ class ClaimMoved(Transition, frozen=True):
 
     `cause` says in words what made it true; `devices` are the FabricResources concerned (uids); `began` is the start of
     the attempt where it is not the instant of the event; `promises` what stands ready for it; `landed` tells where a
-    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere.
+    hand-over ended: here (on the node's own devices), pool (on the node, from the pool again) or elsewhere; `excluded` are the
+    devices, as `Promise.identity` names them, that were promised, are free, and were not taken.
     """
 
     claim: str
@@ -475,6 +487,7 @@ class ClaimMoved(Transition, frozen=True):
     began: int = 0
     promises: tuple[Promise, ...] = ()
     landed: str = ""
+    excluded: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
-from functools import lru_cache
 
 from dds_core.matching.quantities import amount
 from dds_core.model import Device, Record
@@ -106,12 +105,9 @@ def _is_less(device: Device, most: Mapping[tuple[str, str], Fraction]) -> bool:
 def _drawn(device: Device) -> Iterator[tuple[tuple[str, str], Fraction]]:
     for name, counters in device.consumes.items():
         for counter, text in counters.items():
-            value = _amount(text)
+            value = amount(text)
             if value is not None:
                 yield (name, counter), value
-
-
-_amount = lru_cache(maxsize=4096)(amount)
 
 
 def uuid_of(driver: str, device: Device, knobs: DriverPolicy) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, Remembered, Table
 from dds_core.lifecycle import PENDING, WAITING
+from dds_core.matching.allocator import Allocator, Gates
+from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
@@ -306,6 +308,7 @@ class Indexes(OwnIndexes):
         self.units_coming = 0
         self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
         self.spoken_for: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
+        self._allocators: dict[str, Allocator] = {}
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
         self.models: dict[str, Model] = {}
@@ -317,6 +320,7 @@ class Indexes(OwnIndexes):
         self.pods.watch(self._pod_changed)
         self.nodes.watch(self._node_changed)
         self.slices.watch(self._slice_changed)
+        self.classes.watch(lambda uid, old, new: self._choice_changed())
         self.rules.watch(self._rule_changed)
         self.configs.watch(self._config_changed)
         self.requests.watch(self._request_changed)
@@ -359,6 +363,26 @@ class Indexes(OwnIndexes):
         uids = self.pods_naming[(claim.namespace, claim.name)] | {c.uid for c in claim.consumers}
         pods = [pod for uid in uids if (pod := self.pods.get(uid)) is not None]
         return sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+
+    def allocator(self, node: str) -> Allocator:
+        """What chooses among the node's own devices; made when it is first asked for, and anew when they change."""
+        found = self._allocators.get(node)
+        if found is None:
+            own = [self.slices.rows[uid] for key in sorted(self.pools_at[node]) for uid in sorted(self.slices_of[key])]
+            found = self._allocators[node] = Allocator(
+                map(slice_of, own),
+                map(class_of, self.classes.rows.values()),
+                gates=Gates(device_taint_rules=True),
+                rules=[rule_of(rule) for rule in self.rules.rows.values() if rule.labels.get(OWNER_LABEL) != OWNER],
+                share_id=lambda: "shared",
+                forgiving=True,
+            )
+        return found
+
+    def _choice_changed(self) -> None:
+        """Other devices than before may be for a claim, wherever one waits."""
+        self._allocators.clear()
+        self.dirty.nodes |= self.waiting_at.sets.keys() | self.pods_nominated.sets.keys()
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
@@ -455,6 +479,7 @@ class Indexes(OwnIndexes):
             self.pools[key] = after
         for pool, change in ((before, Index.discard), (after, Index.add)):
             if pool is not None and pool.node:
+                self._allocators.pop(pool.node, None)
                 change(self.pools_at, pool.node, key)
                 self.dirty.nodes.add(pool.node)
             elif pool is not None and (model := self.model_of_pool(key)) is not None:
@@ -516,6 +541,7 @@ class Indexes(OwnIndexes):
 
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         self.dirty.rules.add(uid)
+        self._allocators.clear()
         for rule, change in ((old, Index.discard), (new, Index.add)):
             if rule is not None and rule.labels.get(OWNER_LABEL) == OWNER:
                 change(self.our_rules, (rule.driver, rule.pool, rule.device), uid)
@@ -545,6 +571,7 @@ class Indexes(OwnIndexes):
         self.faces.clear()
         self._traits.clear()
         self.keys_of.clear()
+        self._allocators.clear()
         self.pools_at.clear()
         self.pools_of_model.clear()
         for key in list(self.slices_of.sets):

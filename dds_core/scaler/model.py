@@ -25,7 +25,10 @@ DEPARTED = "departed"
 class ClaimLife(Record, frozen=True):
     """Where a claim is in its life. `allocation` is the one last seen, None once cleared; `devices` are the resources
     (uids) that it has or gave back last; `began` the start of the attempt, which deadlines count from; `handed` that a device
-    was ready for it in this attempt, so that its next allocation tells where the hand-over landed; `promises` which."""
+    was ready for it in this attempt, so that its next allocation tells where the hand-over landed; `promises` which. `excluded`
+    are devices (as `Promise.identity` names them) that the scheduler did not take in this cycle although they were handed over
+    and stayed free, `vain` counts these hand-overs; `unsuited` are those that came for it, in any cycle, and that
+    it may not have."""
 
     state: str
     cycle: int
@@ -40,6 +43,9 @@ class ClaimLife(Record, frozen=True):
     devices: tuple[str, ...] = ()
     promises: tuple[Promise, ...] = ()
     handed: bool = False
+    excluded: tuple[str, ...] = ()
+    vain: int = 0
+    unsuited: tuple[str, ...] = ()
 
 
 class DeviceLife(Record, frozen=True):

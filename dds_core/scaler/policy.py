@@ -69,9 +69,6 @@ class DriverPolicy(Strict):
         default="gpu",
         description="spec.resource.type of ComposabilityRequests for models without a `request-type` in device-info.",
     )
-    capacities: tuple[str, ...] = Field(
-        default=(), description="Capacities that a shared device is counted by; empty: all it has."
-    )
 
 
 class Policy(Strict):
@@ -178,12 +175,41 @@ class Policy(Strict):
         return budget
 
 
+_CAPACITIES = "`capacities` of a driver counts no more: a shared device is counted as the scheduler counts it"
+
+
 def read_policy(written: Mapping[str, Any]) -> Policy:
-    """A policy from what a person wrote.
+    """A policy from what a person wrote. What older versions knew counts for nothing; `outdated` tells of it.
 
     Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
     """
-    return read(Policy, written)
+    return read(Policy, _brought_up_to_date(written)[0])
+
+
+def outdated(written: Mapping[str, Any]) -> list[str]:
+    """What a person wrote that counts for nothing any more, a sentence for each."""
+    return _brought_up_to_date(written)[1]
+
+
+def _brought_up_to_date(written: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    drivers = written.get("drivers")
+    sections = [written.get("driver"), *(drivers.values() if isinstance(drivers, dict) else ())]
+    if not any(isinstance(one, dict) and "capacities" in one for one in sections):
+        return written, []
+    fresh = dict(written)
+    if isinstance(fresh.get("driver"), dict):
+        fresh["driver"] = _without(fresh["driver"])
+    if isinstance(drivers, dict):
+        fresh["drivers"] = {name: _without(section) for name, section in drivers.items()}
+    return fresh, [_CAPACITIES]
+
+
+def _without(section: Any) -> Any:
+    return (
+        {name: value for name, value in section.items() if name != "capacities"}
+        if isinstance(section, dict)
+        else section
+    )
 
 
 _REFERENCE = {

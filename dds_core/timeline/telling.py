@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 from dds_core.errors import InputError
 from dds_core.events import KIND_OF, Decision, Event, PolicyChanged, Stale, Started, Synced, Transition, after
 from dds_core.log.envelope import LeanEvent
-from dds_core.model import Allocation, Claim, Condition, FabricResource
+from dds_core.model import Allocation, Claim, ClaimRequest, Condition, FabricResource
 from dds_core.timeline.phrases import spoken
 
 # -- moments -----------------------------------------------------------------------------------------------------------
@@ -112,10 +112,19 @@ def decision_words(decision: Decision, known: Known) -> str:
     return f"dds decided {'again ' if decision.reissued else ''}to {decision.words(known)}"
 
 
+def _asked(request: ClaimRequest) -> str:
+    if not request.alternatives:
+        return f"{request.count} of {' or '.join(request.classes)}"
+    counts = {"all" if one.all else str(one.count) for one in request.alternatives}
+    if len(counts) == 1:
+        return f"{counts.pop()} of {' or '.join(one.device_class for one in request.alternatives)}"
+    return " or ".join(f"{'all' if one.all else one.count} of {one.device_class}" for one in request.alternatives)
+
+
 def _claim(before: Claim | None, claim: Claim, known: Known) -> Iterator[str]:
     name = f"claim {known.name_of(claim)}"
     if before is None:
-        wanted = ", ".join(f"{r.count} of {' or '.join(r.classes)}" for r in claim.requests)
+        wanted = ", ".join(map(_asked, claim.requests))
         yield f"{name} asks for {wanted}" if wanted else f"{name} is there"
     old = before if before is not None else Claim(uid=claim.uid)
     if claim.allocation != old.allocation:

@@ -14,7 +14,6 @@ from dds_core.model import (
     OWNER_LABEL,
     AttachRequest,
     Claim,
-    ClaimRequest,
     Condition,
     Device,
     FabricResource,
@@ -26,7 +25,8 @@ from dds_core.model import (
 from dds_core.scaler import events as e
 from tests.property.cluster import FAILED, MODELS, NVIDIA, PREFIX, READY, RESCHEDULE, Cluster, Move
 from tests.property.places import plug, unplug
-from tests.property.verbs import give, pods_of, pool_result
+from tests.property.verbs import give, pods_of, pool_result, wanted_by
+from tests.support.world import asks
 
 JOBS = 5
 
@@ -45,7 +45,7 @@ def submit(cluster: Cluster, a: int, b: int, c: int) -> None:
     for one in own:
         if cluster.named(Claim, one) is None:
             number = cluster.number()
-            request = ClaimRequest("r0", (NVIDIA,), 2 if b == 7 else 1)
+            request = asks("r0", NVIDIA, count=2 if b == 7 else 1)
             cluster.put(Claim(f"claim-{one}-{number}", "default", one, cluster.now, requests=(request,)))
     cluster.put(Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=tuple(own)))
 
@@ -103,12 +103,12 @@ def _find_node(cluster: Cluster, pod: Pod, claims: list[Claim], wanted: list[Cla
         taken = {r.key for k in cluster.all(Claim) if k.allocation is not None for r in k.allocation.results}
         plan: list[tuple[Claim, tuple[Result, ...]]] = []
         for one in wanted:
-            count = sum(request.count for request in one.requests)
+            count = wanted_by(one)
             free = _offers(cluster, node, model.driver, model.device, taken)
             results = tuple(free[:count])
             taken |= {r.key for r in results}
             plan.append((one, results))
-        if all(len(results) == sum(r.count for r in one.requests) for one, results in plan):
+        if all(len(results) == wanted_by(one) for one, results in plan):
             for one, results in plan:
                 give(cluster, one, results, node.name)
             cluster.update(pod, nominated=node.name, waiting="")
@@ -128,7 +128,7 @@ def _offers(cluster: Cluster, node: Node, driver: str, device: str, taken: set[t
     fabric = node.labels.get(f"{PREFIX}/fabric", "")
     published = cluster.get(Slice, f"pool-{device}-fabric{fabric}")
     if published is not None and node.labels.get(f"{PREFIX}/{device}") == "true":
-        pool = [pool_result(model, 0, i, int(fabric)) for i in range(len(published.devices))]
+        pool = [pool_result(model, i, int(fabric)) for i in range(len(published.devices))]
     return [one for one in here + pool if one.key not in taken]
 
 

@@ -23,7 +23,6 @@ from dds_core.model import (
     Allocation,
     AttachRequest,
     Claim,
-    ClaimRequest,
     Consumer,
     Device,
     FabricResource,
@@ -42,6 +41,7 @@ from tests.property.places import furnished
 from tests.property.run import POLICIES, Run, differences
 from tests.property.streams import QUICK, SOAK, chaos, cooperation, modes, objects, policies
 from tests.property.verbs import do, pool_result
+from tests.support.world import asks, class_of
 
 
 class Size(NamedTuple):
@@ -65,7 +65,7 @@ def chains(sizes: list[Size], bound: int) -> list[Chain]:
     for (node, model), size in zip(cells, sizes, strict=False):
         tag = f"{node}-{model.device}"
         for i in range(size.claims):
-            found += _waiting(f"{tag}-{i}", node, pool_result(model, 0, i))
+            found += _waiting(f"{tag}-{i}", node, pool_result(model, i))
         request = AttachRequest(f"request-{tag}", f"composability-{tag}", "composability-", {}, START, type="gpu")
         request = replace(request, model=model.model, size=size.requested, node=node)
         found.append([request, replace(request, state="Running", acted_size=size.requested)])
@@ -91,7 +91,9 @@ def chains(sizes: list[Size], bound: int) -> list[Chain]:
 
 
 def _waiting(name: str, node: str, result: Result) -> list[Chain]:
-    claim = Claim(f"claim-{name}", "default", name, START + len(name), requests=(ClaimRequest("r0", ("gpu",)),))
+    models = [class_of(model) for model in (A100, H100, MI300) if result.pool.startswith(model.device)]
+    wanted = asks("r0", result.driver, selectors=tuple(text for one in models for text in one.selectors))
+    claim = Claim(f"claim-{name}", "default", name, START + len(name), requests=(wanted,))
     pod = Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=(name,))
     allocated = replace(
         claim, allocation=Allocation((result,), node, timestamp=START), consumers=(Consumer(pod.uid, pod.name),)

@@ -13,7 +13,6 @@ from dds_core.model import (
     Allocation,
     AttachRequest,
     Claim,
-    ClaimRequest,
     Condition,
     Consumer,
     FabricResource,
@@ -45,6 +44,7 @@ from tests.property.cluster import (
     Move,
     Verb,
 )
+from tests.support.world import asks
 
 # --- claims and pods ---------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ def _claim(cluster: Cluster, a: int, b: int, c: int) -> None:
             False,
             extended,
             owner,
-            (ClaimRequest("r0", classes, 1 + b % 2),),
+            (asks("r0", *classes, count=1 + b % 2),),
         )
     )
 
@@ -80,16 +80,22 @@ def _claims(change: Callable[[Cluster, Claim, int, int], None]) -> Callable[[Clu
     return verb
 
 
-def pool_result(model: Model, place: int, number: int, fabric: int = 0) -> Result:
+def pool_result(model: Model, number: int, fabric: int = 0) -> Result:
     pool = f"{model.device}-fabric{fabric}"
     name = f"{model.device}-{number}"
-    return Result(f"r{place}", model.driver, pool, name, (READY,), (RESCHEDULE, FAILED))
+    return Result("r0", model.driver, pool, name, (READY,), (RESCHEDULE, FAILED))
 
 
 def give(cluster: Cluster, claim: Claim, results: tuple[Result, ...], node: str) -> None:
     consumers = tuple(Consumer(pod.uid, pod.name) for pod in pods_of(cluster, claim)[:1])
+    if len(claim.requests[0].alternatives) > 1:
+        results = tuple(replace(one, request=f"r0/{one.driver}") for one in results)
     allocation = Allocation(results, node, timestamp=cluster.now // SECOND * SECOND)
     cluster.update(claim, allocation=allocation, consumers=consumers, conditions=())
+
+
+def wanted_by(claim: Claim) -> int:
+    return sum(request.alternatives[0].count for request in claim.requests)
 
 
 def pods_of(cluster: Cluster, claim: Claim) -> list[Pod]:
@@ -99,9 +105,9 @@ def pods_of(cluster: Cluster, claim: Claim) -> list[Pod]:
 def _allocate_pool(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
     """From the pool for a node (or no single node), whether or not somebody has the device already."""
     model = MODELS[b % len(MODELS)]
-    count = sum(one.count for one in claim.requests)
+    count = wanted_by(claim)
     other = MODELS[(b + 1) % len(MODELS)] if b % 5 == 4 else model
-    results = tuple(pool_result(model if i == 0 else other, i, (c + i) % 4) for i in range(count))
+    results = tuple(pool_result(model if i == 0 else other, (c + i) % 4) for i in range(count))
     give(cluster, claim, results, (*NODES, "")[(b // 3 + c // 4) % 3])
 
 
@@ -121,13 +127,13 @@ def _allocate_odd(cluster: Cluster, claim: Claim, b: int, c: int) -> None:
     """Pool and local devices together, shares of a pool device, a driver that is none of ours, or the same device twice."""
     node = NODES[c % 2]
     local = Result("r1", NVIDIA, node, f"gpu-{c % 3}")
-    share = replace(pool_result(A100, 0, c % 3), share=f"s{b}", consumed={"memory": "10Gi"})
+    share = replace(pool_result(A100, c % 3), share=f"s{b}", consumed={"memory": "10Gi"})
     results = (
-        (pool_result(A100, 0, b % 3), local),
+        (pool_result(A100, b % 3), local),
         (share, replace(share, request="r1", share=f"t{b}")),
         (Result("r0", "fpga.example.com", node, "fpga-0"),),
-        (pool_result(A100, 0, 0), pool_result(A100, 1, 0)),
-        (pool_result(A100, 0, 0), pool_result(MI300, 1, 0)),
+        (pool_result(A100, 0), pool_result(A100, 0)),
+        (pool_result(A100, 0), pool_result(MI300, 0)),
     )[b % 5]
     give(cluster, claim, results, node)
 

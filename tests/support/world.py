@@ -20,6 +20,7 @@ from typing import Any
 
 from dds_core.model import (
     Allocation,
+    Alternative,
     AttachRequest,
     Claim,
     ClaimRequest,
@@ -27,6 +28,7 @@ from dds_core.model import (
     Config,
     Consumer,
     Device,
+    DeviceClass,
     FabricResource,
     Model,
     Node,
@@ -44,6 +46,26 @@ GPU = "gpu.nvidia.com"
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
 A100 = Model(1, "A100 40G", "nvidia-a100-40", GPU, {"productName": "NVIDIA A100 40GB"})
 H100 = Model(2, "H100 80G", "nvidia-h100-80", GPU, {"productName": "NVIDIA H100 80GB"})
+
+
+EVERY = DeviceClass("class-gpu", "gpu")
+"""The class of all devices, for claims of which it does not matter what they ask for."""
+
+
+def class_of(model: Model) -> DeviceClass:
+    """The class of the devices of a model, by its name in the cluster."""
+    wanted = (
+        f'"{value}" == device.attributes["{model.driver}"].{name}' for name, value in model.attributes.items() if value
+    )
+    driver = f'device.driver == "{model.driver}"'
+    return DeviceClass(f"class-{model.device}", model.device, (" && ".join([driver, *wanted]),))
+
+
+def asks(name: str, *classes: str, count: int = 1, **fields: Any) -> ClaimRequest:
+    """A request for devices of a class, or (several) of the first of these classes that can be had."""
+    names = classes if len(classes) > 1 else ("",)
+    rows = zip(names, classes, strict=True)
+    return ClaimRequest(name, alternatives=tuple(Alternative(one, sub, count=count, **fields) for sub, one in rows))
 
 
 class World(Told):
@@ -68,6 +90,8 @@ class World(Told):
         self.feed(e.PolicyChanged(policy=self.policy))
         self.feed(e.Capabilities(taint_rules=taint_rules))
         self.observe(Config("config", prefix, tuple(models), mode=kill_switch))
+        for one in (EVERY, *map(class_of, models)):
+            self.observe(one)
         if synced:
             self.feed(e.Synced())
 
@@ -131,7 +155,7 @@ class World(Told):
         namespace, _, plain = name.rpartition("/")
         namespace = namespace or "default"
         self._made += 1
-        given = {"created": START + self._made * SECOND, "requests": (ClaimRequest("r0", ("gpu",), devices),), **fields}
+        given = {"created": START + self._made * SECOND, "requests": (asks("r0", "gpu", count=devices),), **fields}
         uid = given.pop("uid", f"uid-{namespace}-{plain}")
         self.observe(Claim(uid, namespace, plain, **given))
         if pod != "":
@@ -151,9 +175,24 @@ class World(Told):
         wants: models with numbers, or results as they are; by default as many A100 as the claim asks for.
         """
         one = self.get(Claim, claim)
-        results = self._results(one, node, wants or ((A100, sum(r.count for r in one.requests)),))
+        count = sum(r.alternatives[0].count for r in one.requests)
+        results = self._results(one, node, wants or ((A100, count),))
         allocation = Allocation(tuple(results), node, timestamp=self.now // SECOND * SECOND)
-        self.update(one, allocation=allocation, consumers=self._consumers(one) if reserved else (), conditions=())
+        consumers = self._consumers(one) if reserved else ()
+        requests = one.requests if _chosen(one) else self._asked_for(results)
+        self.update(one, requests=requests, allocation=allocation, consumers=consumers, conditions=())
+
+    def _asked_for(self, results: Sequence[Result]) -> tuple[ClaimRequest, ...]:
+        """Requests that these results satisfy: of the class of the model that a pool device is of, else of any device."""
+        found: dict[str, ClaimRequest] = {}
+        for result in results:
+            model = self.picture.model_of_result(result)
+            before = found.get(result.request)
+            count = before.alternatives[0].count + 1 if before is not None else 1
+            name = model.device if model is not None and result.binding else "gpu"
+            capacity = result.consumed if result.share else {}
+            found[result.request] = asks(result.request, name, count=count, capacity=capacity)
+        return tuple(found.values())
 
     def waits(self, claim: str, node: str, *wants: tuple[Model, int] | Result, reserved: bool = True) -> None:
         """A claim of one device that is allocated from the pool at once."""
@@ -330,6 +369,11 @@ class World(Told):
     def _number(self) -> int:
         self._made += 1
         return self._made
+
+
+def _chosen(claim: Claim) -> bool:
+    """Whether somebody has said what the claim asks for."""
+    return any(one.device_class != "gpu" or one.selectors for each in claim.requests for one in each.alternatives)
 
 
 def one_node(mode: str = "observe", free: int = 8, **more: Any) -> World:

@@ -15,9 +15,10 @@ from dds_adapters.kubernetes.decode.translate import (
     View,
     WatchFailed,
 )
-from dds_adapters.kubernetes.recording import NotARecording, RecordedEvent, read_recording
+from dds_adapters.kubernetes.recording import EVALUATOR, NotARecording, RecordedEvent, read_recording
 
 __all__ = [
+    "EVALUATOR",
     "RESOURCES",
     "Fault",
     "NamedView",

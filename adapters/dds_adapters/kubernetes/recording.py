@@ -10,6 +10,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, cast
 
@@ -31,6 +32,9 @@ MAX_LINE = 16 * 1024 * 1024
 """Longest line in bytes; the API server takes no object that comes near it."""
 
 _GZIP = b"\x1f\x8b"
+
+EVALUATOR = f"cel-expr-python {version('cel-expr-python')}"
+"""What selectors are evaluated with: a log says so, since another one may see some expression otherwise."""
 
 
 class NotARecording(FileError):

@@ -207,6 +207,8 @@ class Decider(ABC, Generic[P]):
     """What has to be listed before anything is decided."""
     optional: frozenset[str]
     """Those of them without which everything else goes on."""
+    evaluator = ""
+    """What evaluates selectors, with its version."""
 
     def __init__(
         self,
@@ -377,6 +379,7 @@ class Decider(ABC, Generic[P]):
                 projection=self.component.projection,
                 epoch=self.epoch,
                 mode=self._policy.mode,
+                evaluator=self.evaluator,
             ),
             now,
         )

@@ -12,6 +12,7 @@ from msgspec import UNSET
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import Translator
+from dds_adapters.kubernetes.recording import EVALUATOR
 from dds_adapters.kubernetes.watch.arrivals import Arrival
 from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, Watched, watched
@@ -112,6 +113,7 @@ class Scaler(Decider[Picture]):
 
     resources = frozenset(VERSIONS)
     optional = OPTIONAL
+    evaluator = EVALUATOR
 
     def __init__(
         self,

@@ -139,6 +139,9 @@ def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
 
 def _claim_failed(picture: Picture, event: e.ClaimFailed, at: int) -> None:
     picture.failures.put(event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at))
+    life = picture.lives.get(event.claim)
+    if life is not None and event.device and event.device not in life.unsuited:
+        picture.lives.put(event.claim, replace(life, unsuited=(*life.unsuited, event.device)))
 
 
 def _failure_signalled(picture: Picture, event: e.FailureSignalled, at: int) -> None:

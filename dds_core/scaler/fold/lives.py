@@ -103,7 +103,10 @@ def _next_life(picture: Picture, event: e.ClaimMoved, old: ClaimLife | None, cla
         devices=event.devices or (old.devices if old is not None and not allocated else ()),
         promises=event.promises or (old.promises if old is not None and event.trigger in _KEEPS_PROMISES else ()),
         handed=old.handed if old is not None and not allocated else False,
+        unsuited=old.unsuited if old is not None else (),
     )
+    if old is not None and old.cycle == life.cycle:
+        life = replace(life, excluded=(*old.excluded, *event.excluded), vain=old.vain + bool(event.excluded))
     match event.trigger:
         case "allocated_pool" | "allocated_local" if claim is not None:
             return replace(

@@ -103,9 +103,7 @@ def _advance(work: Work, covered: Cover, node: str) -> None:
     life = work.picture.lives.rows[covered.claim.uid]
     if covered.complete:
         if reserve(work, covered, life, node) or not work.picture.live:
-            names = ", ".join(found.uuid or found.key[2] for _, found in covered.ready)
-            verb = "is" if len(covered.ready) == 1 else "are"
-            _advanced(work, covered, "device_ready", f"{names} {verb} there and free", promises_of(covered))
+            _advanced(work, covered, "device_ready", _ready_cause(covered), promises_of(covered))
         return
     if covered.asked and life.state == PENDING:
         _advanced(work, covered, "ordered", _asked_cause(work, covered, node))
@@ -116,6 +114,17 @@ def _advance(work: Work, covered: Cover, node: str) -> None:
             life = work.picture.lives.rows[covered.claim.uid]
             fail(work, covered.claim, life, "AttachFailed", resource.error, model, observed=True)
             return
+
+
+def _ready_cause(covered: Cover) -> str:
+    names = ", ".join(found.uuid or found.key[2] for _, found in covered.ready)
+    there = f"{names} {'is' if len(covered.ready) == 1 else 'are'} there and free"
+    allocation = covered.claim.allocation
+    before = {result.request for result in allocation.results} if allocation is not None else set()
+    now = {promise.request for promise, _ in covered.ready}
+    if now <= before:
+        return there
+    return f"{there}, for {', '.join(sorted(now - before))} instead of {', '.join(sorted(before - now))}"
 
 
 def _asked_cause(work: Work, covered: Cover, node: str) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dds_core.lifecycle import ATTACHED, ATTACHING, BOUND, DETACHING, FAILED, NEW, PENDING, USED, WAITING, claim_target
 from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
-from dds_core.scaler.events import ClaimMoved
+from dds_core.scaler.events import ClaimMoved, Promise
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED
-from dds_core.scaler.rules.failures import fail_overdue
+from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
 from dds_core.scaler.rules.orders import limits_of, usable
 from dds_core.scaler.state import Picture, Work
 
 _LONGEST_CHAIN = 8
+_MOST_IN_VAIN = 2
+"""Hand-overs in a cycle that may end on a pool device again while what was handed over is free; then the claim is failed."""
 
 
 def step(work: Work, uid: str) -> None:
@@ -24,9 +26,17 @@ def step(work: Work, uid: str) -> None:
         if move is None:
             break
         work.emit(move)
+        if move.excluded:
+            text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
+            work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
     claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
+        if life.vain >= _MOST_IN_VAIN:
+            text = (
+                f"the scheduler left {', '.join(life.excluded)} on {life.node} although they were handed over and free"
+            )
+            fail(work, claim, life, "HandOverInVain", text)
         if life.state == ATTACHED:
             steer(work, claim, life)
 
@@ -64,6 +74,7 @@ def _allocated(
     attempt = 1 if fresh or life is None else life.attempt + 1
     node = picture.node_of(claim)
     names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
+    landed = _landing(life, node, bool(waits))
     return ClaimMoved(
         claim=claim.uid,
         trigger=trigger,
@@ -74,7 +85,8 @@ def _allocated(
         cause=f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}",
         devices=_resources_of(picture, allocation),
         began=_began(picture, allocation, at),
-        landed=_landing(life, node, bool(waits)),
+        landed=landed,
+        excluded=_not_taken(picture, claim, life) if landed == "pool" else (),
     )
 
 
@@ -84,6 +96,24 @@ def _landing(life: ClaimLife | None, node: str, pool: bool) -> str:
     if node != life.node:
         return "elsewhere"
     return "pool" if pool else "here"
+
+
+def _not_taken(picture: Picture, claim: Claim, life: ClaimLife | None) -> tuple[str, ...]:
+    """What was handed over to the claim and has been there and free ever since: the scheduler has a reason to leave it."""
+    if life is None:
+        return ()
+    mine = {claim.uid, f"pod:{claim.owner}"}
+    there = [one for one in life.promises if picture.device(one.key) and not picture.holders[one.key]]
+    stayed = [one for one in there if _stayed_free(picture, claim, life, one)]
+    return tuple(one.identity for one in stayed if mine.issuperset(picture.promised(one.identity)))
+
+
+def _stayed_free(picture: Picture, claim: Claim, life: ClaimLife, promise: Promise) -> bool:
+    resource = picture.resource_of(promise.key)
+    device = picture.devices.get(resource.uid) if resource is not None else None
+    if device is None:  # of a fixed one it is only known as long as it is kept for the claim
+        return bool(picture.reservations_for[claim.uid])
+    return 0 < device.idle_since <= life.since
 
 
 def _began(picture: Picture, allocation: Allocation, at: int) -> int:

@@ -51,12 +51,20 @@ def _late(picture: Picture, claim: Claim) -> str:
     """The first model of the claim that has no device yet; the others are not to blame."""
     node = picture.node_of(claim)
     covers = cover(picture, node) if node else []
-    there = {place for one in covers if one.claim.uid == claim.uid for place, _ in one.ready}
+    there = {promise.result for one in covers if one.claim.uid == claim.uid for promise, _ in one.ready}
     return next((m.model for place, _, m in picture.pool_results(claim.allocation) if place not in there), "")
 
 
 def fail(
-    work: Work, claim: Claim, life: ClaimLife, reason: str, message: str, model: str = "", *, observed: bool = False
+    work: Work,
+    claim: Claim,
+    life: ClaimLife,
+    reason: str,
+    message: str,
+    model: str = "",
+    *,
+    observed: bool = False,
+    device: str = "",
 ) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
     cool the cell down."""
@@ -75,6 +83,7 @@ def fail(
         message=message,
         node=node,
         model=model,
+        device=device,
     )
     if not work.want(decision):
         return

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, FabricResource, Model, Requirement
+from dds_core.matching.records import claim_of
+from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, DeviceKey, FabricResource, Model, Requirement
 from dds_core.scaler.events import AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
@@ -134,6 +135,11 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
     granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
+        unsuitable = _came_in_vain(picture, node, claim, cells[name].model)
+        if unsuitable is not None:
+            device, why = unsuitable
+            fail(work, claim, life, "DeviceUnsuitable", why, model=name, device=device)
+            return
         refusal = _refusal(picture, node, claim, cells[name], needed[name], granted)
         if refusal is not None:
             fail(work, claim, life, *refusal, model=name)
@@ -170,6 +176,32 @@ def _refusal(
     if cell.size + cell.others + count > top:
         return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.size + cell.others}"
     return None
+
+
+def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
+    """(UUID, words) of a device that came since the claim waits here, is free, and is none that the claim may have: another like
+    it would not help. One that was there before is no reason not to ask for another, unless the claim failed for it already."""
+    life = picture.lives.rows[claim.uid]
+    for uid in sorted(picture.idle_at[node]):
+        resource = picture.resources.rows[uid]
+        came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
+        if resource.model == model.model and came and not picture.promised(resource.uuid):
+            why = _why_not(picture, node, claim, sorted(picture.keys_of[resource.uuid]))
+            if why:
+                return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}"
+    return None
+
+
+def _why_not(picture: Picture, node: str, claim: Claim, keys: list[DeviceKey]) -> str:
+    """Why none of the names of a free device is one for the claim, "" when one is, or when that is not known for sure."""
+    if not keys or not all(picture.pools[key[:2]].usable for key in keys):
+        return ""
+    whole = [key for key in keys if not picture.face(key).part]
+    if not whole:
+        return "the node lists parts of it only"
+    wanted = claim_of(claim, claim.requests)
+    refusals = [picture.allocator(node).refusal(wanted, key, doubt=True) for key in whole]
+    return refusals[0] or "" if all(refusals) else ""
 
 
 def conflicting_model(

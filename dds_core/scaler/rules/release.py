@@ -7,12 +7,12 @@ nothing is attaching, and by exactly the marked number.
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED
-from dds_core.model import AttachRequest, Claim, Device, DeviceClass, DeviceKey, FabricResource
+from dds_core.matching.records import claim_of
+from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.model import Fence
 from dds_core.scaler.rules.assignment import Cover, cover
@@ -222,7 +222,10 @@ def _could_be_taken(picture: Picture, resource: FabricResource, faces: list[Devi
         known = picture.claims_of(pod)
         if len(known) < len(pod.claims):
             return True
-        if any(one.allocation is None and could_satisfy(picture, one, key) for one in known for key in faces):
+        allocator, waiting = picture.allocator(resource.node), [one for one in known if one.allocation is None]
+        if any(
+            not one.known or allocator.selects(claim_of(one, one.requests), key) for one in waiting for key in faces
+        ):
             return True
     return False
 
@@ -439,60 +442,3 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
 def _wanted_there(picture: Picture, resource: FabricResource) -> bool:
     """Whether a claim on the device's own node waits for it: two nodes would take each other's devices in turn."""
     return any(resource.uid in one.resources for one in cover(picture, resource.node))
-
-
-# --- what a claim could take ------------------------------------------------------------------------------------------
-
-# A careful "no" only where a class's selectors plainly name another driver, or another value of an attribute that the device
-# has. A wrong "yes" delays a detach; a wrong "no" could take a device from under a pod. So anything that is not understood
-# counts as "yes".
-
-_DRIVER = re.compile(r"""device\.driver\s*==\s*(["'])([^"']*)\1""")
-_ATTRIBUTE = re.compile(
-    r"""device\.attributes\[(["'])(?P<domain>[^"']+)\1\]\.(?P<name>\w+)\s*==\s*(["'])(?P<value>[^"'\\]*)\4"""
-)
-_BRANCHES = ("||", "?", "!")
-_UNKNOWN = Device()
-
-
-def could_satisfy(picture: Picture, claim: Claim, key: DeviceKey) -> bool:
-    """Whether some request of the claim could be given the device `key`."""
-    if not claim.requests:
-        return True
-    named = {one.name: one for one in picture.classes.rows.values()}
-    device = picture.device(key) or _UNKNOWN
-    for request in claim.requests:
-        for name in request.classes:
-            found = named.get(name)
-            if found is None or not excludes(found, key[0], device):
-                return True
-    return False
-
-
-def excludes(device_class: DeviceClass, driver: str, device: Device = _UNKNOWN) -> bool:
-    """Whether a selector of the class demands, without any alternative, another driver than this, or another text as one of the
-    device's attributes."""
-    for expression in device_class.selectors:
-        if any(sign in expression for sign in _BRANCHES):
-            continue
-        if any(name != driver for _, name in _DRIVER.findall(expression)):
-            return True
-        if any(_differs(term, driver, device) for term in _terms(expression)):
-            return True
-    return False
-
-
-def _terms(expression: str) -> list[str]:
-    """What has to be true all at once; none where brackets may make something else of it."""
-    return [] if "(" in expression else [term.strip() for term in expression.split("&&")]
-
-
-def _differs(term: str, driver: str, device: Device) -> bool:
-    found = _ATTRIBUTE.fullmatch(term)
-    if found is None:
-        return False
-    domain, name = found["domain"], found["name"]
-    has = device.attributes.get(f"{domain}/{name}")
-    if has is None and domain == driver:
-        has = device.attributes.get(name)
-    return isinstance(has, str) and has != found["value"]

@@ -33,7 +33,7 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
 
 def promises_of(covered: Cover) -> tuple[Promise, ...]:
     """The devices that stand ready for a claim, by the place of the result each is for."""
-    return tuple(Promise(place, found.uuid, *found.key) for place, found in covered.ready)
+    return tuple(sorted((promise for promise, _ in covered.ready), key=lambda promise: promise.result))
 
 
 def drop_overdue(work: Work, node: str) -> None:

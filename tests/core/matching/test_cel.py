@@ -5,11 +5,10 @@ import sys
 
 import pytest
 
-from dds_core.errors import InputError
 from dds_core.matching.cel import CACHED, LONGEST, DeviceView, compile
 from dds_core.matching.errors import SelectorError
 from dds_core.matching.quantities import parse
-from dds_core.matching.versions import Version, canonical, normalized, order
+from dds_core.matching.versions import Version
 
 NVIDIA = "gpu.nvidia.com"
 DEVICE = DeviceView(
@@ -200,69 +199,3 @@ def test_no_cel_library_is_loaded_before_the_first_selector(module: str) -> None
     script = f"import sys, {module}; print([name for name in {unwanted} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
-
-
-def test_without_the_library_the_error_says_what_to_install() -> None:
-    script = (
-        "import sys; sys.modules['cel_expr_python'] = None\n"
-        "from dds_core.errors import DdsError\n"
-        "from dds_core.matching.cel import compile\n"
-        "try:\n    compile('true')\nexcept DdsError as error:\n    print(error)\n"
-    )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert said == (
-        "device selectors need the package cel-expr-python; in a checkout of dds: pip install '.[selectors]'\n"
-    )
-
-
-# -- semantic versions: order as in semver 2.0.0, short forms as Kubernetes' `semver(text, true)` reads them
-
-
-RISING = [
-    "1.0.0-alpha",
-    "1.0.0-alpha.1",
-    "1.0.0-alpha.beta",
-    "1.0.0-beta",
-    "1.0.0-beta.2",
-    "1.0.0-beta.11",
-    "1.0.0-rc.1",
-    "1.0.0",
-]
-
-
-def test_the_order_of_the_specification() -> None:
-    texts = [*RISING, "1.0.1", "1.2.0", "1.10.0", "2.0.0-0", "2.0.0"]
-    falling = texts[::-1]
-    assert sorted(falling, key=order) == texts
-
-
-def test_build_metadata_counts_for_nothing() -> None:
-    assert order("1.2.3+a") == order("1.2.3+b.c")
-    assert canonical("1.2.3-rc.1+build") == "1.2.3-rc.1"
-
-
-@pytest.mark.parametrize(
-    "text", ["", "1", "1.2", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1.2.3 ", "1.2.-3"]
-)
-def test_what_is_no_version_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no semantic version; write three numbers"):
-        order(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "whole"),
-    [
-        ("v1", "1.0.0"),
-        ("1.2", "1.2.0"),
-        ("v01.02.03", "1.2.3"),
-        ("1.2.3-rc.1", "1.2.3-rc.1"),
-        ("00.1", "0.1.0"),
-        ("1-rc", "1-rc"),
-    ],
-)
-def test_short_versions_are_made_whole(text: str, whole: str) -> None:
-    assert normalized(text) == whole
-
-
-def test_a_version_is_no_string_attribute() -> None:
-    assert type(Version("1.2.3")) is not str

@@ -20,6 +20,7 @@ from dds_core.component import Component, component_named
 from dds_core.engine import EngineOf
 from dds_core.events import Event
 from dds_core.log import MemoryLog
+from dds_core.matching import cel
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER
 from tests.core.purity.facts import read
@@ -70,6 +71,9 @@ def main() -> None:
     component.load(
         component.dump(component.picture())
     )  # msgspec evaluates the annotations of a type when it is first used
+    cel.compile("device.attributes['d'].n == 1").matches(
+        cel.DeviceView("d", {"n": 1})
+    )  # the CEL library is loaded then too
     forbid(did)
     digest = replayed(facts, component)
     json.dump({"digest": digest, "did": sorted(did)}, out)

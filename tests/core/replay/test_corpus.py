@@ -11,7 +11,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -115,12 +115,14 @@ def picture_of(kept: Kept, rows: Sequence[Envelope]) -> Any:
 
 
 def digest(kept: Kept, picture: Any) -> str:
-    """That of the picture's plain form: JSON with sorted keys and without spaces; knobs that came later are left out."""
+    """That of the picture's plain form: JSON with sorted keys and without spaces; knobs that came later are left out, one
+    that went is put back."""
     state = kept.of.dump(picture)
     policy = state["policy"]
-    for knobs in (policy.get("driver", {}), *policy.get("drivers", {}).values()):
+    for knobs in (policy["driver"], *policy["drivers"].values()) if kept.component == "scaler" else ():
         for knob in KNOBS_SINCE:
             knobs.pop(knob, None)
+        knobs["capacities"] = []
     plain = json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(plain.encode()).hexdigest()
 
@@ -257,17 +259,18 @@ def test_a_checkpoint_is_loaded(kept: Kept, rows: list[Envelope]) -> None:
 
 
 def test_the_same_is_decided_again(kept: Kept, rows: list[Envelope]) -> None:
-    """Whoever has changed what is decided has written other code, and says so by the fingerprint. As long as no decision of
-    these logs was meant to change, there is no difference either way."""
+    """Whoever has changed what is decided has written other code, and says so by the fingerprint. What claims ask for is not in
+    the scaler's logs, so it decides otherwise now; of the publisher's, no decision was meant to change."""
     component = kept.of
-    report = verify(rows, component=component)
-    assert [str(one) for one in report.differences] == []
+    report = verify(rows, component=component, at_most=len(rows))
     assert report.last == kept.last and report.unjudged == kept.unjudged
     starts = (event_of(row, component) for row in rows if row.type == "Started")
     assert [event.fingerprint for event in starts if isinstance(event, Started)][-1] == kept.fingerprint
     assert report.other_code is any(one != component.fingerprint for one in report.fingerprints)
-    other = verify(rows, component=component, fingerprint="of other code")
-    assert other.other_code and other.ok
+    if kept.component == "publisher":
+        assert [str(one) for one in report.differences] == []
+        other = verify(rows, component=component, fingerprint="of other code")
+        assert other.other_code and other.ok
 
 
 # -- going on ----------------------------------------------------------------------------------------------------------
@@ -309,6 +312,12 @@ def told(row: Envelope) -> bytes:
     return msgspec.json.encode((row.type, row.stream, row.occurred_at, *states, row.causation_id, row.data.decode()))
 
 
+def differences_since(kept: Kept, rows: Iterable[Envelope]) -> list[str]:
+    """What verification finds in what was added; in all of a publisher's log."""
+    found = verify(rows, component=kept.of).differences
+    return [str(one) for one in found if one.position > kept.last or kept.component == "publisher"]
+
+
 def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Envelope]) -> None:
     """It sees a new node and that all else is still there; a quarter of an hour later claims and pods leave."""
     component, faults = kept.of, list[DdsError]()
@@ -335,16 +344,17 @@ def test_a_new_process_goes_on_from_it(kept: Kept, copy: SqlLog, rows: list[Enve
     assert isinstance(started, Started) and started.fingerprint == component.fingerprint
     seen = "HostObserved" if kept.component == "publisher" else "NodeObserved"
     assert [row.stream for row in fresh if row.type == seen] == ["uid-of-a-new-one"]
-    assert [told(row) for row in fresh[1:]] == content(kept.next).splitlines()
+    if kept.component == "publisher":
+        assert [told(row) for row in fresh[1:]] == content(kept.next).splitlines()
     assert verify_log(copy).last == copy.head().position == fresh[-1].position
-    assert [str(one) for one in verify(whole, component=component).differences] == []
+    assert differences_since(kept, whole) == []
     assert component.same(picture_of(kept, whole[kept.begin - kept.after :]), decider.picture)
 
 
 def test_a_new_process_leaves_a_checkpoint_and_the_next_one_starts_with_it(
     kept: Kept, copy: SqlLog, rows: list[Envelope]
 ) -> None:
-    component, faults = kept.of, list[DdsError]()
+    faults = list[DdsError]()
     picture = picture_of(kept, rows[kept.begin - kept.after :])
     now = picture.now + SECOND
     first = process(kept, copy, picture, faults)
@@ -356,7 +366,7 @@ def test_a_new_process_leaves_a_checkpoint_and_the_next_one_starts_with_it(
     assert faults == []
     types = [row.type for row in copy.read(kept.last)]
     assert types == ["Started", "Checkpoint", "Started"], "the policy is read as it was written"
-    assert [str(one) for one in verify(copy.read(kept.after), component=component).differences] == []
+    assert differences_since(kept, copy.read(kept.after)) == []
     assert verify_log(copy).last == kept.last + 3
 
 
@@ -378,7 +388,6 @@ def test_an_archive_and_its_log_are_read_as_one(cut: Kept, tmp_path: Path) -> No
     assert (archive.span()[1], anchor.log) == (cut.first, cut.log)
     report = verify_chain(joined.read(), anchors=[anchor])
     assert (report.first, report.last, report.hash.hex()) == (1, cut.last, cut.head)
-    assert verify(joined.read(), component=cut.of).ok
     assert cut.of.same(picture_of(cut, list(joined.read())), picture_of(cut, list(rest.read(cut.after))))
     upgrade(url := f"sqlite:///{tmp_path}/whole.sqlite3")
     with Database(url) as database:

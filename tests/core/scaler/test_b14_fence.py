@@ -5,9 +5,9 @@ Here a fence stands first: mark and taint, time to settle, a consistent LIST, th
 
 from typing import Any
 
-from dds_core.model import AttachRequest, Claim, ClaimRequest, DeviceClass, Pod, Slice
+from dds_core.model import AttachRequest, Claim, DeviceClass, Pod, Slice
 from dds_core.scaler import events as e
-from tests.support.world import GPU, World, one_node
+from tests.support.world import GPU, World, asks, one_node
 
 
 def idle_device(**policy: Any) -> World:
@@ -144,7 +144,7 @@ def test_b14_a_nominated_pod_that_asks_for_another_model_does_not() -> None:
     world = marked()
     other = f'device.attributes["{GPU}"].productName == "another"'
     world.observe(DeviceClass("other", "other", (other,)))
-    world.claim("train", requests=(ClaimRequest("gpu", ("other",)),))
+    world.claim("train", requests=(asks("gpu", "other"),))
     world.pod("train", nominated="node0")
     assert not world.events(e.VictimUnmarked)
 

@@ -99,15 +99,15 @@ def test_b26_a_shared_device_is_idle_only_when_the_last_share_is_given_back() ->
     )
 
 
-def test_b26_only_the_capacities_that_the_policy_names_are_counted() -> None:
-    world = two_sharers()
-    world.change_policy(drivers={A100.driver: {"capacities": ["bandwidth"]}})
-    shared_device(world, capacity="5Gi")
-    assert world.reserved("one") == world.reserved("two") == ["GPU-res"]
-
-
 def test_b26_a_device_that_is_not_shared_serves_one_share() -> None:
     world = two_sharers()
     world.online("res", "node0")
+    world.plug("node0", "gpu-GPU-res", "GPU-res", capacity={"memory": "40Gi"})
     assert world.reserved("one") == ["GPU-res"]
     assert world.reserved("two") == []
+
+
+def test_b26_a_device_without_the_capacity_serves_nobody_who_asks_for_it() -> None:
+    world = two_sharers()
+    world.online("res", "node0")
+    assert world.reserved("one") == world.reserved("two") == []

@@ -65,13 +65,58 @@ def test_a_hand_over_is_told_once_for_an_attempt() -> None:
     assert len(world.events(e.HandOver)) == 1
 
 
-def test_the_next_attempt_is_handed_over_again() -> None:
-    world = handed_over()
+def diverted(world: World, node: str) -> None:
+    """The scheduler takes a pool device again for the claim that was handed over."""
     world.unreserve("train")
     world.clear("train")
-    world.allocate("train", "node0")
-    assert len(world.events(e.HandOver)) == 2
+    world.allocate("train", node)
+    world.settle()
+
+
+def test_the_next_attempt_is_handed_over_again() -> None:
+    world = handed_over()
+    diverted(world, "node1")
+    assert [handed.node for handed in world.events(e.HandOver)] == ["node0", "node1"]
     assert world.events(e.HandOver)[1].cause == "attempt 1.2"
+
+
+def test_a_device_that_is_left_although_it_is_free_is_not_handed_over_again() -> None:
+    """The scheduler has a reason, known or not: it took a pool device anew, was told again, and so on for ever."""
+    world = handed_over()
+    (left,) = world.reserved("train")
+    diverted(world, "node0")
+    assert world.only(e.Alerted).text == (
+        f"the scheduler took a pool device again although {left} was handed over and is free; "
+        "it is not handed over to this claim again"
+    )
+    (other,) = world.reserved("train")
+    assert other != left
+    assert len(world.events(e.HandOver)) == 2
+    diverted(world, "node0")
+    failed = world.only(e.ClaimFailed)
+    assert (failed.reason, failed.message) == (
+        "HandOverInVain",
+        f"the scheduler left {left}, {other} on node0 although they were handed over and free",
+    )
+    assert world.only(e.CoolDown).node == "node0"
+    assert world.state("train") == "Failed"
+    assert len(world.events(e.HandOver)) == 2
+    world.waits("next", "node0")
+    assert world.reserved("next") == [left]
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_one_that_somebody_took_meanwhile_is_not_held_against_it(given_back: bool) -> None:
+    world = handed_over()
+    (taken,) = world.reserved("train")
+    world.unreserve("train")
+    world.clear("train")
+    world.holds("thief", "node0", f"gpu-{taken}")
+    if given_back:
+        world.finish("thief")
+    world.allocate("train", "node0")
+    assert not world.events(e.Alerted)
+    assert not world.picture.lives.rows[world.uid("train")].excluded
 
 
 @pytest.mark.parametrize("told", [RESCHEDULE, READY])

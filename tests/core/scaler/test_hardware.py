@@ -151,7 +151,7 @@ def test_a_name_that_vanishes_while_it_is_held_leaves_its_device_in_use() -> Non
     assert world.device("res") == "Idle", "it was a part of another"
 
 
-def test_a_device_that_came_in_parts_is_waited_for_and_no_second_one_is_ordered() -> None:
+def test_a_device_that_came_in_parts_is_told_and_no_second_one_is_ordered() -> None:
     world = one_node("attach", 4)
     world.waits("train", "node0")
     world.carry_out()
@@ -159,8 +159,9 @@ def test_a_device_that_came_in_parts_is_waited_for_and_no_second_one_is_ordered(
     world.resource("res", "node0", request=request, state="Attaching", uuid="GPU-res")
     partitions(world)
     world.resource("res", "node0", state="Online")
-    assert world.state("train") == "Attaching"
     assert world.only(e.AttachOrdered).size == 1
+    why = "GPU-res came for it and cannot be given to it: the node lists parts of it only"
+    assert world.only(e.ClaimFailed).message == why
 
 
 # -- which faces belong together ------------------------------------------------------------------------------------------

@@ -1,82 +1,10 @@
-"""Whether a device could satisfy a claim: "no" only where a class plainly demands another driver."""
+"""Quantities, and which model a pool lists."""
 
 import pytest
 
 from dds_core.matching.quantities import amount
-from dds_core.model import Claim, ClaimRequest, Config, Device, DeviceClass, Model
+from dds_core.model import Config, Model
 from dds_core.scaler.model import model_of_pool
-from dds_core.scaler.rules.release import could_satisfy, excludes
-from tests.support.world import GPU, World
-
-OTHER = 'device.driver == "nic.example.com"'
-KEY = (GPU, "node0", "gpu-0")
-
-
-@pytest.mark.parametrize(
-    ("expression", "excluded"),
-    [
-        (OTHER, True),
-        ("device.driver=='nic.example.com'", True),
-        (f"{OTHER} && device.attributes['x'].fast", True),
-        (f'device.driver == "{GPU}"', False),
-        (f'{OTHER} || device.driver == "{GPU}"', False),
-        (f"!({OTHER})", False),
-        (f"cond ? {OTHER} : true", False),
-        ("device.driver.startsWith('nic')", False),
-        ("true", False),
-        ("", False),
-    ],
-)
-def test_what_is_not_understood_counts_as_yes(expression: str, excluded: bool) -> None:
-    assert excludes(DeviceClass("c", "nics", (expression,)), GPU) == excluded
-
-
-PRODUCT = f'device.attributes["{GPU}"].productName'
-
-
-@pytest.mark.parametrize(
-    ("expression", "excluded"),
-    [
-        (f'{PRODUCT} == "NVIDIA H100"', True),
-        (f'device.driver == "{GPU}" && {PRODUCT}=="NVIDIA H100"', True),
-        (f"device.attributes['{GPU}'].productName == 'NVIDIA H100'", True),
-        (f'{PRODUCT} == "NVIDIA A100"', False),
-        (f'{PRODUCT} == "NVIDIA H100" || {PRODUCT} == "NVIDIA A100"', False),
-        (f'!({PRODUCT} == "NVIDIA H100")', False),
-        (f'({PRODUCT} == "NVIDIA H100" && true) == false', False),
-        (f'{PRODUCT} == "NVIDIA H100" == false', False),
-        (f'"NVIDIA H100" == {PRODUCT}', False),
-        (f'{PRODUCT} != "NVIDIA A100"', False),
-        (f'device.attributes["{GPU}"].unknown == "x"', False),
-        ('device.attributes["other.example.com"].productName == "NVIDIA H100"', False),
-        ('device.attributes["vendor.example.com"].kind == "fast"', True),
-        (f'device.attributes["{GPU}"].memory == "x"', False),
-    ],
-)
-def test_a_class_that_plainly_asks_for_another_model_cannot_take_it(expression: str, excluded: bool) -> None:
-    attributes: dict[str, str | int | bool] = {
-        "productName": "NVIDIA A100",
-        "vendor.example.com/kind": "slow",
-        "memory": 40,
-    }
-    assert excludes(DeviceClass("c", "gpus", (expression,)), GPU, Device(attributes=attributes)) == excluded
-
-
-def test_one_request_that_could_take_it_is_enough() -> None:
-    world = World()
-    world.observe(DeviceClass("c1", "nics", (OTHER,)))
-    world.observe(DeviceClass("c2", "gpus", (f'device.driver == "{GPU}"',)))
-    asks = {
-        (): True,
-        ("nics",): False,
-        ("nics", "gpus"): True,
-        ("unknown",): True,
-    }
-    for classes, could in asks.items():
-        requests = (ClaimRequest("r", classes),) if classes else ()
-        assert could_satisfy(world.picture, Claim("c", requests=requests), KEY) == could, classes
-    two = (ClaimRequest("a", ("nics",)), ClaimRequest("b", ("gpus",)))
-    assert could_satisfy(world.picture, Claim("c", requests=two), KEY)
 
 
 @pytest.mark.parametrize(

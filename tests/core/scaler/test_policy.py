@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.errors import DdsError, PolicyError
 from dds_core.kit.policy import lower
-from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, read_policy
+from dds_core.scaler.policy import LimitPolicy, Policy, from_reference, outdated, read_policy
 
 SECONDS = (0, 86_400)
 POSITIVE = (1, 86_400)
@@ -39,7 +39,7 @@ CHOICES = {
     "rebalance": (True, False),
     "prewarm": (True, False),
 }
-OTHERS = {"schedulers", "limits", "drivers", "driver.uuid_attribute", "driver.capacities"} | {
+OTHERS = {"schedulers", "limits", "drivers", "driver.uuid_attribute"} | {
     f"driver.{name}" for name in ("parent_attributes", "hardware_attributes", "partition_types")
 }
 
@@ -104,7 +104,7 @@ def test_a_choice_takes_its_words_and_no_other(name: str) -> None:
         ),
         ({"schedulers": {"own": {"binding_timeout_seconds": 0}}}, "schedulers.own"),
         ({"driver": {"uuid_attribute": ""}}, "driver.uuid_attribute"),
-        ({"drivers": {"gpu.example.com": {"capacities": [1]}}}, "drivers.gpu.example.com"),
+        ({"drivers": {"gpu.example.com": {"partition_types": [1]}}}, "drivers.gpu.example.com"),
         ({"mode": {1, 2}}, "policy"),
     ],
 )
@@ -130,7 +130,7 @@ def test_the_defaults_are_safe() -> None:
 
 def test_a_policy_survives_its_json_form() -> None:
     policy = read_policy(
-        {"mode": "detach", "limits": {"node0/A100": {"max": 3}}, "drivers": {"d": {"capacities": ["m"]}}}
+        {"mode": "detach", "limits": {"node0/A100": {"max": 3}}, "drivers": {"d": {"partition_types": ["m"]}}}
     )
     assert read_policy(policy.model_dump(mode="json")) == policy
 
@@ -176,3 +176,17 @@ def test_a_variable_out_of_bounds_is_refused_as_the_reference_does(text: str) ->
     with pytest.raises(PolicyError, match="SCAN_INTERVAL") as error:
         from_reference({"SCAN_INTERVAL": text})
     one_line(error.value)
+
+
+def test_what_older_versions_knew_counts_for_nothing_and_is_told() -> None:
+    written = {
+        "mode": "attach",
+        "driver": {"capacities": []},
+        "drivers": {"d": {"capacities": ["m"], "uuid_attribute": "id"}},
+    }
+    policy = read_policy(written)
+    assert policy == read_policy({"mode": "attach", "drivers": {"d": {"uuid_attribute": "id"}}})
+    assert outdated(written) == [
+        "`capacities` of a driver counts no more: a shared device is counted as the scheduler counts it"
+    ]
+    assert outdated({"mode": "attach"}) == []

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from dds_core.model import Config, Device, Requirement, Slice
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, FAILED, GPU, H100, READY, RESCHEDULE, World, one_node
+from tests.support.world import A100, FAILED, GPU, H100, READY, RESCHEDULE, World, class_of, one_node
 
 
 def plain(mode: str = "attach") -> World:
@@ -52,12 +52,13 @@ def test_d03_a_changed_configuration_takes_effect_at_once() -> None:
     assert world.state("train") == "Attaching"
 
 
-def test_d03_a_changed_attribute_changes_what_a_device_is() -> None:
+def test_d03_a_changed_class_changes_what_a_claim_may_have() -> None:
     world = plain()
     world.waits("train", "node0")
-    world.plug("node0", "gpu-0", "GPU-fixed", replace(A100, attributes={"productName": "A100 rev B"}))
+    revised = replace(A100, attributes={"productName": "A100 rev B"})
+    world.plug("node0", "gpu-0", "GPU-fixed", revised)
     assert world.state("train") == "Attaching"
-    world.update(config(world), models=(replace(A100, attributes={"productName": "A100 rev B"}), H100))
+    world.observe(class_of(revised))
     assert world.reserved("train") == ["GPU-fixed"]
 
 

@@ -16,14 +16,18 @@ import msgspec
 
 from dds_adapters.kubernetes.decode import objects as raw_
 from dds_adapters.kubernetes.decode.objects import Object
-from dds_core.errors import DdsError
+from dds_core.errors import DdsError, InputError
+from dds_core.matching import quantities
 from dds_core.model import (
     PUBLISHER,
     Allocation,
+    Alternative,
     AttachRequest,
+    CapacityPolicy,
     Claim,
     ClaimRequest,
     Condition,
+    Constraint,
     Consumer,
     Device,
     DeviceClass,
@@ -143,6 +147,7 @@ def claim(raw: bytes) -> Claim:
         extended=meta.annotations is not None and meta.annotations.extended_claim == "true",
         owner=next((owner.uid for owner in meta.owner_references or () if owner.kind == "Pod"), ""),
         requests=tuple([_request(i, one) for i, one in enumerate((spec and spec.requests) or ())]),
+        constraints=tuple([_constraint(i, one) for i, one in enumerate((spec and spec.constraints) or ())]),
         allocation=_allocation(status.allocation) if status.allocation is not None else None,
         consumers=tuple([Consumer(c.uid, c.name, c.resource, c.api_group) for c in status.reserved_for or ()]),
         conditions=tuple(
@@ -172,6 +177,7 @@ def resource_slice(raw: bytes) -> Slice:
         all_nodes=bool(spec.all_nodes),
         selector=() if node else selector,
         devices={name: _device(place, body) for name, place, body in bodies(spec.devices)},
+        counters={one.name: _counters(one.counters) for one in spec.shared_counters or ()},
         owner=PUBLISHER if (found.metadata.labels or {}).get(MANAGED_BY) == PUBLISHER else "",
     )
 
@@ -180,12 +186,8 @@ def device_class(raw: bytes) -> DeviceClass:
     """A DeviceClass. Raises Fault."""
     found = read(raw_.device_class, raw, "DeviceClass", DRA)
     spec = found.spec or _NO_CLASS
-    selectors: list[str] = []
-    for i, one in enumerate(spec.selectors or ()):
-        if one.cel is None:
-            raise Fault(f"spec.selectors[{i}]", "is of a kind that is not known (cel is missing)")
-        selectors.append(one.cel.expression)
-    return DeviceClass(found.metadata.uid, found.metadata.name, tuple(selectors), spec.extended_resource_name or "")
+    selectors = _selectors("spec", spec.selectors)
+    return DeviceClass(found.metadata.uid, found.metadata.name, selectors, spec.extended_resource_name or "")
 
 
 def taint_rule(raw: bytes) -> TaintRule:
@@ -248,9 +250,7 @@ def pod(raw: bytes) -> Pod:
             ),
             "",
         ),
-        tolerations=tuple(
-            [Toleration(one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ()]
-        ),
+        tolerations=_tolerations(spec.tolerations),
     )
 
 
@@ -334,17 +334,42 @@ def _request(index: int, found: raw_.RawRequest) -> ClaimRequest:
         wanted = (found,)
     else:
         raise Fault(place, "is of a kind that is not known (neither exactly nor firstAvailable)")
-    for one in wanted:
-        if not one.device_class_name:
-            raise Fault(f"{place}.deviceClassName", "is missing")
-        if one.allocation_mode not in ("", "ExactCount", "All"):
-            raise Fault(f"{place}.allocationMode", "is not ExactCount or All")
-    return ClaimRequest(
-        name=found.name,
-        classes=tuple([one.device_class_name for one in wanted]),
-        count=max(1, *[one.count for one in wanted]),
-        all=any(one.allocation_mode == "All" for one in wanted),
+    return ClaimRequest(found.name, alternatives=tuple([_alternative(place, found.name, one) for one in wanted]))
+
+
+def _alternative(place: str, request: str, found: raw_.Exactly) -> Alternative:
+    if not found.device_class_name:
+        raise Fault(f"{place}.deviceClassName", "is missing")
+    if found.allocation_mode not in ("", "ExactCount", "All"):
+        raise Fault(f"{place}.allocationMode", "is not ExactCount or All")
+    capacity = found.capacity.requests if found.capacity is not None else None
+    return Alternative(
+        found.device_class_name,
+        found.name if found.name != request or not isinstance(found, raw_.RawRequest) else "",
+        selectors=_selectors(place, found.selectors),
+        count=max(1, found.count),
+        all=found.allocation_mode == "All",
+        admin=bool(found.admin_access),
+        tolerations=_tolerations(found.tolerations),
+        capacity={name: _quantity(f"{place}.capacity", text) for name, text in (capacity or {}).items()},
     )
+
+
+def _selectors(place: str, found: tuple[raw_.Selector, ...] | None) -> tuple[str, ...]:
+    for i, one in enumerate(found or ()):
+        if one.cel is None:
+            raise Fault(f"{place}.selectors[{i}]", "is of a kind that is not known (cel is missing)")
+    return tuple([one.cel.expression for one in found or () if one.cel is not None])
+
+
+def _tolerations(found: tuple[raw_.RawToleration, ...] | None) -> tuple[Toleration, ...]:
+    return tuple([Toleration(one.key, one.operator or "Equal", one.value, one.effect) for one in found or ()])
+
+
+def _constraint(index: int, found: raw_.RawConstraint) -> Constraint:
+    if not (found.match_attribute or found.distinct_attribute):
+        raise Fault(f"spec.devices.constraints[{index}]", "is of a kind that is not known")
+    return Constraint(found.requests or (), found.match_attribute, found.distinct_attribute)
 
 
 def _allocation(found: raw_.RawAllocation) -> Allocation:
@@ -418,19 +443,41 @@ def bodies(devices: tuple[raw_.RawDevice, ...] | None) -> Iterator[tuple[str, st
 
 
 def _device(place: str, found: raw_.DeviceBody) -> Device:
+    capacity = found.capacity or {}
     return Device(
         attributes=_attributes(place, found.attributes) if found.attributes else {},
-        capacity={name: one.value for name, one in found.capacity.items()} if found.capacity else {},
+        versions=tuple(sorted([name for name, one in (found.attributes or {}).items() if one.version is not None])),
+        capacity={name: _quantity(f"{place}.capacity", one.value) for name, one in capacity.items()},
+        policies={name: _policy(one.request_policy) for name, one in capacity.items() if one.request_policy},
         binding=found.binding_conditions or (),
         failure=found.binding_failure_conditions or (),
         shared=bool(found.allow_multiple_allocations),
         taints=taints(found.taints),
         node=found.node_name or single_node(found.node_selector),
-        consumes={
-            one.counter_set: {name: counter.value for name, counter in (one.counters or {}).items()}
-            for one in found.consumes_counters or ()
-        },
+        consumes={one.counter_set: _counters(one.counters) for one in found.consumes_counters or ()},
     )
+
+
+def _counters(found: dict[str, raw_.RawCounter] | None) -> dict[str, str]:
+    return {name: _quantity("counters", one.value) for name, one in (found or {}).items()}
+
+
+def _policy(found: raw_.RequestPolicy) -> CapacityPolicy:
+    bounds = found.valid_range
+    known = (bounds.min, bounds.max, bounds.step) if bounds is not None else ("", "", "")
+    values = found.valid_values or ()
+    for text in (found.default, *values, *known):
+        if text:
+            _quantity("requestPolicy", text)
+    return CapacityPolicy(found.default, values, bounds is not None, *known)
+
+
+def _quantity(place: str, text: str) -> str:
+    try:
+        quantities.parse(text)
+    except InputError:
+        raise Fault(place, "is no quantity") from None
+    return text
 
 
 def _attributes(place: str, found: dict[str, raw_.RawAttribute]) -> dict[str, str | int | bool]:

@@ -86,24 +86,56 @@ class NodeSelector(Part, frozen=True, omit_defaults=True):
 # -- resource.k8s.io -------------------------------------------------------------------------------
 
 
-class Exactly(Part, frozen=True):
-    """What one request, or one alternative of it, asks for."""
+class CelSelector(Part, frozen=True):
+    expression: str
 
+
+class Selector(Part, frozen=True):
+    """One of a class or a request."""
+
+    cel: CelSelector | None = None
+
+
+class RawToleration(Part, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class AskedCapacity(Part, frozen=True):
+    requests: dict[str, str] | None = None
+
+
+class Exactly(Part, frozen=True):
+    """What one request, or one alternative of it, asks for; an alternative has a name."""
+
+    name: str = ""
     device_class_name: str = ""
+    selectors: tuple[Selector, ...] | None = None
     allocation_mode: str = ""
     count: Count = 0
+    admin_access: bool | None = None
+    tolerations: tuple[RawToleration, ...] | None = None
+    capacity: AskedCapacity | None = None
 
 
 class RawRequest(Exactly, frozen=True):
     """A request; in v1beta1 what `exactly` holds stands in the request itself."""
 
-    name: str = ""
     exactly: Exactly | None = None
     first_available: tuple[Exactly, ...] | None = None
 
 
+class RawConstraint(Part, frozen=True):
+    requests: tuple[str, ...] | None = None
+    match_attribute: str = ""
+    distinct_attribute: str = ""
+
+
 class ClaimDevices(Part, frozen=True):
     requests: tuple[RawRequest, ...] | None = None
+    constraints: tuple[RawConstraint, ...] | None = None
 
 
 class ClaimSpec(Part, frozen=True):
@@ -173,13 +205,34 @@ class RawAttribute(Part, frozen=True):
     truth: bool | None = field(name="bool", default=None)
 
 
-class RawCapacity(Part, frozen=True):
+class RawCounter(Part, frozen=True):
     value: str
+
+
+class ValidRange(Part, frozen=True):
+    min: str = ""
+    max: str = ""
+    step: str = ""
+
+
+class RequestPolicy(Part, frozen=True):
+    default: str = ""
+    valid_values: tuple[str, ...] | None = None
+    valid_range: ValidRange | None = None
+
+
+class RawCapacity(RawCounter, frozen=True):
+    request_policy: RequestPolicy | None = None
 
 
 class RawConsumption(Part, frozen=True):
     counter_set: str
-    counters: dict[str, RawCapacity] | None = None
+    counters: dict[str, RawCounter] | None = None
+
+
+class CounterSet(Part, frozen=True):
+    name: str
+    counters: dict[str, RawCounter] | None = None
 
 
 class DeviceBody(Part, frozen=True):
@@ -214,22 +267,15 @@ class SliceSpec(Part, frozen=True):
     all_nodes: bool | None = None
     node_selector: NodeSelector | None = None
     devices: tuple[RawDevice, ...] | None = None
+    shared_counters: tuple[CounterSet, ...] | None = None
 
 
 class RawSlice(Object, frozen=True, kw_only=True):
     spec: SliceSpec
 
 
-class CelSelector(Part, frozen=True):
-    expression: str
-
-
-class ClassSelector(Part, frozen=True):
-    cel: CelSelector | None = None
-
-
 class ClassSpec(Part, frozen=True):
-    selectors: tuple[ClassSelector, ...] | None = None
+    selectors: tuple[Selector, ...] | None = None
     extended_resource_name: str | None = None
 
 
@@ -244,7 +290,7 @@ class DeviceSelector(Part, frozen=True):
     pool: str | None = None
     device: str | None = None
     device_class_name: str | None = None
-    selectors: tuple[ClassSelector, ...] | None = None
+    selectors: tuple[Selector, ...] | None = None
 
 
 class TaintRuleSpec(Part, frozen=True):
@@ -266,13 +312,6 @@ class NodeSpec(Part, frozen=True):
 
 class RawNode(Object, frozen=True, kw_only=True):
     spec: NodeSpec | None = None
-
-
-class RawToleration(Part, frozen=True):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
 
 
 class PodClaim(Part, frozen=True):

@@ -12,10 +12,13 @@ import pytest
 from dds_adapters.kubernetes.decode import decoding
 from dds_core.model import (
     Allocation,
+    Alternative,
     AttachRequest,
+    CapacityPolicy,
     Claim,
     ClaimRequest,
     Condition,
+    Constraint,
     Consumer,
     Device,
     DeviceClass,
@@ -42,7 +45,7 @@ WHOLE: dict[str, Any] = {
         name="c1",
         created=CREATED,
         owner="p-1",
-        requests=(ClaimRequest("r0", ("gpu",), count=2),),
+        requests=(ClaimRequest("r0", alternatives=(Alternative("gpu", selectors=("true",), count=2),)),),
         allocation=Allocation(
             results=(
                 Result(
@@ -88,6 +91,8 @@ WHOLE: dict[str, Any] = {
                 shared=True,
                 taints=(TAINT,),
                 consumes={"s": {"m": "1"}},
+                versions=("driverVersion",),
+                policies={"memory": CapacityPolicy("1Gi")},
             )
         },
     ),
@@ -167,7 +172,7 @@ def test_a_recorded_claim_through_its_life() -> None:
     assert (first.namespace, first.name, first.requests) == (
         "default",
         "train-1",
-        (ClaimRequest("r0", ("nvidia-a100-40",)),),
+        (ClaimRequest("r0", alternatives=(Alternative("nvidia-a100-40"),)),),
     )
     assert first.allocation is None and first.created == CREATED
     waiting = next(one for one in claims if one.allocation is not None)
@@ -234,7 +239,7 @@ def test_a_recorded_extended_resource() -> None:
 
 def test_a_recorded_first_available() -> None:
     claims = [decoding.claim(event.raw) for event in recorded("first_available", "resourceclaims")]
-    assert len(claims[0].requests[0].classes) == 2
+    assert [one.name for one in claims[0].requests[0].alternatives] == ["big", "small"]
     assert {one.allocation.results[0].request for one in claims if one.allocation is not None} == {"gpu/small"}
 
 
@@ -299,18 +304,60 @@ def test_versions_that_are_alike(resource: str, version: str) -> None:
 # -- what varies -----------------------------------------------------------------------------------
 
 
-def test_a_request_with_alternatives_counts_as_the_largest() -> None:
+def test_all_that_a_claim_asks_for() -> None:
     claim = sample("resourceclaims")
     claim["spec"]["devices"]["requests"] = [
         {
             "name": "r0",
             "firstAvailable": [
-                {"name": "a", "deviceClassName": "big", "allocationMode": "All"},
-                {"name": "b", "deviceClassName": "small", "count": 4},
+                {"name": "r0", "deviceClassName": "big", "allocationMode": "All"},
+                {
+                    "name": "b",
+                    "deviceClassName": "small",
+                    "count": 4,
+                    "selectors": [{"cel": {"expression": "true"}}],
+                    "tolerations": [{"operator": "Exists"}, {"key": "k", "value": "v"}],
+                    "capacity": {"requests": {"memory": "1Gi"}},
+                },
             ],
-        }
+        },
+        {"name": "r1", "exactly": {"deviceClassName": "big", "adminAccess": True}},
     ]
-    assert decoding.claim(raw_of(claim)).requests == (ClaimRequest("r0", ("big", "small"), count=4, all=True),)
+    claim["spec"]["devices"]["constraints"] = [
+        {"requests": ["r0"], "matchAttribute": "a.b/c"},
+        {"distinctAttribute": "a.b/d"},
+    ]
+    found = decoding.claim(raw_of(claim))
+    several = (
+        Alternative("big", "r0", all=True),
+        Alternative(
+            "small",
+            "b",
+            ("true",),
+            4,
+            tolerations=(Toleration("", "Exists"), Toleration("k", "Equal", "v")),
+            capacity={"memory": "1Gi"},
+        ),
+    )
+    assert found.requests == (
+        ClaimRequest("r0", alternatives=several),
+        ClaimRequest("r1", alternatives=(Alternative("big", admin=True),)),
+    )
+    assert found.constraints == (Constraint(("r0",), "a.b/c"), Constraint((), "", "a.b/d"))
+    assert found.known
+
+
+def test_the_counters_of_a_slice_and_how_a_capacity_is_shared_out() -> None:
+    slice_ = sample("resourceslices")
+    slice_["spec"]["sharedCounters"] = [{"name": "s", "counters": {"m": {"value": "7"}}}]
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}, "validValues": ["2Gi"]}
+    slice_["spec"]["devices"][0]["capacity"]["memory"]["requestPolicy"] = policy
+    found = decoding.resource_slice(raw_of(slice_))
+    assert found.counters == {"s": {"m": "7"}}
+    assert found.devices["gpu-0"].policies == {"memory": CapacityPolicy("1Gi", ("2Gi",), True, "1Gi", "", "1Gi")}
+    policy["default"] = "much"
+    with pytest.raises(decoding.Fault, match="is no quantity"):
+        decoding.resource_slice(raw_of(slice_))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,307 @@
+"""What the allocator says for the claims that wait on a node: which of the devices that are there and free satisfy them.
+
+All claims of a pod are asked for at once, with their alternatives, selectors, constraints, tolerations and capacities, as the
+scheduler would ask (`dds_core.matching`): no other test of whether a device will do is made. What cannot be had so is on its
+way, or has to be ordered (`assignment`). A claim of which it is not known what it asks for gets nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from dds_core.lifecycle import LEAVING
+from dds_core.matching.allocator import AllocationError, Fit, InUse, Node
+from dds_core.matching.claims import Alternative as Asked
+from dds_core.matching.records import claim_of
+from dds_core.model import Claim, ClaimRequest, Device, DeviceKey, FabricResource
+from dds_core.scaler.events import Promise
+from dds_core.scaler.hardware import Face
+from dds_core.scaler.model import DEPARTED, model_of_device
+from dds_core.scaler.rules.devices import BEING_ATTACHED, is_marked
+from dds_core.scaler.state import Picture
+
+
+@dataclass(slots=True)
+class Found:
+    """A device on the node: its name, its UUID, the resource behind it (None: fixed), and what it is a face of."""
+
+    key: DeviceKey
+    uuid: str
+    device: Device
+    resource: FabricResource | None
+    face: Face
+
+    @property
+    def identity(self) -> str:
+        """As that of a `Promise`."""
+        return self.uuid or "/".join(self.key)
+
+    @property
+    def others(self) -> Iterator[DeviceKey]:
+        """The other faces of its hardware."""
+        return ((*self.key[:2], name) for name in self.face.others)
+
+
+@dataclass(slots=True)
+class Wish:
+    """A claim as it is asked for: the requests that wait for devices, and as they were allocated (`now`: one alternative, so
+    many devices); by the name of a request the places of its results; and what the claim keeps, with the request it is for."""
+
+    claim: Claim
+    requests: list[ClaimRequest] = field(default_factory=list)
+    now: list[ClaimRequest] = field(default_factory=list)
+    places: dict[str, list[int]] = field(default_factory=dict)
+    kept: list[tuple[Asked, DeviceKey]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Choice:
+    """What a group of claims gets: by claim the devices, with the promise that each amounts to; `whole` when it is all that they
+    wait for."""
+
+    whole: bool = False
+    given: dict[str, list[tuple[Promise, Found]]] = field(default_factory=dict)
+
+
+NOTHING = Choice()
+
+
+class Stock:
+    """What is free on a node, given out group by group; `free` as `free_devices` gives it."""
+
+    def __init__(self, picture: Picture, node: str, free: list[Found]) -> None:
+        self._picture = picture
+        self._node = node
+        self.free = {found.key: found for found in free}
+        self._in_use = InUse()
+        self._pledged: list[tuple[str, Promise]] = []
+        self._count_holders()
+
+    def choose(self, claims: Sequence[Claim]) -> Choice:
+        """Devices for all of these claims, else for as many of their requests as can be had together, those first that come
+        first; taken from the stock."""
+        group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
+        among = self._open_to(claims, group)
+        self._take_back(group)
+        wishes = [wish for claim in claims if (wish := wish_of(self._picture, claim)) is not None] if among else []
+        if not wishes:
+            return NOTHING
+        everything = [(wish, wish.requests) for wish in wishes]
+        fit = self._ask(everything, among) if len(wishes) == len(claims) else None
+        chosen = Choice(fit is not None)
+        if fit is None:
+            everything, fit = self._in_part(wishes, among)
+        for (wish, _), allocation in zip(everything, fit.allocations if fit is not None else (), strict=False):
+            places = {name: iter(known) for name, known in wish.places.items()}
+            last = len(wish.claim.allocation.results) if wish.claim.allocation is not None else 0
+            given = chosen.given.setdefault(wish.claim.uid, [])
+            for result in allocation.results:
+                place = next(places[result.request.partition("/")[0]], None)
+                if place is None:
+                    place, last = last, last + 1
+                consumed = {name: str(amount) for name, amount in result.consumed.items()}
+                given.append(self._take(wish.claim, place, result.request, result.device, consumed, bool(result.share)))
+        return chosen
+
+    def _take(
+        self, claim: Claim, place: int, request: str, key: DeviceKey, consumed: dict[str, str], shared: bool
+    ) -> tuple[Promise, Found]:
+        found = self.free[key]
+        self._in_use.count(key, consumed if shared else None)
+        if not shared:
+            del self.free[key]
+            for other in found.others:
+                if not (found.face.part and self._picture.face(other).part):  # of parts the counters tell
+                    self.free.pop(other, None)
+        if not shared:
+            return Promise(place, found.uuid, *key, request), found
+        return Promise(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
+
+    def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> list[DeviceKey]:
+        """The devices that the group may have, those promised to it first. None is one on which a hand-over to one of them has
+        ended in vain."""
+        picture = self._picture
+        lives = [life for claim in claims if (life := picture.lives.get(claim.uid)) is not None]
+        vain = {identity for life in lives for identity in life.excluded}
+        mine: list[DeviceKey] = []
+        others: list[DeviceKey] = []
+        for found in self.free.values():
+            owners = _promised_to(picture, found)
+            if not found.device.shared and not owners.issubset(group):
+                continue
+            if found.identity not in vain:
+                (others if owners.isdisjoint(group) else mine).append(found.key)
+        return mine + others
+
+    def _count_holders(self) -> None:
+        """What claims hold of the node's own devices, and the shares that stand ready for them."""
+        picture = self._picture
+        for pool in picture.pools_at[self._node]:
+            for uid in picture.claims_in_pool[pool]:
+                allocation = picture.claims.rows[uid].allocation
+                for result in allocation.results if allocation is not None else ():
+                    if result.key[:2] == pool and not result.admin:
+                        self._in_use.count(result.key, result.consumed if result.share else None)
+        self._pledged = [(owner, one) for owner, one in _pledges(picture, self._node) if one.share]
+        for _, promise in self._pledged:
+            self._in_use.count(promise.key, promise.consumed)
+
+    def _take_back(self, group: Collection[str]) -> None:
+        """The shares that stand ready for the group are its own to choose again."""
+        for owner, promise in self._pledged:
+            if owner in group:
+                self._in_use.count(promise.key, promise.consumed, -1)
+        self._pledged = [(owner, promise) for owner, promise in self._pledged if owner not in group]
+
+    def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
+        allocator = self._picture.allocator(self._node)
+        allocator.in_use = self._in_use
+        claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
+        given = [(index, asked, key) for index, (wish, _) in enumerate(wishes) for asked, key in wish.kept]
+        try:
+            fit = allocator.allocate(Node(self._node), claims, among=among, given=given)
+        except AllocationError:
+            return None
+        return fit or None
+
+    def _in_part(
+        self, wishes: list[Wish], among: Sequence[DeviceKey]
+    ) -> tuple[list[tuple[Wish, list[ClaimRequest]]], Fit | None]:
+        """As many devices as can be had together, request by request, of the alternatives that wait now."""
+        best: Fit | None = None
+        kept: list[tuple[Wish, list[ClaimRequest]]] = []
+        for wish in wishes:
+            kept.append((wish, []))
+            for request in wish.now:
+                (wanted,) = request.alternatives
+                for count in range(min(wanted.count, len(among)), 0, -1):
+                    fewer = replace(request, alternatives=(replace(wanted, count=count),))
+                    attempt = [*kept[:-1], (wish, [*kept[-1][1], fewer])]
+                    fit = self._ask(attempt, among)
+                    if fit is not None:
+                        best, kept = fit, attempt
+                        break
+        return kept, best
+
+
+def _share_id(claim: str, place: int) -> str:
+    """A UUID (RFC 4122, version 8) that no other share has, and the same whenever it is asked for."""
+    digest = hashlib.sha256(f"{claim}/{place}".encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
+
+
+def wish_of(picture: Picture, claim: Claim) -> Wish | None:
+    """None where it is not known what the claim asks for."""
+    allocation = claim.allocation
+    if not claim.known or allocation is None:
+        return None
+    wish = Wish(claim)
+    waiting = {place: result for place, result, _ in picture.pool_results(allocation)}
+    for request in claim.requests:
+        mine = [place for place, one in enumerate(allocation.results) if one.request.partition("/")[0] == request.name]
+        wanted = [place for place in mine if place in waiting]
+        if not wanted:
+            continue
+        wish.places[request.name] = wanted
+        name = waiting.pop(wanted[0]).request.partition("/")[2]
+        row = next((one for one in request.alternatives if one.name == name), None)
+        if row is None:
+            return None
+        for place in wanted[1:]:
+            del waiting[place]
+        now = replace(request, alternatives=(replace(row, count=len(wanted), all=False),))
+        wish.now.append(now)
+        wish.requests.append(now if row.all or len(wanted) < len(mine) else request)
+    if claim.constraints:
+        staying = (one for place, one in enumerate(allocation.results) if not _is_waiting(wish, place))
+        wish.kept = [(Asked(one.request, one.request.partition("/")[0], ""), one.key) for one in staying]
+    return wish if wish.requests and not waiting else None
+
+
+def _is_waiting(wish: Wish, place: int) -> bool:
+    return any(place in places for places in wish.places.values())
+
+
+# -- what is free ------------------------------------------------------------------------------------------------------
+
+
+def free_devices(picture: Picture, node: str) -> list[Found]:
+    """Devices that a claim could have now: fixed ones first, then those not marked to go, each in the order of their names."""
+    free = [found for found in _listed(picture, node) if _is_free(picture, found) and _is_there(picture, node, found)]
+    free.sort(key=lambda found: (found.resource is not None, _is_marked(picture, found), found.key))
+    return free
+
+
+def _listed(picture: Picture, node: str) -> Iterator[Found]:
+    """Our drivers' devices in the node's own slices. A pool that is incomplete has none, a part is never given for a whole, and a
+    device that somebody is still to say is there is none yet."""
+    for key in picture.pools_at[node]:
+        pool = picture.pools[key]
+        if key[0] not in picture.drivers or not pool.usable:
+            continue
+        for name, device in pool.devices.items():
+            full = (*key, name)
+            face = picture.face(full)
+            if face.part or device.binding:
+                continue
+            resource = picture.resource_of(full)
+            if resource is None or resource.node == node:
+                yield Found(full, resource.uuid if resource is not None else face.uuid, device, resource, face)
+
+
+def _is_free(picture: Picture, found: Found) -> bool:
+    """No claim holds it, under its name, an older one, or as another face of its hardware."""
+    held = picture.holders.sets
+    if any(key in held for key in found.others):
+        return False
+    if found.device.shared:
+        return True
+    life = picture.devices.get(found.resource.uid) if found.resource is not None else None
+    return found.key not in held and not (life is not None and life.key is not None and life.key in held)
+
+
+def _is_there(picture: Picture, node: str, found: Found) -> bool:
+    """Online and well. A device that no resource names yet is only fixed when none is still to say which device it got."""
+    resource = found.resource
+    if resource is None:
+        return (DEPARTED, found.uuid) not in picture.passed and not _may_be_coming(picture, node, found)
+    life, fence = picture.devices.get(resource.uid), picture.fences.get(resource.uid)
+    if fence is not None and fence.ordered:
+        return False  # the operator may be taking it away at this moment; it is free again once its size is back
+    there = resource.state == "Online" and not resource.error and not resource.deleting
+    return there and (life is None or life.state != LEAVING)
+
+
+def _may_be_coming(picture: Picture, node: str, found: Found) -> bool:
+    model = model_of_device(picture.config, found.key[0], found.device)
+    here = (picture.resources.rows[uid] for uid in picture.resources_at[node])
+    coming = [one for one in here if not one.uuid and one.state in BEING_ATTACHED and not one.deleting]
+    named = [picture.model(one.model) for one in coming]
+    return any(one == model or (model is None and one.driver == found.key[0]) for one in named if one is not None)
+
+
+def _is_marked(picture: Picture, found: Found) -> bool:
+    return found.resource is not None and is_marked(picture, found.resource.uid, found.resource)
+
+
+def _promised_to(picture: Picture, found: Found) -> set[str]:
+    """Who the device, or another face of its hardware, is meant for."""
+    owners = set(picture.promised(found.identity))
+    if found.face.others:
+        for identity in (*found.face.uuids, *("/".join(key) for key in found.others)):
+            owners |= picture.promised(identity)
+    return owners
+
+
+def _pledges(picture: Picture, node: str) -> Iterator[tuple[str, Promise]]:
+    """What stands ready on the node, and for whom."""
+    if picture.live:
+        for key in picture.reservations_at[node]:
+            yield from ((key, promise) for promise in picture.reservations.rows[key].promises)
+    else:
+        for uid in picture.waiting_at[node]:
+            yield from ((uid, promise) for promise in picture.lives.rows[uid].promises)

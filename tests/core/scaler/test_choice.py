@@ -1,0 +1,172 @@
+"""Which device a claim gets: what the allocator says of what the claim asks for, and nothing else."""
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core.model import Allocation, Claim, ClaimRequest, Constraint, DeviceClass, Taint, Toleration
+from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, GPU, H100, World, asks, one_node
+
+POOLED = replace(pool_results(0)[0], request="r0")
+LARGE = f'device.attributes["{GPU}"].memory == "80Gi"'
+
+
+def large(*, here: str) -> World:
+    """A claim for a large A100 waits on node0, where one of memory `here` is free since before."""
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.plug("node0", "gpu-0", "GPU-0", more={"memory": here})
+    world.claim("train", requests=(asks("r0", A100.device, selectors=(LARGE,)),))
+    world.allocate("train", "node0")
+    return world
+
+
+def arrives(world: World, memory: str, name: str = "res") -> None:
+    """The device that was ordered comes with so much memory."""
+    order = world.events(e.AttachOrdered)[-1]
+    world.carry_out()
+    world.resource(name, "node0", request=order.request, state="Attaching", uuid=f"GPU-{name}")
+    world.plug("node0", f"gpu-{name}", f"GPU-{name}", more={"memory": memory})
+    world.resource(name, "node0", state="Online")
+
+
+# -- selectors ----------------------------------------------------------------------------------------------------------
+
+
+def test_f1_a_device_that_the_claims_selector_refuses_is_not_handed_over() -> None:
+    """It was called there and free, promised and handed over; the scheduler refused it and took a pool device: for ever."""
+    world = large(here="40Gi")
+    assert not world.reserved("train")
+    assert world.only(e.AttachOrdered).size == 1
+    arrives(world, "80Gi")
+    assert world.reserved("train") == ["GPU-res"]
+    assert len(world.events(e.HandOver)) == 1
+
+
+def test_one_that_it_selects_is() -> None:
+    world = large(here="80Gi")
+    assert world.reserved("train") == ["GPU-0"]
+    assert not world.decisions(e.AttachOrdered)
+
+
+def test_a_device_that_came_and_is_refused_fails_the_claim_with_the_expression() -> None:
+    world = large(here="40Gi")
+    arrives(world, "40Gi")
+    failed = world.only(e.ClaimFailed)
+    assert failed.reason == "DeviceUnsuitable"
+    assert failed.message == f"GPU-res came for it and cannot be given to it: {LARGE}"
+    assert world.only(e.CoolDown).reason == "DeviceUnsuitable"
+    assert len(world.events(e.AttachOrdered)) == 1
+    world.tick(1000)
+    world.clear("train")
+    world.allocate("train", "node0")
+    assert len(world.events(e.AttachOrdered)) == 1, "another like it would not help either"
+    assert world.state("train") == "Failed"
+
+
+def test_one_that_is_free_anyway_serves_it_before_the_one_that_came_is_told() -> None:
+    world = large(here="40Gi")
+    world.plug("node0", "gpu-1", "GPU-1", more={"memory": "80Gi"})
+    arrives(world, "40Gi")
+    assert world.reserved("train") == ["GPU-1"]
+    assert not world.events(e.ClaimFailed)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "device.attributes[",
+        f'device.attributes["{GPU}"].nothing == "x"',
+        f'device.attributes["{GPU}"].memory > 3',
+        '"text"',
+    ],
+)
+def test_an_expression_that_cannot_be_evaluated_gives_nothing_and_takes_nothing_away(expression: str) -> None:
+    world = one_node("detach", no_removal_seconds=10, scan_interval_seconds=0)
+    world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
+    world.online("res", "node0", request="composability-x")
+    world.claim("train", requests=(asks("r0", "gpu", selectors=(expression,)),))
+    world.pod("train", nominated="node0")
+    world.tick(100)
+    assert not world.events(e.VictimMarked), "a pod that is nominated to the node might have it"
+    world.allocate("train", "node0", POOLED)
+    assert not world.reserved("train")
+    world.waits("other", "node0", *pool_results(1))
+    assert world.reserved("other") == ["GPU-res"]
+
+
+def test_a_class_that_is_not_there_gives_nothing_until_it_is() -> None:
+    world = one_node("attach")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.claim("train", requests=(asks("r0", "late"),))
+    world.allocate("train", "node0", POOLED)
+    assert not world.reserved("train")
+    world.observe(DeviceClass("class-late", "late", (f'device.driver == "{GPU}"',)))
+    assert world.reserved("train") == ["GPU-0"]
+
+
+def test_a_claim_of_which_it_is_not_known_what_it_asks_for_gets_nothing() -> None:
+    """Such is one of a log that did not hold it, until the claim is listed again."""
+    world = one_node("attach")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.claim("train", requests=(ClaimRequest("r0", ("gpu",)),), allocation=Allocation((POOLED,), "node0"))
+    assert not world.reserved("train")
+    world.update(world.get(Claim, "train"), requests=(asks("r0", "gpu"),))
+    assert world.reserved("train") == ["GPU-0"]
+
+
+# -- taints, constraints, other models ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tolerated", [False, True])
+def test_a_tainted_device_is_for_who_tolerates_it(tolerated: bool) -> None:
+    world = one_node("attach")
+    world.plug("node0", "gpu-0", "GPU-0", taints=(Taint("hot", "", "NoSchedule"),))
+    tolerations = (Toleration("hot", "Exists"),) if tolerated else ()
+    world.claim("train", requests=(asks("r0", A100.device, tolerations=tolerations),))
+    world.allocate("train", "node0")
+    assert world.reserved("train") == (["GPU-0"] if tolerated else [])
+
+
+def two_roots(*roots: str) -> World:
+    world = one_node("attach", scan_interval_seconds=0)
+    for number, root in enumerate(roots):
+        world.plug("node0", f"gpu-{number}", f"GPU-{number}", more={"root": root})
+    constraints = (Constraint(match=f"{GPU}/root"),)
+    world.claim("train", 2, requests=(asks("r0", A100.device, count=2),), constraints=constraints)
+    world.allocate("train", "node0", *(replace(one, request="r0") for one in pool_results(0, 1)))
+    return world
+
+
+def test_devices_that_must_agree_are_chosen_together() -> None:
+    assert two_roots("a", "b", "b").reserved("train") == ["GPU-1", "GPU-2"]
+
+
+def test_what_agrees_with_nothing_there_waits_for_one_more() -> None:
+    world = two_roots("a", "b")
+    assert not world.reserved("train")
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_a_claim_for_any_device_takes_one_of_another_model_than_it_waits_for() -> None:
+    world = one_node("attach")
+    world.plug("node0", "gpu-0", "GPU-0", H100)
+    world.claim("train", requests=(asks("r0", "gpu", selectors=(f'device.driver == "{GPU}"',)),))
+    world.allocate("train", "node0")
+    assert world.reserved("train") == ["GPU-0"]
+
+
+def test_the_claims_of_a_pod_are_asked_for_together() -> None:
+    """The first could have either device, the second only one of them."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.pool(H100, 4)
+    world.plug("node0", "gpu-0", "GPU-0", A100)
+    world.plug("node0", "gpu-1", "GPU-1", H100)
+    world.claim("any", pod="both", requests=(asks("r0", "gpu", selectors=("true",)),))
+    world.claim("exact", pod="both", requests=(asks("r0", A100.device),))
+    world.allocate("any", "node0", (H100, 1))
+    assert world.reserved("any") == ["GPU-0"], "alone it takes the first"
+    world.allocate("exact", "node0", (A100, 1))
+    assert (world.reserved("any"), world.reserved("exact")) == (["GPU-1"], ["GPU-0"])
