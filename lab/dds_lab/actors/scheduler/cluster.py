@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from dds_lab.actors.objects import allocation_of, tolerates, version_of
-from dds_lab.actors.scheduler.claims import Claims, ExtendedResources
+from dds_lab.actors.scheduler.claims import Book, Claims, ExtendedResources
 from dds_lab.actors.scheduler.devices import Inventory, missing_claim
 from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, node_selects, tolerates_all
 from dds_lab.actors.scheduler.finding import Nominations
@@ -161,7 +161,7 @@ class Cluster:
         self.nominations = Nominations()
         self.inventory = Inventory(settings.gate, random)
         self.extended = ExtendedResources()
-        self.claims = Claims(self.inventory.use, self.inventory.free)
+        self.claims = Claims(Book(self.inventory.use, self.inventory.free))
         self.pods: dict[str, Pod] = {}
         self._queue: SchedulingQueue
 
@@ -184,6 +184,10 @@ class Cluster:
     def close(self) -> None:
         for mirror in self._mirrors:
             mirror.close()
+
+    def cut(self, seconds: float) -> None:
+        for mirror in self._mirrors:
+            mirror.cut(seconds)
 
     def gate(self, pod: Pod) -> str:
         """Why the pod may not be tried yet, "" when it may."""

@@ -59,6 +59,10 @@ class Scheduler:
         for binding in self._bindings.values():
             binding.stop()
 
+    def cut(self, seconds: float) -> None:
+        """It hears of nothing for so long, then lists everything anew: the server restarted, or it was frozen."""
+        self._cluster.cut(seconds)
+
     # -- what bindings need
 
     def clock(self) -> int:
