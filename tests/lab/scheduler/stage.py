@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dds_lab.actors.claims import Claims, ClaimsSettings
@@ -31,8 +32,9 @@ class Stage(Room):
     def scheduler(self, timeout: float = 30.0, **settings: Any) -> Scheduler:
         profiles = settings.pop("profiles", {"default-scheduler": Profile(binding_timeout=timeout)})
         latencies = settings.pop("latencies", QUICK)
+        exited: Callable[[str], None] = settings.pop("exited", lambda why: None)
         chosen = SchedulerSettings(profiles=profiles, latencies=latencies, **settings)
-        return self.start(Scheduler(self.client("kube-scheduler"), self.time, chosen))
+        return self.start(Scheduler(self.client("kube-scheduler"), self.time, chosen, exited))
 
     # -- things to have
 

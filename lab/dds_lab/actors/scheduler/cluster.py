@@ -142,7 +142,8 @@ def _selected(pod: Pod, node: Node) -> bool:
 
 
 class Cluster:
-    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone."""
+    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone, `panics` when this
+    release would end."""
 
     def __init__(
         self,
@@ -151,12 +152,16 @@ class Cluster:
         random: Random,
         binds: Callable[[str], bool],
         left: Callable[[str], None],
+        panics: Callable[[], None],
     ) -> None:
         self._client = client
         self._settings = settings
         self._binds = binds
         self._left = left
+        self._panics = panics
         self._mirrors: list[Mirror] = []
+        self._feared: set[str] = set()
+        self._open = False
         self.nodes = Nodes()
         self.nominations = Nominations()
         self.inventory = Inventory(settings.gate, random)
@@ -175,11 +180,11 @@ class Cluster:
             "resourceclaims": self._claim,
             "pods": self._pod,
         }
-        gates = self._settings.gate("DRADeviceTaintRules") and self._settings.gate("DRADeviceTaints")
-        if gates and self._serves("devicetaintrules"):
-            self._follow("devicetaintrules", self._rule)
+        if self._settings.follows_taint_rules and self._serves("devicetaintrules"):
+            self._follow("devicetaintrules", self._fear if self._settings.fears_taint_rules else self._rule)
         for resource, told in followed.items():
             self._follow(resource, told)
+        self._open = True
 
     def close(self) -> None:
         for mirror in self._mirrors:
@@ -240,6 +245,8 @@ class Cluster:
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
+            if self._feared and self._open:
+                self._panics()
             if old is not None and old["spec"] == new["spec"]:
                 return
             self.inventory.put_slice(new)
@@ -253,6 +260,13 @@ class Cluster:
             self._queue.happened(DevicesChanged())
         elif old is not None:
             self.inventory.drop_rule(old["metadata"]["name"])
+
+    def _fear(self, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is not None:
+            self._feared.add(name)
+        else:
+            self._feared.discard(name)
 
     def _claim(self, old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]
