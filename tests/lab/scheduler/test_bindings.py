@@ -351,7 +351,7 @@ def test_a_refused_allocation_is_an_error_that_is_tried_again_and_leaves_nothing
     assert stage.held("job") == ["node0/gpu-1"]
 
 
-def test_a_view_that_is_listed_anew_across_an_exchange_keeps_the_old_device_and_gives_the_new_one_again() -> None:
+def test_relist_gap_the_old_device_stays_taken_and_the_new_one_is_given_again() -> None:
     """A frozen scheduler, an API server that restarts between two of its looks, the exchange in between: the book does not follow
     until the scheduler itself is restarted."""
     stage = Stage(nodes=1, claims=True)
