@@ -121,6 +121,8 @@ def _tell(lab: Lab, tally: Tally, took: int, seed: int) -> None:
     show(f"hand-overs   {tally.hand_overs}" + (f": {landed}" if tally.hand_overs else ""))
     more = "".join(f", {moved[what]} {what}" for what in ("failed", "unanswered") if moved[what])
     show(f"fabric       {moved['attached']} attached, {moved['detached']} detached{more}")
+    for one in lab.exits:
+        show(f"exit         {one}")
 
 
 @click.command("scenarios")

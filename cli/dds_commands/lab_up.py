@@ -99,9 +99,15 @@ def _announce(kubeconfig: Path, manager: Sequence[str]) -> Callable[[Face, Lab],
         for line in manager:
             show(line)
         show(f"contexts: {contexts}. Ctrl-C ends it.")
+        lab.tell = _tell
         _flush()
 
     return announce
+
+
+def _tell(text: str) -> None:
+    show(text)
+    _flush()
 
 
 def _flush() -> None:

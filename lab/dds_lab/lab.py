@@ -28,7 +28,7 @@ from dds_lab.api.kinds import Object
 from dds_lab.api.requests import MASTERS, Call
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError, Cause
-from dds_lab.client import Client
+from dds_lab.client import Client, instants
 from dds_lab.faults.world import Chaos, Stalled, fabric_faults, manager_faults
 from dds_lab.manager import Login, Manager
 from dds_lab.record.recorder import Recorder, Sink
@@ -39,6 +39,8 @@ from dds_lab.steps import Steps
 from dds_lab.time import MICROSECONDS, Time, VirtualTime
 
 HISTORY = 20_000
+FIRST_WAIT, LAST_WAIT, QUIET = 10.0, 300.0, 600.0
+"""Back-off of a kubelet that restarts a container, in seconds; without an exit for so long it begins anew."""
 _STORY = "story"
 _WEBHOOK = "vcomposabilityrequest-v1alpha1.kb.io"
 
@@ -53,7 +55,7 @@ class Actor(Protocol):
 
 class Lab:
     """`server` is the API, `fabric` the hardware, `manager` its REST API where there is one, `ledger` what really happened to
-    it, `steps` how far the story has come."""
+    it, `steps` how far the story has come. `exits` says of each part that ended by itself when and why; `tell` hears it too."""
 
     def __init__(
         self,
@@ -77,6 +79,10 @@ class Lab:
         )
         self.fabric = Fabric(time, settings.fabric(scenario))
         self.manager = self._managed(login or Login())
+        self.exits: list[str] = []
+        self.tell: Callable[[str], None] = lambda text: None
+        self._exit_at = 0
+        self._exit_wait = FIRST_WAIT
         self._recorders: list[Recorder] = []
         self._running: dict[str, list[Actor]] = {}
         self._drivers: dict[str, Driver] = {}
@@ -223,7 +229,20 @@ class Lab:
 
     def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
         client = self.client("system:kube-scheduler")
-        yield Scheduler(client, self.time, settings.scheduler(self.scenario, knobs, self._stalled))
+        yield Scheduler(
+            client, self.time, settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
+        )
+
+    def _scheduler_exited(self, why: str) -> None:
+        """It is a static pod: its kubelet starts it anew, each time later."""
+        now = self.time.now()
+        if now - self._exit_at > QUIET * MICROSECONDS:
+            self._exit_wait = FIRST_WAIT
+        self._exit_at, wait = now, self._exit_wait
+        self._exit_wait = min(2 * wait, LAST_WAIT)
+        self.exits.append(f"{instants.written(now)} kube-scheduler exited, restarted after {wait:g} s: {why}")
+        self.tell(self.exits[-1])
+        self.restart("scheduler", wait)
 
     def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
         client = self.client("system:serviceaccount:kube-system:resource-claim-controller")

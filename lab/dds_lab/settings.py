@@ -104,6 +104,7 @@ def scheduler(scenario: Scenario, knobs: written.Scheduler, allocation_delay: La
     return SchedulerSettings(
         profiles={name: Profile(binding_timeout=one.binding_timeout) for name, one in knobs.profiles.items()},
         gates={name: gates.on(name) for name in GATES},
+        release=scenario.cluster.version,
         clock_offset=knobs.clock,
         allocation_delay=allocation_delay,
     )

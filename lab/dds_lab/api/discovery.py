@@ -33,6 +33,7 @@ RELEASES = {
     "1.34": ("v1.34.2", "1", "33"),
     "1.35": ("v1.35.1", "1", "34"),
     "1.36": ("v1.36.2", "1", "35"),
+    "1.36.3": ("v1.36.3", "1", "35"),
 }
 """By version: what /version tells of it and the release that it stays compatible with."""
 
@@ -51,7 +52,7 @@ class Discovery:
     def version(self) -> Object:
         """/version."""
         release, minimum_major, minimum_minor = RELEASES[self._gates.version]
-        major, minor = self._gates.version.split(".")
+        major, minor = self._gates.version.split(".")[:2]
         return {
             "major": major,
             "minor": minor,

@@ -12,6 +12,9 @@ from dds_core.errors import InputError
 
 VERSIONS = ("1.34", "1.35", "1.36")
 
+PATCHES: Mapping[str, str] = {"1.36.3": "1.36"}
+"""Patch releases that differ from the one played by default (`discovery.RELEASES`), and the release whose gates they have."""
+
 OFF, ON, LOCKED = "off", "on", "locked"
 
 GATES: Mapping[str, tuple[str | None, str | None, str | None]] = {
@@ -67,16 +70,19 @@ class Gates:
         `runtime_config` has the keys of the real flag: `group/version`, `group/version/resource`, `api/all`, `api/beta`,
         `api/alpha`. Raises InputError that names what is known.
         """
-        if version not in VERSIONS:
-            raise InputError(f"no release {version!r}", where="gates", fix=f"take one of {', '.join(VERSIONS)}")
-        known = {gate: default for gate, defaults in GATES.items() if (default := defaults[VERSIONS.index(version)])}
+        release = PATCHES.get(version, version)
+        if release not in VERSIONS:
+            raise InputError(
+                f"no release {version!r}", where="gates", fix=f"take one of {', '.join((*VERSIONS, *PATCHES))}"
+            )
+        known = {gate: default for gate, defaults in GATES.items() if (default := defaults[VERSIONS.index(release)])}
         enabled = {gate: default != OFF for gate, default in known.items()}
         for gate, on in (overrides or {}).items():
-            enabled[_changeable(gate, on, known, version)] = on
+            enabled[_changeable(gate, on, known, release)] = on
         for gate, need in NEEDS.items():
             if enabled.get(gate) and not enabled.get(need):
                 raise InputError(f"{gate} is on and {need} is off", where="gates", fix=f"switch {need} on too")
-        return cls(version, enabled, _served(version, runtime_config or {}))
+        return cls(version, enabled, _served(release, runtime_config or {}))
 
     def on(self, gate: str) -> bool:
         """Whether the gate is on; one that this release does not know is off."""

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from dds_lab.scenario.forms import Amount, DnsLabel, DnsName, Labels, Number, Text, Written
 
-Version = Literal["1.34", "1.35", "1.36"]
+Version = Literal["1.34", "1.35", "1.36", "1.36.3"]
 
 
 class Gates(Written):
@@ -136,7 +136,9 @@ class User(Written):
 class Cluster(Written):
     """The cluster before anything happens."""
 
-    version: Version = Field(default="1.36", description="The Kubernetes release whose defaults hold.")
+    version: Version = Field(
+        default="1.36", description="The Kubernetes release whose defaults hold, and whose faults; `1.36` is 1.36.2."
+    )
     gates: Gates = Field(default=Gates(), description="Feature gates that differ from the release.")
     taint_rules: Literal["resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"] | None = Field(
         default=None, description="The version in which DeviceTaintRules are served; by default they are not."

@@ -40,6 +40,15 @@ def test_defaults_by_release(gate: str, expected: list[bool]) -> None:
     assert [Gates.for_version(version).on(gate) for version in ("1.34", "1.35", "1.36")] == expected
 
 
+def test_a_later_patch_release_has_the_gates_of_its_release() -> None:
+    runtime = {"resource.k8s.io/v1beta2": True}
+    patched, first = (
+        Gates.for_version(version, {"DRADeviceTaintRules": True}, runtime) for version in ("1.36.3", "1.36")
+    )
+
+    assert (patched.enabled, patched.served) == (first.enabled, first.served)
+
+
 @pytest.mark.parametrize(
     ("version", "overrides", "runtime", "words"),
     [

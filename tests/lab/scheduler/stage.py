@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dds_lab.actors.claims import Claims, ClaimsSettings
+from dds_lab.actors.objects import claim_names
 from dds_lab.actors.scheduler import Latencies, Profile, Scheduler, SchedulerSettings
 from dds_lab.client import Object, instants
 from dds_lab.latency import Fixed
@@ -30,8 +32,9 @@ class Stage(Room):
     def scheduler(self, timeout: float = 30.0, **settings: Any) -> Scheduler:
         profiles = settings.pop("profiles", {"default-scheduler": Profile(binding_timeout=timeout)})
         latencies = settings.pop("latencies", QUICK)
+        exited: Callable[[str], None] = settings.pop("exited", lambda why: None)
         chosen = SchedulerSettings(profiles=profiles, latencies=latencies, **settings)
-        return self.start(Scheduler(self.client("kube-scheduler"), self.time, chosen))
+        return self.start(Scheduler(self.client("kube-scheduler"), self.time, chosen, exited))
 
     # -- things to have
 
@@ -104,6 +107,38 @@ class Stage(Room):
         named = {key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result}
         devices = [*(found["status"].get("devices") or ()), {**named, "conditions": [told]}]
         self.user.update("resourceclaims", {**found, "status": {**found["status"], "devices": devices}}, "status")
+
+    def clear(self, claim: str) -> None:
+        """Take allocation and reservations away, as the first write of an exchange does."""
+        self._status(claim, {"allocation": None, "reservedFor": None})
+
+    def give(self, claim: str, device: str, *, node: str = "node0", reserved: bool = True) -> None:
+        """Allocate pool/device to a claim that has none, for the pod that uses it: the second write."""
+        pool, _, name = device.partition("/")
+        (request,) = self.user.get("resourceclaims", claim, "default")["spec"]["devices"]["requests"]
+        result = {"request": request["name"], "driver": DRIVER, "pool": pool, "device": name}
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        allocation = {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            "allocationTimestamp": instants.written(self.time.now()),
+        }
+        known = [
+            {"resource": "pods", "name": one["metadata"]["name"], "uid": one["metadata"]["uid"]}
+            for one in self.user.list("pods", "default")
+            if reserved and claim in claim_names(one)
+        ]
+        self._status(claim, {"allocation": allocation, "reservedFor": known or None})
+
+    def exchange(self, claim: str, device: str) -> None:
+        """Both writes."""
+        self.clear(claim)
+        self.give(claim, device)
+
+    def _status(self, claim: str, status: Object) -> None:
+        version = self.user.get("resourceclaims", claim, "default")["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "status": status}
+        self.user.patch("resourceclaims", claim, body, "default", subresource="status")
 
     # -- things to look at
 

@@ -19,14 +19,15 @@ from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.actors.garbage import Garbage, GarbageSettings
 from dds_lab.actors.scheduler import Profile, Scheduler, SchedulerSettings
 from dds_lab.api.gates import Gates
+from dds_lab.api.requests import Call as Request
 from dds_lab.api.server import ApiServer
 from dds_lab.client import ApiError, Client
 from dds_lab.time import MICROSECONDS, VirtualTime
 
 Object = dict[str, Any]
 Call = Callable[[], Any]
-FOLDER = Path(__file__).parents[2] / "data" / "recordings"
-SPECIAL = "resource.kubernetes.io/extended-resource-claim"
+DATA = Path(__file__).parents[2] / "data"
+FOLDER = DATA / "recordings"
 PLAIN = ("deviceclasses", "resourceslices")
 NEAR = 3.0
 """Seconds within which a recorded choice of a node is the one that ours stands for."""
@@ -48,8 +49,8 @@ class Row:
 
 
 def rows(name: str) -> list[Row]:
-    """The recording of this name, without bookmarks."""
-    with gzip.open(FOLDER / f"{name}.jsonl.gz") as lines:
+    """The recording of this name, or of folder/name, without bookmarks."""
+    with gzip.open((DATA if "/" in name else FOLDER) / f"{name}.jsonl.gz") as lines:
         read = [json.loads(line) for line in lines]
     return [
         Row(
@@ -81,12 +82,12 @@ def story(stream: Sequence[Row]) -> dict[str, list[Step]]:
     bound: set[str] = set()
     for row in stream:
         if row.resource == "resourceclaims":
-            name = _story_name(row.object)
+            name = story_name(row.object)
             held, reserved = last.get(row.name, ("", False))
             now = (
                 ("", False)
                 if row.type == "DELETED"
-                else (_held(row.object), bool(row.object["status"].get("reservedFor")))
+                else (holding(row.object), bool(row.object["status"].get("reservedFor")))
             )
             what = ""
             if row.type == "DELETED":
@@ -112,19 +113,24 @@ def told(stream: Sequence[Row]) -> dict[str, list[tuple[str, ...]]]:
     """By pod, until it runs: nomination, node, and the condition PodScheduled with its words, as they changed."""
     found: dict[str, list[tuple[str, ...]]] = {}
     for row in stream:
-        status = row.object.get("status") or {}
-        if row.resource != "pods" or row.type == "DELETED" or status.get("phase") != "Pending":
-            continue
-        condition: Object = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), {})
-        words = (
-            status.get("nominatedNodeName"),
-            row.object["spec"].get("nodeName"),
-            *(condition.get(key) for key in ("status", "reason", "message", "observedGeneration")),
-        )
-        now = tuple(interchangeable(_GENERATED.sub("*", str(one or ""))) for one in words)
-        if found.setdefault(row.name, [now])[-1] != now:
+        now = words(row)
+        if now and found.setdefault(row.name, [now])[-1] != now:
             found[row.name].append(now)
     return found
+
+
+def words(row: Row) -> tuple[str, ...]:
+    """What a pod is told; nothing when it runs, or is no pod."""
+    status = row.object.get("status") or {}
+    if row.resource != "pods" or row.type == "DELETED" or status.get("phase") != "Pending":
+        return ()
+    condition: Object = next((one for one in status.get("conditions") or () if one["type"] == "PodScheduled"), {})
+    words = (
+        status.get("nominatedNodeName"),
+        row.object["spec"].get("nodeName"),
+        *(condition.get(key) for key in ("status", "reason", "message", "observedGeneration")),
+    )
+    return tuple(interchangeable(_GENERATED.sub("*", str(one or ""))) for one in words)
 
 
 _GENERATED = re.compile(r"(?<=extended-resources-)\w{5}")
@@ -140,13 +146,15 @@ def gaps(told_of: dict[str, list[Step]], first: str, second: str) -> list[float]
     )
 
 
-def _story_name(claim: Object) -> str:
+def story_name(claim: Object) -> str:
+    """That of its pod for a claim that the cluster made for one, and so under a name of its own."""
     meta = claim["metadata"]
-    name: str = meta["ownerReferences"][0]["name"] if _is_special(claim) else meta["name"]
+    name: str = meta["ownerReferences"][0]["name"] if is_made(claim) else meta["name"]
     return name
 
 
-def _held(claim: Object) -> str:
+def holding(claim: Object) -> str:
+    """The devices that it has, and where; "" for none."""
     allocation = claim["status"].get("allocation")
     if not allocation:
         return ""
@@ -184,14 +192,17 @@ class Player:
         self.time = VirtualTime(self.seed, self._origin - MICROSECONDS)
         self.server = ApiServer(gates=Gates.for_version("1.36"), now=self.time.now, random=self.time.random("server"))
         self.user = Client(self.server, self.time, "script")
-        if self.user.find("namespaces", "default") is None:
-            self.user.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
+        for name in ("default", "composable-dra"):
+            if self.user.find("namespaces", name) is None:
+                self.user.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self._choices = _choices(self.recorded)
         self._clears = _clears(self.recorded)
         self._settings = SchedulerSettings(
             profiles={"default-scheduler": Profile(binding_timeout=self.timeout)},
             tie=self._tie if self.steered else None,
         )
+        self.uids: dict[str, str] = {}
+        """Of pods: what is recorded, and what it is in the lab."""
         self._scheduler = self._start()
         claims = Claims(Client(self.server, self.time, "claim-controller"), self.time, ClaimsSettings())
         claims.start()
@@ -214,13 +225,22 @@ class Player:
         """What others than the scheduler and the claim controller did, in order."""
         return list(_inputs(self))
 
+    def allocates(self, row: Row) -> bool:
+        """Whether somebody else than the scheduler allocated the claim with this change."""
+        return False
+
     def _restart(self) -> None:
         self._scheduler = self._start()
 
     def _start(self) -> Scheduler:
-        scheduler = Scheduler(Client(self.server, self.time, "kube-scheduler"), self.time, self._settings)
+        client = Client(self.server, self.time, "kube-scheduler")
+        client.before = self.judge
+        scheduler = Scheduler(client, self.time, self._settings)
         scheduler.start()
         return scheduler
+
+    def judge(self, call: Request) -> None:
+        """Asked before each call of the scheduler: ApiError refuses it."""
 
     def _note(self, resource: str, old: Object | None, new: Object | None) -> None:
         obj = new or old
@@ -279,22 +299,28 @@ def _inputs(player: Player) -> Iterator[tuple[int, Call]]:
         if row.resource in ("nodes", *PLAIN):
             yield row.at, partial(_follow, user, row)
         elif row.resource in ("pods", "resourceclaims") and row.type == "ADDED":
-            if not _is_special(row.object):
-                yield row.at, partial(user.create, row.resource, _bare(row.object))
+            if not is_made(row.object):
+                yield row.at, partial(_create, player, row)
         elif row.resource in ("pods", "resourceclaims"):
             uid = row.object["metadata"]["uid"]
             going = row.type == "DELETED" or "deletionTimestamp" in row.object["metadata"]
-            if going and uid not in deleted and not _is_special(row.object):
+            if going and uid not in deleted and not is_made(row.object):
                 deleted.add(uid)
                 yield row.at, partial(_delete, user, row)
             told = _told(row.object)
-            if told and told != conditions.get(uid) and row.type == "MODIFIED":
+            if told and told != conditions.get(uid) and row.type == "MODIFIED" and not player.allocates(row):
                 yield row.at, partial(say, player, row)
             conditions[uid] = told
 
 
-def _is_special(obj: Object) -> bool:
-    return SPECIAL in (obj["metadata"].get("annotations") or {})
+def _create(player: Player, row: Row) -> None:
+    made = player.user.create(row.resource, _bare(row.object))
+    player.uids[row.object["metadata"]["uid"]] = made["metadata"]["uid"]
+
+
+def is_made(obj: Object) -> bool:
+    """Whether it is a claim that the scheduler or the claim controller made for a pod."""
+    return any(one["kind"] == "Pod" for one in obj["metadata"].get("ownerReferences") or ())
 
 
 def _told(claim: Object) -> Object:
@@ -306,16 +332,13 @@ def _told(claim: Object) -> Object:
 
 def say(player: Player, row: Row) -> None:
     """Set the recorded conditions on those devices that our claim holds too."""
-    name = row.name
-    special = _special_of(player, row.object)
-    claim = special if special is not None else player.user.find("resourceclaims", name, "default")
+    claim = ours(player, row.object)
     allocation = ((claim or {}).get("status") or {}).get("allocation") or {}
-    held = allocation.get("devices", {}).get("results") or []
-    ours = _held(claim) if claim is not None else ""
-    if claim is None or not held or interchangeable(ours) != interchangeable(_held(row.object)):
+    results = allocation.get("devices", {}).get("results") or []
+    if claim is None or not results or interchangeable(holding(claim)) != interchangeable(holding(row.object)):
         player.misplaced += 1
         return
-    wanted = [_entry(told, holds) for told, holds in zip(row.object["status"]["devices"], held, strict=False)]
+    wanted = [_entry(told, holds) for told, holds in zip(row.object["status"]["devices"], results, strict=False)]
     player.user.update("resourceclaims", {**claim, "status": {**claim["status"], "devices": wanted}}, "status")
 
 
@@ -325,15 +348,12 @@ def _entry(told: Object, held: Object) -> Object:
     return {**named, "conditions": told.get("conditions") or []}
 
 
-def _special_of(player: Player, recorded: Object) -> Object | None:
-    """Our special claim for the pod whose recorded one has another name."""
-    if not _is_special(recorded):
-        return None
-    owner = recorded["metadata"]["ownerReferences"][0]["name"]
-    for claim in player.user.list("resourceclaims", "default"):
-        if any(one["name"] == owner for one in claim["metadata"].get("ownerReferences") or ()):
-            return claim
-    return None
+def ours(player: Player, recorded: Object) -> Object | None:
+    """Our claim for the recorded one, which has another name if it was made for a pod."""
+    if not is_made(recorded):
+        return player.user.find("resourceclaims", recorded["metadata"]["name"], recorded["metadata"]["namespace"])
+    known = (one for one in player.user.list("resourceclaims", "default") if is_made(one))
+    return next((one for one in known if story_name(one) == story_name(recorded)), None)
 
 
 def _follow(user: Client, row: Row) -> None:
@@ -405,7 +425,8 @@ DIFFERENCES = {
     "Filters and scores left out": "Volumes, PodTopologySpread, ImageLocality, preferred affinity between pods, disruption "
     "budgets, extenders, and PodGroups: no pod of a lab has them.",
     "Events": "One for each pod and reason, counted once when it is repeated; the real recorder goes on counting in long series.",
-    "When the scheduler was restarted": "The recording does not show it; 4.3 s agree with its polls.",
+    "When the scheduler was restarted": "The recordings do not show it; 4.3 s agree with its polls in the first, and in "
+    "the two of the exchange what it did as soon as it was there.",
 }
 """What is different from the real scheduler, and why."""
 

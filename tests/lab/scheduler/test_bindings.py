@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dds_lab.actors.scheduler import Profile
-from dds_lab.client import instants
+from dds_lab.api.requests import Call
+from dds_lab.client import ApiError, instants
 from dds_lab.latency import Fixed
-from tests.lab.scheduler.stage import Stage, waiting
+from tests.lab.scheduler.stage import Stage, device_class, waiting
 
 
 def only(writes: list[tuple[float, str]]) -> list[str]:
@@ -241,11 +242,141 @@ def test_somebody_else_s_change_of_the_claim_is_no_obstacle() -> None:
     assert stage.user.get("resourceclaims", "job", "default")["metadata"]["labels"] == {"seen": "yes"}
 
 
-def test_a_claim_that_somebody_clears_under_a_waiting_pod_ends_the_wait() -> None:
+def test_a_claim_that_is_cleared_under_a_waiting_pod_is_waited_for_until_the_timeout() -> None:
     stage = waiting()
-    claim = stage.user.get("resourceclaims", "job", "default")
-    stage.user.update("resourceclaims", {**claim, "status": {}}, "status")
-    stage.run(8)
+    stage.clear("job")
+    writes = stage.writes()
+    stage.run(27.5)
+    assert writes == [] and stage.nominated("job") == "node0"
 
-    assert stage.held("job") == ["pool/p-0"]
-    assert stage.reserved("job") == ["job"]
+    stage.run(4)
+
+    assert stage.condition("job")[0] == "SchedulerError"
+    assert only(writes)[-2:] == ["pod job nominatedNodeName", "claim job allocation + reservedFor"]
+    assert stage.held("job") == ["pool/p-0"] and stage.reserved("job") == ["job"]
+
+
+def test_a_pod_is_bound_to_its_node_though_the_node_is_gone_since_the_exchange() -> None:
+    stage = waiting()
+    stage.exchange("job", "node0/gpu-0")
+    stage.user.delete("nodes", "node0")
+
+    stage.run(4)
+
+    assert stage.node_of("job") == "node0"
+
+
+def test_neither_node_nor_reservation_is_looked_at_while_a_pod_waits() -> None:
+    stage = waiting(nodes=2)
+    there = stage.nominated("job")
+    elsewhere = "node1" if there == "node0" else "node0"
+    stage.clear("job")
+    stage.give("job", f"{elsewhere}/gpu-0", node=elsewhere, reserved=False)
+
+    stage.run(4)
+
+    assert stage.node_of("job") == there
+
+
+@pytest.mark.parametrize(("cleared_at", "left"), [(4.9, ["job"]), (5.2, [])])
+def test_a_reservation_is_taken_back_only_if_the_last_look_saw_an_allocation(
+    cleared_at: float, left: list[str]
+) -> None:
+    """The looks are at 0, 5 and 10 s; the device is given at 5.5 s."""
+    stage = Stage(nodes=1)
+    stage.pool("p-0")
+    stage.scheduler()
+    stage.train("job", cpu="40")
+    stage.run(cleared_at)
+    stage.clear("job")
+    stage.run(5.5 - cleared_at)
+    stage.give("job", "node0/gpu-0")
+
+    stage.job("vip", cpu="40", priority=1000)
+    stage.run(0.5)
+
+    assert "preempted" in stage.condition("job")[1] and stage.node_of("vip") == "node0"
+    assert stage.held("job") == ["node0/gpu-0"] and stage.reserved("job") == left
+
+
+def test_a_special_claim_that_was_exchanged_is_deleted_when_its_pod_is_preempted() -> None:
+    stage = Stage(nodes=1)
+    stage.user.create("deviceclasses", device_class("extended", extendedResourceName="example.com/gpu"))
+    stage.pool("p-0")
+    stage.scheduler()
+    wanted = {"requests": {"cpu": "40", "example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    stage.job("er", container={"resources": wanted})
+    stage.run(2)
+    (special,) = stage.user.list("resourceclaims", "default")
+    stage.exchange(special["metadata"]["name"], "node0/gpu-0")
+
+    stage.job("vip", cpu="40", priority=1000)
+    stage.run(0.5)
+
+    assert stage.node_of("vip") == "node0"
+    assert stage.user.find("resourceclaims", special["metadata"]["name"], "default") is None
+
+
+def test_a_refused_allocation_is_an_error_that_is_tried_again_and_leaves_nothing_taken() -> None:
+    stage = Stage(nodes=1)
+    stage.local("node0", "gpu-0")
+    scheduler = stage.scheduler()
+    guarded = [True]
+
+    def guard(call: Call) -> None:
+        if guarded and call.subresource == "status" and call.resource.plural == "resourceclaims":
+            raise ApiError(422, "Invalid", "guarded")
+
+    scheduler.client.before = guard
+    writes = stage.writes()
+    stage.train("job")
+    stage.run(0.5)
+    assert stage.condition("job") == (
+        "SchedulerError",
+        'running PreBind plugin "DynamicResources": add allocation and reservation to claim default/job: guarded',
+    )
+    assert only(writes)[2:] == [
+        "pod job nominatedNodeName",
+        "claim job finalizer",
+        "pod job nominatedNodeName removed + conditions",
+    ]
+    guarded.clear()
+    stage.train("other")
+    stage.run(0.5)
+    assert stage.held("other") == ["node0/gpu-0"]
+
+    stage.local("node0", "gpu-0", "gpu-1")
+    stage.run(2)
+
+    assert stage.held("job") == ["node0/gpu-1"]
+
+
+def test_relist_gap_the_old_device_stays_taken_and_the_new_one_is_given_again() -> None:
+    """A frozen scheduler, an API server that restarts between two of its looks, the exchange in between: the book does not follow
+    until the scheduler itself is restarted."""
+    stage = Stage(nodes=1, claims=True)
+    stage.pool("p-0", "p-1")
+    scheduler = stage.scheduler()
+    stage.train("job")
+    stage.run(1)
+    scheduler.cut(2.0)
+    stage.local("node0", "gpu-0")
+    stage.exchange("job", "node0/gpu-0")
+    stage.run(5)
+    assert stage.node_of("job") == "node0" and stage.held("job") == ["node0/gpu-0"]
+
+    stage.train("second")
+    stage.train("third")
+    stage.run(1)
+    assert stage.held("second") == ["node0/gpu-0"], "which the first has"
+    assert stage.held("third") == ["pool/p-1"], "for nobody has p-0, and it counts as taken"
+    stage.user.delete("pods", "job", "default", grace=0)
+    stage.train("fourth")
+    stage.run(1)
+    assert stage.held("job") == [] and stage.held("fourth") == ["node0/gpu-0"], "which the second has"
+
+    scheduler.stop()
+    stage.train("fifth")
+    stage.scheduler()
+    stage.run(1)
+    assert stage.held("fifth") == ["pool/p-0"]

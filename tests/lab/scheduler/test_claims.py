@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_lab.actors.scheduler.claims import FAILED, READY, TIMED_OUT, WAITING, Claims, readiness
+from dds_lab.actors.scheduler.claims import FAILED, READY, TIMED_OUT, WAITING, Book, Claims, readiness
 from dds_lab.client import instants
 
 NOW = 1_795_219_200_000_000
@@ -72,41 +72,43 @@ def test_a_claim_is_late_when_its_time_from_the_allocation_is_over() -> None:
 
 
 class Used:
-    """Which claims hold devices."""
+    """Which devices count as taken."""
 
     def __init__(self) -> None:
-        self.held: dict[str, Any] = {}
-        self.claims = Claims(self.held.__setitem__, self.held.__delitem__)
+        self.devices: list[str] = []
+        self.book = Book(self._use, self._free)
+        self.claims = Claims(self.book)
 
-    def devices(self) -> dict[str, list[str]]:
-        return {
-            uid: [one["device"] for one in allocation["devices"]["results"]] for uid, allocation in self.held.items()
-        }
+    def _use(self, result: dict[str, Any]) -> None:
+        self.devices.append(result["device"])
+
+    def _free(self, result: dict[str, Any]) -> None:
+        self.devices.remove(result["device"])
 
 
 def test_a_device_is_in_use_from_the_choice_to_the_clearing() -> None:
     used = Used()
     free, taken = claim([], [], version=1), claim([result("a")], [], version=2)
     used.claims.seen("default/c", free)
-    assert used.devices() == {}
+    assert used.devices == []
 
     used.claims.take_off("uid-c", taken["status"]["allocation"])
-    assert used.devices() == {"uid-c": ["a"]} and used.claims.in_flight("uid-c")
+    assert used.devices == ["a"] and used.claims.in_flight("uid-c")
     used.claims.wrote("default/c", taken)
-    used.claims.land("uid-c", taken)
-    assert used.devices() == {"uid-c": ["a"]} and not used.claims.in_flight("uid-c")
+    used.claims.land("uid-c")
+    assert used.devices == ["a"] and not used.claims.in_flight("uid-c")
     used.claims.seen("default/c", taken)
     used.claims.seen("default/c", claim([], [], version=3))
-    assert used.devices() == {}
+    assert used.devices == []
 
 
 def test_an_allocation_that_is_given_up_is_free_at_once() -> None:
     used = Used()
     used.claims.take_off("uid-c", claim([result("a")], [])["status"]["allocation"])
 
-    used.claims.land("uid-c", None)
+    used.claims.land("uid-c")
 
-    assert used.devices() == {}
+    assert used.devices == []
 
 
 def test_what_the_scheduler_wrote_is_not_forgotten_for_an_older_view() -> None:
@@ -115,10 +117,59 @@ def test_what_the_scheduler_wrote_is_not_forgotten_for_an_older_view() -> None:
     used.claims.wrote("default/c", claim([result("a")], [], version=5))
 
     used.claims.seen("default/c", claim([], [], version=3))
-    assert used.devices() == {"uid-c": ["a"]}
-    used.claims.seen("default/c", claim([result("b")], [], version=7))
+    assert used.devices == ["a"]
+    used.claims.seen("default/c", claim([], [], version=7))
 
-    assert used.devices() == {"uid-c": ["b"]}
+    assert used.devices == []
+
+
+def test_an_allocation_that_takes_the_place_of_another_is_not_noticed() -> None:
+    used = Used()
+    used.claims.seen("default/c", claim([result("a")], [], version=1))
+
+    used.claims.seen("default/c", claim([result("b")], [], version=3))
+    assert used.claims.get("default/c") == claim([result("b")], [], version=3)
+    assert used.devices == ["a"]
+    used.claims.seen("default/c", claim([], [], version=4))
+
+    assert used.devices == ["a"], "what goes is b, which nobody entered"
+
+
+@pytest.mark.parametrize("goes", ["c", "other"])
+def test_of_two_claims_with_one_device_the_first_to_go_frees_it(goes: str) -> None:
+    used = Used()
+    used.claims.seen("default/c", claim([result("a")], []))
+    used.claims.seen("default/other", claim([result("a")], [], name="other"))
+    assert used.devices == ["a"]
+
+    used.claims.seen(f"default/{goes}", None)
+    assert used.devices == []
+    used.claims.seen(f"default/{'other' if goes == 'c' else 'c'}", None)
+    assert used.devices == []
+
+
+def test_a_device_in_flight_stays_taken_when_a_claim_with_it_goes() -> None:
+    used = Used()
+    used.claims.seen("default/c", claim([result("a")], []))
+    used.claims.take_off("uid-other", claim([result("a")], [])["status"]["allocation"])
+
+    used.claims.seen("default/c", None)
+    assert used.devices == ["a"]
+    used.claims.land("uid-other")
+
+    assert used.devices == []
+
+
+def test_shares_of_a_device_are_told_apart_and_administrators_take_nothing() -> None:
+    used = Used()
+    shares = [result("a", shareID="1"), result("a", shareID="2"), result("b", adminAccess=True)]
+    used.claims.seen("default/c", claim(shares[:1], []))
+    used.claims.seen("default/other", claim(shares[1:], [], name="other"))
+    assert used.devices == ["a", "a"]
+
+    used.claims.seen("default/c", None)
+
+    assert used.devices == ["a"]
 
 
 def test_a_claim_of_the_same_name_is_another_one() -> None:
@@ -128,7 +179,7 @@ def test_a_claim_of_the_same_name_is_another_one() -> None:
     other["metadata"]["uid"] = "uid-other"
 
     used.claims.seen("default/c", other)
-    assert used.devices() == {"uid-other": ["b"]}
+    assert used.devices == ["b"]
     used.claims.seen("default/c", None)
-    assert used.devices() == {}
+    assert used.devices == []
     assert used.claims.get("default/c") is None

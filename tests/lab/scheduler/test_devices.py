@@ -389,10 +389,8 @@ def test_without_the_gate_no_expectation_is_nominated() -> None:
 def test_taint_rules_may_be_served_and_not_obeyed(obeyed: bool) -> None:
     stage = Stage(nodes=1, served={"resource.k8s.io/v1beta2": True})
     stage.local("node0", "gpu-0")
-    taint = {"key": "drain", "value": "yes", "effect": "NoSchedule"}
-    kind = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "rule"}}
-    stage.user.create("devicetaintrules", {**kind, "spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint}})
-    stage.scheduler(gates={"DRADeviceTaintRules": obeyed})
+    rule(stage)
+    stage.scheduler(gates={"DRADeviceTaintRules": obeyed}, release="1.36.3")
     stage.train("job")
     stage.run(2)
     assert stage.held("job") == ([] if obeyed else ["node0/gpu-0"])
@@ -401,6 +399,66 @@ def test_taint_rules_may_be_served_and_not_obeyed(obeyed: bool) -> None:
     stage.local("node0", "gpu-0")
     stage.run(12)
     assert stage.held("job") == ["node0/gpu-0"]
+
+
+def rule(stage: Stage) -> None:
+    """Nobody may have a device of the driver."""
+    taint = {"key": "drain", "value": "yes", "effect": "NoSchedule"}
+    kind = {"apiVersion": "resource.k8s.io/v1beta2", "kind": "DeviceTaintRule", "metadata": {"name": "rule"}}
+    stage.user.create("devicetaintrules", {**kind, "spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint}})
+
+
+def feared(release: str, *, on: bool = True) -> tuple[Stage, list[str]]:
+    """A scheduler with taint rules on, a slice and a rule; why it exited."""
+    stage = Stage(nodes=2, served={"resource.k8s.io/v1beta2": True})
+    stage.local("node0", "gpu-0")
+    told: list[str] = []
+    stage.scheduler(gates={"DRADeviceTaintRules": on}, release=release, exited=told.append)
+    rule(stage)
+    stage.run(2)
+    return stage, told
+
+
+def test_a_1_36_before_1_36_3_does_not_notice_a_taint_rule_until_a_slice_changes_and_then_exits() -> None:
+    stage, told = feared("1.36")
+    stage.train("job")
+    stage.run(1)
+    assert told == [] and stage.held("job") == ["node0/gpu-0"]
+
+    stage.local("node0", "gpu-0", "gpu-1")
+    stage.train("late")
+    stage.run(5)
+
+    assert len(told) == 1 and "139651" in told[0]
+    assert stage.held("late") == [] and stage.condition("late") == ("", "")
+
+
+@pytest.mark.parametrize(("release", "on"), [("1.36.3", True), ("1.35", True), ("1.36", False)])
+def test_other_releases_and_a_gate_that_is_off_survive_a_taint_rule(release: str, on: bool) -> None:
+    stage, told = feared(release, on=on)
+
+    stage.local("node1", "gpu-0")
+    stage.run(5)
+
+    assert told == []
+
+
+def test_a_slice_that_goes_is_survived_and_so_are_changes_once_the_rules_are_gone() -> None:
+    stage, told = feared("1.36")
+
+    stage.user.delete("resourceslices", "node0-gpus")
+    stage.run(1)
+    stage.user.delete("devicetaintrules", "rule")
+    stage.run(1)
+    stage.local("node0", "gpu-0", "gpu-1")
+    stage.run(1)
+    assert told == []
+
+    rule(stage)
+    stage.run(1)
+    stage.local("node1", "gpu-0")
+    stage.run(1)
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(("cost", "limit", "fits"), [(11.0, 10.0, False), (9.0, 10.0, True), (11.0, 0.0, True)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dds_lab import settings, shipped
+from dds_lab.api.discovery import Discovery
 from dds_lab.api.status import ApiError
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario, ScenarioError, parse
@@ -126,6 +127,45 @@ def test_taint_rules_are_served_where_the_scenario_says_so(version: str) -> None
         assert lab.client("test").list("devicetaintrules") == []
     with lab_of(CLUSTER) as lab, pytest.raises(ApiError):
         lab.client("test").list("devicetaintrules")
+
+
+RULE = """\
+  - at: 5s
+    apply:
+      apiVersion: resource.k8s.io/v1beta2
+      kind: DeviceTaintRule
+      metadata: {name: rule}
+      spec: {deviceSelector: {device: nobody}, taint: {key: drain, effect: NoSchedule}}
+"""
+
+
+@pytest.mark.parametrize(("version", "exits"), [("'1.36'", [10, 20]), ("1.36.3", [])])
+def test_a_scheduler_that_a_taint_rule_ends_comes_back_each_time_later(version: str, exits: list[int]) -> None:
+    text = (
+        CLUSTER + f"  version: {version}\n  taint_rules: resource.k8s.io/v1beta2\n"
+        "  gates: {scheduler: {DRADeviceTaintRules: true}}\n  nodes: [{fabric: 1}]\n"
+        "parts: {operator: false, scaler: false}\nsteps:\n"
+        + RULE
+        + "  - {at: 10s, attach: {node: node0000, model: A100 40G}}\n"
+        "  - {at: 60s, attach: {node: node0000, model: H100 80G}}\n"
+        "  - {at: 75s, run: {name: p, devices: {nvidia-h100-80: 1}}}\n"
+        "  - {at: 100s, delete: devicetaintrules/rule}\n"
+        "  - {at: 110s, attach: {node: node0000, model: A100 40G}}\n"
+    )
+    with lab_of(text) as lab:
+        heard: list[str] = []
+        lab.tell = heard.append
+        lab.run(seconds=78)
+        bound = bool(lab.client("test").get("pods", "p", "default")["spec"].get("nodeName"))
+        assert bound is (not exits), "nobody is there to do it"
+        lab.run(seconds=62)
+
+        assert lab.steps.failures == []
+        served = Discovery(lab.server.registry, settings.api_gates(lab.scenario)).version()["gitVersion"]
+        assert served == ("v1.36.2" if exits else "v1.36.3")
+        assert [int(one.partition("restarted after ")[2].partition(" ")[0]) for one in lab.exits] == exits
+        assert heard == lab.exits
+        assert lab.client("test").get("pods", "p", "default")["spec"]["nodeName"] == "node0000"
 
 
 def test_fabric_faults_hold_in_their_window() -> None:

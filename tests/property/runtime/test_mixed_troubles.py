@@ -21,6 +21,7 @@ MIXED = """
 start: 2026-11-21T08:00:00Z
 duration: 2h
 cluster:
+  version: 1.36.3  # taint rules end the scheduler of an earlier 1.36
   taint_rules: resource.k8s.io/v1beta2
   gates: {scheduler: {DRADeviceTaintRules: true}}
   models:

@@ -195,6 +195,31 @@ def test_run_without_a_recording_writes_none(tmp_path: Path) -> None:
     assert "--no-recording" in one_line(refused, 1)
 
 
+def test_run_tells_of_a_scheduler_that_exited(tmp_path: Path) -> None:
+    scenario = tmp_path / "feared.yaml"
+    scenario.write_text(
+        "duration: 30s\n"
+        "cluster:\n"
+        "  taint_rules: resource.k8s.io/v1beta2\n"
+        "  gates: {scheduler: {DRADeviceTaintRules: true}}\n"
+        "  models: [{model: A100 40G, device: a100, product: A100}]\n"
+        "  fabrics: [{id: 1, devices: {A100 40G: 1}}]\n"
+        "  nodes: [{}]\n"
+        "parts: {operator: false, scaler: false}\n"
+        "steps:\n"
+        "  - at: 5s\n"
+        "    apply:\n"
+        "      apiVersion: resource.k8s.io/v1beta2\n"
+        "      kind: DeviceTaintRule\n"
+        "      metadata: {name: rule}\n"
+        "      spec: {deviceSelector: {device: nobody}, taint: {key: drain, effect: NoSchedule}}\n"
+        "  - {at: 10s, attach: {node: node0000, model: A100 40G}}\n"
+    )
+    told = fine("lab", "run", str(scenario), "--no-recording")
+    (line,) = [one for one in told.splitlines() if one.startswith("exit ")]
+    assert "kube-scheduler exited, restarted after 10 s" in line
+
+
 def test_a_scenario_whose_story_does_not_come_about_ends_with_2(tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("duration: 1m\nsteps:\n  - wait_for: {object: pods/never, has: spec, within: 5s}\n")

@@ -201,30 +201,34 @@ class Binding:
             raise _prebind(f"create claim for extended resources {self.pod.key}: {error}") from error
         allocations = self._assigned.allocations
         allocations[uid_of(claim)] = allocations.pop("")
-        scheduler.claims.land(temporary_uid(self.pod), None)
+        scheduler.claims.land(temporary_uid(self.pod))
         scheduler.claims.take_off(uid_of(claim), allocations[uid_of(claim)])
         scheduler.claims.wrote(name_of(claim), claim)
         self._assigned.special = None
         return claim
 
     def _write_claim(self, claim: Object, allocation: Object | None) -> Generator[float, None, Object]:
-        """Finalizer where it is missing, then allocation, reservation and timestamp in one status update."""
+        """Finalizer where it is missing, then allocation, reservation and timestamp in one status update. A refusal that is no
+        conflict is an error, whoever refuses."""
+        key, doing = name_of(claim), ""
         for _ in range(CONFLICT_RETRIES):
             try:
                 if allocation is not None and CLAIM_FINALIZER not in (claim["metadata"].get("finalizers") or ()):
+                    doing = "add finalizer"
                     yield self._scheduler.pause()
                     claim = self._scheduler.client.update("resourceclaims", with_finalizer(claim, CLAIM_FINALIZER))
+                doing = "add reservation" if allocation is None else "add allocation and reservation"
                 yield self._scheduler.pause()
                 written = self._scheduler.client.update("resourceclaims", self._reserved(claim, allocation), "status")
             except ApiError as error:
                 if error.reason != "Conflict":
-                    raise _prebind(str(error)) from error
+                    raise _prebind(f"{doing} to claim {key}: {error}") from error
                 claim = self._refreshed(claim, allocation)
                 continue
             self._scheduler.claims.wrote(name_of(written), written)
-            self._scheduler.claims.land(uid_of(written), written)
+            self._scheduler.claims.land(uid_of(written))
             return written
-        raise _prebind(f"claim {claim['metadata']['name']} changed too often")
+        raise _prebind(f"claim {key} changed too often")
 
     def _refreshed(self, claim: Object, allocation: Object | None) -> Object:
         """The claim as it is now, if the pod may still have it."""
@@ -232,11 +236,11 @@ class Binding:
         try:
             found = self._scheduler.client.find("resourceclaims", meta["name"], meta["namespace"])
         except ApiError as error:
-            raise _prebind(str(error)) from error
+            raise _prebind(f"get updated claim {name_of(claim)} after conflict: {error}") from error
         if found is None or uid_of(found) != uid_of(claim):
             raise _prebind(f'resourceclaims.resource.k8s.io "{meta["name"]}" not found')
         if allocation is not None and allocation_of(found) is not None:
-            raise _prebind(f"claim {meta['name']} got allocated elsewhere meanwhile")
+            raise _prebind(f"claim {name_of(claim)} got allocated elsewhere in the meantime")
         return found
 
     def _reserved(self, claim: Object, allocation: Object | None) -> Object:
@@ -266,16 +270,20 @@ class Binding:
         self._waiting = False
 
     def _first_unready(self) -> str | None:
-        """The first claim that is not ready; None when all are. A failed one ends the wait, and so does the end of the pod."""
+        """The first claim that is not ready; None when all are. A failed one ends the wait, and so does the end of the pod.
+
+        Each look reads the claims anew (isPodReadyForBinding): one without allocation is waited for like any other, a device
+        without binding conditions is ready, and on which node it is or for whom it is reserved is not looked at."""
         if self._scheduler.pod(self.pod.uid) is None:
             raise _prebind(f"pod {self.pod.key} is gone")
-        for claim in self._assigned.claims:
+        for place, claim in enumerate(self._assigned.claims):
             name = claim["metadata"]["name"]
             found = self._scheduler.claims.get(name_of(claim))
-            if found is None or uid_of(found) != uid_of(claim):
+            if found is None:
                 raise _prebind(f'resourceclaim "{name}" not found')
+            self._assigned.claims[place] = found
             if allocation_of(found) is None:
-                raise _prebind(f"claim {name} is not allocated any more")
+                return str(name)
             state = readiness(found, self._scheduler.clock(), self._profile.binding_timeout)
             if state.state == FAILED:
                 message = state.message.replace("\\", "\\\\").replace('"', '\\"')
@@ -295,19 +303,18 @@ class Binding:
         yield from scheduler.give_back(self.pod, message)
 
     def _unreserve(self) -> Steps:
-        """Take the pod out of the reservations. Allocations stay; a special claim is deleted."""
+        """Take the pod, and nobody else, out of the reservations of claims that its last look saw allocated. Allocations stay; a
+        special claim is deleted instead."""
         scheduler = self._scheduler
         if self._assigned.special is not None:
-            scheduler.claims.land(temporary_uid(self.pod), None)
+            scheduler.claims.land(temporary_uid(self.pod))
         for claim in self._assigned.claims:
-            key = name_of(claim)
-            scheduler.claims.land(uid_of(claim), None)
-            newest = scheduler.claims.get(key) or claim
-            if is_special(newest, self.pod):
-                yield from delete_special(scheduler, newest)
-            elif allocation_of(newest) is not None and is_reserved_for(newest, self.pod):
+            scheduler.claims.land(uid_of(claim))
+            if is_special(claim, self.pod):
+                yield from delete_special(scheduler, claim)
+            elif allocation_of(claim) is not None and is_reserved_for(claim, self.pod):
                 yield scheduler.pause()
-                self._patch_reservation(newest)
+                self._patch_reservation(claim)
 
     def _patch_reservation(self, claim: Object) -> None:
         meta = claim["metadata"]
@@ -337,7 +344,6 @@ def delete_special(scheduler: Bindings, claim: Object) -> Steps:
         client.delete("resourceclaims", meta["name"], meta["namespace"], uid=meta["uid"])
     except ApiError:
         return
-    scheduler.claims.forget(name_of(claim))
 
 
 def cleared(claim: Object) -> Object:

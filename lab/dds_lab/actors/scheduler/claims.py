@@ -1,7 +1,6 @@
 """What the scheduler knows of claims: the informer's view, ahead of it what it wrote itself, and allocations in flight.
 
-A device is in use while a claim is known to be allocated to it, or while an allocation of it is in flight. Source:
-pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go, dynamicresources.go).
+Source: pkg/scheduler/framework/plugins/dynamicresources (dra_manager.go, allocateddevices.go, dynamicresources.go).
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from dds_core.matching.usage import held
 from dds_lab.actors.objects import allocation_of, reservations, results, version_of
 from dds_lab.actors.scheduler.pods import Pod, units
 from dds_lab.client import Object, instants
@@ -21,16 +21,80 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 NATIVE = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
-class Claims:
-    """All claims by namespace/name. `use(uid, allocation)` and `free(uid)` are called as devices come into use and out of it."""
+class Book:
+    """The devices that count as taken: a set of those that claims are allocated to, and beside it the allocations in flight.
+    `use(result)` and `free(result)` are called as a device, or a share of one, comes into use and out of it.
 
-    def __init__(self, use: Callable[[str, Object], None], free: Callable[[str], None]) -> None:
+    A set does not count: of two claims that name one device the first to let go frees it, although the other has it still.
+    Source: allocateddevices.go, dra_manager.go.
+    """
+
+    def __init__(self, use: Callable[[Object], None], free: Callable[[Object], None]) -> None:
         self._use = use
         self._free = free
+        self._entered: set[_Part] = set()
+        self._in_flight: dict[str, Object] = {}
+        self._held: dict[_Part, tuple[int, Object]] = {}
+
+    def enter(self, allocation: Object | None) -> None:
+        """A claim has got this allocation."""
+        for part, result in _parts(allocation):
+            if part not in self._entered:
+                self._entered.add(part)
+                self._hold(part, result)
+
+    def strike(self, allocation: Object | None) -> None:
+        """A claim has this allocation no more."""
+        for part, _ in _parts(allocation):
+            if part in self._entered:
+                self._entered.remove(part)
+                self._let_go(part)
+
+    def take_off(self, uid: str, allocation: Object) -> None:
+        """An allocation was chosen and is not written yet."""
+        self.land(uid)
+        self._in_flight[uid] = allocation
+        for part, result in _parts(allocation):
+            self._hold(part, result)
+
+    def land(self, uid: str) -> None:
+        """The allocation in flight is written, or given up."""
+        for part, _ in _parts(self._in_flight.pop(uid, None)):
+            self._let_go(part)
+
+    def in_flight(self, uid: str) -> bool:
+        return uid in self._in_flight
+
+    def _hold(self, part: _Part, result: Object) -> None:
+        count, first = self._held.get(part, (0, result))
+        self._held[part] = (count + 1, first)
+        if not count:
+            self._use(result)
+
+    def _let_go(self, part: _Part) -> None:
+        count, result = self._held.pop(part)
+        if count > 1:
+            self._held[part] = (count - 1, result)
+        else:
+            self._free(result)
+
+
+_Part = tuple[str, str, str, str]
+"""Driver, pool, device, shareID."""
+
+
+def _parts(allocation: Object | None) -> Iterable[tuple[_Part, Object]]:
+    for result in held(allocation or {}):
+        yield (result["driver"], result["pool"], result["device"], result.get("shareID") or ""), result
+
+
+class Claims:
+    """All claims by namespace/name. What comes of their allocations is entered in the book."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
         self._seen: dict[str, Object] = {}
         self._ahead: dict[str, Object] = {}
-        self._in_flight: dict[str, Object] = {}
-        self._counted: dict[str, Object] = {}
 
     def get(self, key: str) -> Object | None:
         """The claim as the scheduler believes it to be."""
@@ -47,7 +111,7 @@ class Claims:
             ahead = self._ahead.get(key)
             if ahead is not None and (uid_of(ahead) != uid_of(new) or version_of(ahead) <= version_of(new)):
                 del self._ahead[key]
-        self._recount(old, self.get(key))
+        self._changed(old, self.get(key))
 
     def wrote(self, key: str, obj: Object) -> None:
         """The scheduler wrote the claim itself and knows the result before its informer does."""
@@ -55,43 +119,27 @@ class Claims:
         seen = self._seen.get(key)
         if seen is None or version_of(obj) > version_of(seen):
             self._ahead[key] = obj
-        self._recount(old, self.get(key))
-
-    def forget(self, key: str) -> None:
-        """The scheduler deleted the claim itself."""
-        self._ahead.pop(key, None)
-        self._recount(self._seen.pop(key, None), None)
+        self._changed(old, self.get(key))
 
     def take_off(self, uid: str, allocation: Object) -> None:
         """An allocation was chosen and is not written yet."""
-        self._in_flight[uid] = allocation
-        self._count(uid, allocation)
+        self._book.take_off(uid, allocation)
 
-    def land(self, uid: str, claim: Object | None) -> None:
-        """The allocation in flight is written, as `claim` now says, or given up."""
-        if self._in_flight.pop(uid, None) is not None:
-            self._count(uid, allocation_of(claim))
+    def land(self, uid: str) -> None:
+        """The allocation in flight is written, or given up."""
+        self._book.land(uid)
 
     def in_flight(self, uid: str) -> bool:
-        return uid in self._in_flight
+        return self._book.in_flight(uid)
 
-    def _recount(self, old: Object | None, new: Object | None) -> None:
-        if old is not None and (new is None or uid_of(old) != uid_of(new)):
-            self._count(uid_of(old), None)
-        if new is not None:
-            self._count(uid_of(new), allocation_of(new))
-
-    def _count(self, uid: str, allocation: Object | None) -> None:
-        allocation = self._in_flight.get(uid) or allocation
-        counted = self._counted.get(uid)
-        if allocation is counted or (allocation is not None and allocation == counted):
-            return
-        if counted is not None:
-            self._free(uid)
-            del self._counted[uid]
-        if allocation is not None:
-            self._use(uid, allocation)
-            self._counted[uid] = allocation
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        """Enter an allocation that came, strike one that went. One that another took the place of is taken for what cannot be,
+        since an allocation that is set is immutable: the book keeps the old one (allocateddevices.go, onUpdate). It happens
+        when a view that is listed anew has missed what was between."""
+        before, after = allocation_of(old), allocation_of(new)
+        if old is None or new is None or uid_of(old) != uid_of(new) or before is None or after is None:
+            self._book.strike(before)
+            self._book.enter(after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from dds_lab.actors.objects import allocation_of, tolerates, version_of
-from dds_lab.actors.scheduler.claims import Claims, ExtendedResources
+from dds_lab.actors.scheduler.claims import Book, Claims, ExtendedResources
 from dds_lab.actors.scheduler.devices import Inventory, missing_claim
 from dds_lab.actors.scheduler.feasibility import REQUIRED, UNSCHEDULABLE_TAINT, fits, node_selects, tolerates_all
 from dds_lab.actors.scheduler.finding import Nominations
@@ -142,7 +142,8 @@ def _selected(pod: Pod, node: Node) -> bool:
 
 
 class Cluster:
-    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone."""
+    """`binds(uid)` says whether a pod is on its way to a node; `left(uid)` is called when a pod is gone, `panics` when this
+    release would end."""
 
     def __init__(
         self,
@@ -151,17 +152,21 @@ class Cluster:
         random: Random,
         binds: Callable[[str], bool],
         left: Callable[[str], None],
+        panics: Callable[[], None],
     ) -> None:
         self._client = client
         self._settings = settings
         self._binds = binds
         self._left = left
+        self._panics = panics
         self._mirrors: list[Mirror] = []
+        self._feared: set[str] = set()
+        self._open = False
         self.nodes = Nodes()
         self.nominations = Nominations()
         self.inventory = Inventory(settings.gate, random)
         self.extended = ExtendedResources()
-        self.claims = Claims(self.inventory.use, self.inventory.free)
+        self.claims = Claims(Book(self.inventory.use, self.inventory.free))
         self.pods: dict[str, Pod] = {}
         self._queue: SchedulingQueue
 
@@ -175,15 +180,19 @@ class Cluster:
             "resourceclaims": self._claim,
             "pods": self._pod,
         }
-        gates = self._settings.gate("DRADeviceTaintRules") and self._settings.gate("DRADeviceTaints")
-        if gates and self._serves("devicetaintrules"):
-            self._follow("devicetaintrules", self._rule)
+        if self._settings.follows_taint_rules and self._serves("devicetaintrules"):
+            self._follow("devicetaintrules", self._fear if self._settings.fears_taint_rules else self._rule)
         for resource, told in followed.items():
             self._follow(resource, told)
+        self._open = True
 
     def close(self) -> None:
         for mirror in self._mirrors:
             mirror.close()
+
+    def cut(self, seconds: float) -> None:
+        for mirror in self._mirrors:
+            mirror.cut(seconds)
 
     def gate(self, pod: Pod) -> str:
         """Why the pod may not be tried yet, "" when it may."""
@@ -236,6 +245,8 @@ class Cluster:
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
+            if self._feared and self._open:
+                self._panics()
             if old is not None and old["spec"] == new["spec"]:
                 return
             self.inventory.put_slice(new)
@@ -249,6 +260,13 @@ class Cluster:
             self._queue.happened(DevicesChanged())
         elif old is not None:
             self.inventory.drop_rule(old["metadata"]["name"])
+
+    def _fear(self, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is not None:
+            self._feared.add(name)
+        else:
+            self._feared.discard(name)
 
     def _claim(self, old: Object | None, new: Object | None) -> None:
         meta = (new or old or {})["metadata"]

@@ -77,7 +77,6 @@ class Inventory:
 
     def __init__(self, gate: Callable[[str], bool], random: Random) -> None:
         self._in_use = InUse()
-        self._holders: dict[str, Object] = {}
         self._allocator = Allocator(
             in_use=self._in_use,
             gates=Gates.read(gate, faults=True),
@@ -131,17 +130,14 @@ class Inventory:
 
     # -- what is in use
 
-    def use(self, uid: str, allocation: Object) -> None:
-        """The claim holds these devices."""
-        self._holders[uid] = allocation
-        self._in_use.add(allocation)
+    def use(self, result: Object) -> None:
+        """A device, or a share of one, is taken."""
+        self._in_use.add({"devices": {"results": [result]}})
 
-    def free(self, uid: str) -> None:
-        """The claim holds nothing any more."""
-        allocation = self._holders.pop(uid)
-        self._in_use.remove(allocation)
-        for driver, pool in {(one["driver"], one["pool"]) for one in allocation["devices"].get("results") or ()}:
-            self._gained(driver, pool)
+    def free(self, result: Object) -> None:
+        """What was taken is free again."""
+        self._in_use.remove({"devices": {"results": [result]}})
+        self._gained(result["driver"], result["pool"])
 
     # -- the choice
 

@@ -5,7 +5,7 @@ Source: pkg/scheduler/schedule_one.go of Kubernetes 1.36, in own words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from dds_core.matching.errors import AllocationError
 from dds_lab.actors.scheduler.binding import Assigned, Binding, Process, Steps, temporary_uid
@@ -22,15 +22,23 @@ from dds_lab.actors.scheduler.settings import SchedulerSettings
 from dds_lab.actors.scheduler.writing import PodWrites
 from dds_lab.client import Client
 from dds_lab.latency import NONE
-from dds_lab.time import MICROSECONDS, Time
+from dds_lab.time import MICROSECONDS, Time, Timer
 
 NO_NODES = "no nodes available to schedule pods"
+PANIC = "panic: a ResourceSlice changed while there is a DeviceTaintRule (kubernetes PR 139651, mended in 1.36.3)"
 
 
 class Scheduler:
-    """An actor. A restart is `stop()` and a new one: waits are taken up from what the claims say."""
+    """An actor. A restart is `stop()` and a new one: waits are taken up from what the claims say. `exited(why)` is called when it
+    has ended by itself."""
 
-    def __init__(self, client: Client, time: Time, settings: SchedulerSettings) -> None:
+    def __init__(
+        self,
+        client: Client,
+        time: Time,
+        settings: SchedulerSettings,
+        exited: Callable[[str], None] = lambda why: None,
+    ) -> None:
         self.client = client
         self.time = time
         self._settings = settings
@@ -39,7 +47,9 @@ class Scheduler:
         self._evictions: list[Process] = []
         self._loop: Process | None = None
         self._offset = round(settings.clock_offset * MICROSECONDS)
-        self._cluster = Cluster(client, settings, self._random, self._bindings.__contains__, self._left)
+        self._exited = exited
+        self._panic: Timer | None = None
+        self._cluster = Cluster(client, settings, self._random, self._bindings.__contains__, self._left, self._panics)
         self.claims = self._cluster.claims
         self.writes = PodWrites(client, self.clock, self._cluster.wrote, self._random, settings.seed_name)
         self._queue = SchedulingQueue(time, self.clock, self._cluster.gate, self._wake)
@@ -51,6 +61,8 @@ class Scheduler:
 
     def stop(self) -> None:
         """End at once, in the middle of whatever runs; nothing is cleaned up."""
+        if self._panic is not None:
+            self._panic.cancel()
         self._cluster.close()
         self._queue.stop()
         for process in (self._loop, *self._evictions):
@@ -58,6 +70,19 @@ class Scheduler:
                 process.stop()
         for binding in self._bindings.values():
             binding.stop()
+
+    def cut(self, seconds: float) -> None:
+        """It hears of nothing for so long, then lists everything anew: the server restarted, or it was frozen."""
+        self._cluster.cut(seconds)
+
+    def _panics(self) -> None:
+        """End at this instant, before anything else is done."""
+        if self._panic is None:
+            self._panic = self.time.after(0.0, self._exit)
+
+    def _exit(self) -> None:
+        self.stop()
+        self._exited(PANIC)
 
     # -- what bindings need
 

@@ -58,6 +58,8 @@ class SchedulerSettings:
     profiles: Mapping[str, Profile] = field(default_factory=lambda: {"default-scheduler": Profile()})
     gates: Mapping[str, bool] = field(default_factory=dict)
     """Gates that differ from GATES."""
+    release: str = "1.36"
+    """The one that it plays, as the API server's gates name it: 1.36 is 1.36.2."""
     latencies: Latencies = field(default_factory=Latencies)
     percentage_of_nodes_to_score: int = 0
     """kube-scheduler's setting of that name; 0: by the number of nodes, never fewer than 100 nodes."""
@@ -78,3 +80,15 @@ class SchedulerSettings:
     def gate(self, name: str) -> bool:
         """Whether the feature gate is on in this scheduler."""
         return self.gates.get(name, GATES[name])
+
+    @property
+    def follows_taint_rules(self) -> bool:
+        """Whether it has to do with DeviceTaintRules."""
+        return self.gate("DRADeviceTaintRules") and self.gate("DRADeviceTaints")
+
+    @property
+    def fears_taint_rules(self) -> bool:
+        """Whether it has the fault of 1.36.0 to 1.36.2: its tracker of ResourceSlices takes DeviceTaintRules for those of another
+        API version. So it does not notice them, and panics when a slice comes or changes while there is one (kubernetes PR
+        139651, mended in 1.36.3 by 139681)."""
+        return self.follows_taint_rules and self.release == "1.36"
