@@ -39,6 +39,12 @@ def questions_after_restart(namespace: str = RECORDED_NAMESPACE) -> list[Questio
     return list(_read("answers-after-restart.jsonl.gz", namespace))
 
 
+def questions_of_exchange(namespace: str = RECORDED_NAMESPACE) -> list[Question]:
+    """How a claim's devices are exchanged, and a claim that holds a device: a list of its own, for a server that is empty.
+    Unlike the others these were recorded where no claim controller ran."""
+    return list(_read("answers-exchange.jsonl.gz", namespace))
+
+
 def _read(name: str, namespace: str) -> Iterator[Question]:
     packed = files(__package__).joinpath("data", name).read_bytes()
     for line in gzip.decompress(packed).decode().splitlines():
@@ -143,6 +149,9 @@ _PARSER = "the words of Go's JSON parser, which the lab does not have"
 
 REWORDED: Mapping[str, str] = {
     "bad-json": _PARSER,
+    "change-in-one": _STRUCT,
+    "change-timestamp": _STRUCT,
+    "drop-conditions": _STRUCT,
     "put-spec": _STRUCT,
     "status-allocation-immutable": _STRUCT,
     "list-bad-continue": _PARSER,
