@@ -123,7 +123,6 @@ NOT_SERVED = (
     "networking.k8s.io",
     "policy",
     "storage.k8s.io",
-    "admissionregistration.k8s.io",
     "scheduling.k8s.io",
     "node.k8s.io",
     "discovery.k8s.io",
