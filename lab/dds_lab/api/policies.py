@@ -59,7 +59,7 @@ class Write(msgspec.Struct, frozen=True):
         return str(self.call.name or self.object["metadata"].get("name") or "")
 
 
-def _rule_meets(rule: Object, resource: Resource, subresource: str, operation: str, name: str | None) -> bool:
+def rule_meets(rule: Object, resource: Resource, subresource: str, operation: str, name: str | None = None) -> bool:
     """Whether a rule means a write; without a `name`, of any object."""
 
     def has(field: str, value: str) -> bool:
@@ -144,12 +144,12 @@ class Policies:
             versions += [each for each in self._registry.resources() if each.key == write.call.resource.key]
         about = (write.call.subresource, write.operation, write.name if named else None)
         if named and any(
-            _rule_meets(each, seen, *about) for each in match.get("excludeResourceRules") or () for seen in versions
+            rule_meets(each, seen, *about) for each in match.get("excludeResourceRules") or () for seen in versions
         ):
             return None
         if not rules:
             return write.call.resource
-        return next((seen for seen in versions for each in rules if _rule_meets(each, seen, *about)), None)
+        return next((seen for seen in versions for each in rules if rule_meets(each, seen, *about)), None)
 
     def _selected(self, match: Object, write: Write) -> bool:
         """Whether the selectors of a match mean the object and its namespace."""
