@@ -20,6 +20,9 @@ from dds_core.matching.cel import reason
 if TYPE_CHECKING:
     from cel_expr_python import cel
 
+REFUSALS = (RuntimeError, TypeError, ValueError, OverflowError)
+"""What the library raises where it cannot compile, evaluate, or give a value."""
+
 CACHED = 1024
 """Compiled expressions that are kept; environments are kept a quarter as many."""
 
@@ -59,7 +62,7 @@ class Program:
         try:
             found = self._run.eval(known)
             value = found.plain_value()
-        except (RuntimeError, TypeError) as error:
+        except REFUSALS as error:
             raise self._failed(str(error), lost) from error
         if found.type().name() == "ERROR":
             raise self._failed(str(value), lost)
@@ -78,7 +81,7 @@ def compiled(expression: str, scope: Scope = Scope()) -> Program:
     """Compile an expression. ExpressionError with what is wrong where it does not compile."""
     try:
         return Program(expression, _environment(scope).compile(expression))
-    except (RuntimeError, TypeError) as error:
+    except REFUSALS as error:
         raise ExpressionError(f"compilation failed: {_STATUS.sub('', str(error)).strip()}") from error
 
 
@@ -99,7 +102,7 @@ def _environment(scope: Scope) -> cel.Env:
         earlier = Scope(scope.params, scope.variables[:number])
         try:
             names[f"variables.{name}"] = _environment(earlier).compile(expression).return_type()
-        except (RuntimeError, TypeError):
+        except REFUSALS:
             names[f"variables.{name}"] = cel.Type.DYN  # that one is told to be wrong; not all that name it
     extensions = [ext_bindings.ExtBindings(), ext_strings.ExtStrings(), ext_optional.ExtOptional()]
     return cel.NewEnv(variables=names, extensions=extensions)

@@ -476,6 +476,10 @@ REFUSED: dict[str, tuple[Object, str]] = {
         spec("variables.n == 'a'", variables=[{"name": "n", "expression": "1"}]),
         "spec.validations[0].expression",
     ),
+    "more variables than are reasonable": (
+        spec("true", variables=[{"name": f"v{n}", "expression": "1"} for n in range(65)]),
+        "spec.variables",
+    ),
     "a name that is none": (spec("true", variables=[{"name": "a-b", "expression": "1"}]), "spec.variables[0].name"),
     "a message that is no text": (
         {**spec("true"), "validations": [{"expression": "true", "messageExpression": "1"}]},

@@ -14,6 +14,8 @@ from dds_lab.api.strategies import BuiltIn
 from dds_lab.api.verdicts import REASONS, scope_of
 
 CONDITIONS = 64
+VARIABLES = 64
+"""A real server bounds only what they cost."""
 OPERATIONS = ("*", "CREATE", "UPDATE", "DELETE", "CONNECT")
 SCOPES = ("*", "Cluster", "Namespaced")
 MATCHING = ("Equivalent", "Exact")
@@ -149,8 +151,10 @@ def _check_condition(condition: Object, at: str, scope: Scope) -> list[Cause]:
 
 def _check_variables(spec: Object) -> list[Cause]:
     """Each may name those before it."""
-    found: list[Cause] = []
     scope = scope_of(spec)
+    if len(scope.variables) > VARIABLES:
+        return [causes.too_many("spec.variables", len(scope.variables), VARIABLES)]
+    found: list[Cause] = []
     for number, (name, expression) in enumerate(scope.variables):
         at = f"spec.variables[{number}]"
         if not name.strip():
@@ -169,6 +173,8 @@ def _check_validations(spec: Object) -> list[Cause]:
     if not validations and not spec.get("auditAnnotations"):
         return [causes.required(f"spec.{key}", ONE_ITEM) for key in ("validations", "auditAnnotations")]
     scope = scope_of(spec)
+    if len(scope.variables) > VARIABLES:
+        return []
     found: list[Cause] = []
     for number, each in enumerate(validations):
         at, message = f"spec.validations[{number}]", each.get("message") or ""
