@@ -24,7 +24,7 @@ from dds_core.timeline.clock import duration
 from dds_lab import shipped
 from dds_lab.conform.asking import prepared
 from dds_lab.conform.asking import run as ask
-from dds_lab.conform.questions import RECORDED_NAMESPACE, questions
+from dds_lab.conform.questions import RECORDED_NAMESPACE, questions, questions_of_exchange
 from dds_lab.conform.transport import Kubeconfig
 from dds_lab.lab import Lab
 from dds_lab.record import RESOURCES, Cluster, Recorded
@@ -214,7 +214,12 @@ def _tell_recorded(found: Recorded, output: str) -> None:
 @click.option(
     "--namespace", metavar="NAME", default=RECORDED_NAMESPACE, show_default=True, help="Made for it, and removed."
 )
-def conform(path: str, context: str | None, as_user: str | None, namespace: str) -> int:
+@click.option(
+    "--exchange",
+    is_flag=True,
+    help="Ask how a claim's devices are exchanged, instead; where no claim controller runs, as when it was recorded.",
+)
+def conform(path: str, context: str | None, as_user: str | None, namespace: str, exchange: bool) -> int:
     """Compare a server's answers with those of a real kube-apiserver 1.36.2.
 
     The server should be empty: controllers that write meanwhile show as differences. What the questions create must not
@@ -226,7 +231,7 @@ def conform(path: str, context: str | None, as_user: str | None, namespace: str)
       1  the questions could not be asked
       2  an answer differs
     """
-    asked = questions(namespace)
+    asked = (questions_of_exchange if exchange else questions)(namespace)
     with Kubeconfig(path, context, as_user or "") as transport, prepared(transport, asked, show):
         number = count(1)
         with position_bar(len(asked), "asking") as progress:

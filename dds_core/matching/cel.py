@@ -111,12 +111,12 @@ class Program:
         except DdsError as error:
             raise SelectorError(self.expression, error.what) from error
         except RuntimeError as error:
-            raise SelectorError(self.expression, _reason(str(error))) from error
+            raise SelectorError(self.expression, reason(str(error))) from error
         if isinstance(value, bool):
             return value
         kind = found.type().name()
-        reason = _reason(str(value)) if kind == "ERROR" else f"gives {kind.lower()} where a bool is wanted"
-        raise SelectorError(self.expression, reason)
+        why = reason(str(value)) if kind == "ERROR" else f"gives {kind.lower()} where a bool is wanted"
+        raise SelectorError(self.expression, why)
 
 
 @lru_cache(maxsize=CACHED)
@@ -132,7 +132,7 @@ def compile(expression: str) -> Program:
         rewritten, domains = _rewritten(expression)
         return Program(expression, run.compile(rewritten), domains)
     except RuntimeError as error:
-        raise SelectorError(expression, _reason(str(error))) from error
+        raise SelectorError(expression, reason(str(error))) from error
 
 
 @lru_cache(maxsize=1)
@@ -204,7 +204,7 @@ def _qualified(name: str, driver: str) -> tuple[str, str]:
     return (domain, key) if slash else (driver, name)
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
     """The library's words without its status codes, and a missing key in Kubernetes' words."""
     text = " ".join(re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", text).split())
     found = _NO_KEY.search(text)

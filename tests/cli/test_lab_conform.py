@@ -61,6 +61,13 @@ def test_a_server_that_answers_as_recorded(tmp_path: Path, extra: tuple[str, ...
     assert left == [(key, path) for key, path, _ in before]
 
 
+def test_the_questions_about_the_exchange(tmp_path: Path) -> None:
+    with served(tls=True) as lab:
+        result = run("--kubeconfig", lab.kubeconfig(tmp_path / "config"), "--exchange")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "54 questions, 54 answered as recorded"
+
+
 def test_a_server_that_answers_otherwise(tmp_path: Path) -> None:
     server = new_server()
     server.admission.append(_no_claims)

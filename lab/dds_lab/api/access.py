@@ -217,7 +217,8 @@ class Access:
         if any(self._used(user, each) for each in asked):
             return None
         words = refusal(user, asked[-1]).what
-        why = f'changing {check.field} requires resource="{check.resource}", verb="[{" ".join(verbs)}]" permission: {words}'
+        shown = f"[{' '.join(verbs)}]" if check.name else verbs[-1]
+        why = f'changing {check.what or check.field} requires resource="{check.resource}", verb="{shown}" permission: {words}'
         return Cause("FieldValueForbidden", f"Forbidden: {why}", check.field)
 
     def rules_in(self, user: User, namespace: str) -> list[Rule]:

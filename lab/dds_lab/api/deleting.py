@@ -58,13 +58,11 @@ class Deleter:
         """Every object that the selectors match; the answer lists them as they were."""
         found = self._reader.page(call)
         assert found.page is not None
-        if not call.deleting.dry_run:
-            for record in found.page.records:
-                meta = record.object["metadata"]
-                each = _for_one(call, meta, call.resource)
-                if self._store.get(call.resource.key, each.path) is not None:
-                    admit(self._admission, each, record.object, None)
-                    self._removed(each, record)
+        for record in found.page.records:
+            each = _for_one(call, record.object["metadata"], call.resource)
+            if self._store.get(call.resource.key, each.path) is not None:
+                admit(self._admission, each, record.object, None)
+                self._removed(each, record)
         return found
 
     def _removed(self, call: Call, record: Record) -> Outcome:

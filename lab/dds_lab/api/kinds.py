@@ -21,6 +21,7 @@ RBAC = "rbac.authorization.k8s.io"
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"
 EXTENSIONS = "apiextensions.k8s.io"
+ADMISSION = "admissionregistration.k8s.io"
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,23 @@ BUILT_IN: tuple[Resource, ...] = (
         False,
         "status",
         short_names=("crd", "crds"),
+        categories=("api-extensions",),
+    ),
+    _resource(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        False,
+        "status",
+        categories=("api-extensions",),
+    ),
+    _resource(
+        ADMISSION,
+        "v1",
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        False,
         categories=("api-extensions",),
     ),
     _resource(RESOURCE, "v1", "DeviceClass", "deviceclasses", False),

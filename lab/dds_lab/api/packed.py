@@ -42,6 +42,8 @@ ZEROS: Mapping[str, Mapping[str, Any]] = {
     "core.v1.PodCondition": {"lastProbeTime": None, "lastTransitionTime": None},
     "core.v1.Secret": {"metadata": {}},
     "core.v1.ServiceAccount": {"metadata": {}},
+    "admissionregistration.v1.ValidatingAdmissionPolicy": {"metadata": {}, "spec": {}, "status": {}},
+    "admissionregistration.v1.ValidatingAdmissionPolicyBinding": {"metadata": {}, "spec": {}},
     "coordination.v1.Lease": {"metadata": {}, "spec": {}},
     "events.v1.Event": {
         "metadata": {}, "eventTime": None, "regarding": {}, "deprecatedSource": {}, "deprecatedFirstTimestamp": None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dds_lab.api import custom
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import BUILT_IN, Object, Resource
-from dds_lab.api.rules import claims, core, definitions, devices, events, pods, slices
+from dds_lab.api.rules import admission, claims, core, definitions, devices, events, pods, slices
 from dds_lab.api.strategies import BuiltIn, Strategy
 
 Making = Callable[[Resource, Gates, Callable[[], str]], Strategy]
@@ -31,6 +31,8 @@ RULES: Mapping[str, Making] = {
     "rolebindings.rbac.authorization.k8s.io": core.Bindings,
     "roles.rbac.authorization.k8s.io": core.Roles,
     "secrets": core.Secrets,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": admission.Policies,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": admission.PolicyBindings,
 }
 """By name of the resource: the strategy of a kind that has rules of its own."""
 

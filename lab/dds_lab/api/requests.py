@@ -135,7 +135,7 @@ class GranularCheck:
 
     `resource` is synthetic ("resourceclaims/binding"). `verbs` are tried in order and the first that is allowed is enough;
     `associated-node:` verbs count only for a service account whose token names `node`. A refusal is told as a Forbidden
-    cause on `field`.
+    cause on `field`, as one of `what` (that field, unless told otherwise).
     """
 
     resource: str
@@ -144,3 +144,4 @@ class GranularCheck:
     namespace: str
     field: str
     node: str = ""
+    what: str = ""

@@ -7,6 +7,7 @@ Pure: a selector is parsed once and asked often. Bad text raises ApiError 400.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from dds_lab.api.status import ApiError, bad_request
 
@@ -49,6 +50,18 @@ Selector = tuple[Requirement, ...]
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
     """Whether every requirement holds."""
     return all(requirement.matches(labels) for requirement in selector)
+
+
+OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}
+"""Of a LabelSelector object, as requirements name them."""
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a LabelSelector object means these labels; an empty one means all."""
+    wanted = [Requirement(key, "in", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+    for each in selector.get("matchExpressions") or ():
+        wanted.append(Requirement(each["key"], OPERATORS[each["operator"]], tuple(each.get("values") or ())))
+    return matches(tuple(wanted), labels)
 
 
 def labels(text: str) -> Selector:

@@ -16,6 +16,7 @@ from dds_lab.api.clock import MICROSECONDS, Clock
 from dds_lab.api.deleting import DEFINITIONS, NAMESPACES, Deleter
 from dds_lab.api.gates import Gates
 from dds_lab.api.kinds import RBAC, Object
+from dds_lab.api.policies import Policies
 from dds_lab.api.posted import POSTED, PodVerbs, Reviews
 from dds_lab.api.reading import Reader
 from dds_lab.api.registry import Registry
@@ -144,6 +145,8 @@ class ApiServer:
         self._random = random
         self._reader = Reader(self.store, self.registry, self.clock, random)
         self._writer = Writer(self.store, self.registry, self.clock, random, self.access, track_updates)
+        self.policies = Policies(self.store, self.registry)
+        self._writer.admission.append(self.policies.judge)
         self._deleter = Deleter(self.store, self.registry, self.clock, self._reader, self._writer.admission)
         self._expiry = Expiry(self.store, self.clock.now)
         self._pods = PodVerbs(self.store, self.clock, self._deleter)

@@ -6,7 +6,15 @@ from typing import Any
 
 from dds_lab.conform.asking import Report
 from dds_lab.conform.comparing import Difference, Side, differences, timing, wording
-from dds_lab.conform.questions import KNOWN, known, questions, questions_after_restart, table
+from dds_lab.conform.questions import (
+    KNOWN,
+    REWORDED,
+    known,
+    questions,
+    questions_after_restart,
+    questions_of_exchange,
+    table,
+)
 from dds_lab.conform.transport import Answer
 
 UID = "691c6ce6-8af3-4f60-8441-fa0878159098"
@@ -108,8 +116,8 @@ def test_a_watch_must_end_about_when_it_did() -> None:
 
 
 def test_known_differences_name_questions_that_there_are() -> None:
-    asked = {each.id for each in (*questions(), *questions_after_restart())}
-    assert {entry.question for entry in KNOWN} <= asked
+    asked = {each.id for each in (*questions(), *questions_after_restart(), *questions_of_exchange())}
+    assert {entry.question for entry in KNOWN} | set(REWORDED) <= asked
     for entry in KNOWN:
         assert all(known(Difference(entry.question, place, 1, 2)) is entry for place in entry.places)
         assert entry.reason in table()

@@ -9,7 +9,7 @@ from pathlib import Path
 from dds_lab.actors.claims import Claims, ClaimsSettings
 from dds_lab.client import Client
 from dds_lab.conform.asking import Report, run
-from dds_lab.conform.questions import REWORDED, questions, questions_after_restart
+from dds_lab.conform.questions import REWORDED, questions, questions_after_restart, questions_of_exchange
 from dds_lab.conform.transport import Kubeconfig
 from dds_lab.face import Served
 from dds_lab.latency import NONE
@@ -22,11 +22,14 @@ def test_every_answer_is_the_recorded_one(tmp_path: Path) -> None:
             before = run(transport, questions())
         server.run(server.server.restart)
         after = run(transport, questions_after_restart())
-    print(*before.lines(), *after.lines(), sep="\n")  # noqa: T201 - the known differences are part of the result
-    assert len(before.asked) == 116 and len(after.asked) == 4
-    assert {each.question for each in (*before.wordings, *after.wordings)} == set(REWORDED)
-    _as_recorded(before)
-    _as_recorded(after)
+    with served(tls=True) as server, Kubeconfig(server.kubeconfig(tmp_path / "other")) as transport:
+        exchange = run(transport, questions_of_exchange())
+    reports = (before, after, exchange)
+    print(*(line for report in reports for line in report.lines()), sep="\n")  # noqa: T201 - what differs is part of the result
+    assert [len(report.asked) for report in reports] == [116, 4, 54]
+    assert {each.question for report in reports for each in report.wordings} == set(REWORDED)
+    for report in reports:
+        _as_recorded(report)
 
 
 @contextmanager

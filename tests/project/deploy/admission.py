@@ -1,17 +1,18 @@
-"""ValidatingAdmissionPolicies as an API server evaluates them, on objects as they are after the server's own defaults: match
-conditions, variables in their order, validations. Only what our policies use of it."""
+"""Our ValidatingAdmissionPolicies, asked by the lab's evaluator about objects that need not be whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional, ext_strings
+
+from dds_lab.api.kinds import Resource
+from dds_lab.api.policies import rule_meets
+from dds_lab.api.verdicts import verdict
 
 Object = dict[str, Any]
 ACCOUNT = "system:serviceaccount:composable-dra:dds"
@@ -51,55 +52,20 @@ def policies_of(text: str) -> tuple[Object, ...]:
     return tuple(one for one in yaml.safe_load_all(text) if one["kind"] == "ValidatingAdmissionPolicy")
 
 
-@lru_cache(maxsize=1)
-def _environment() -> cel.Env:
-    """What a policy's expressions may name; objects are of no declared type, as in Kubernetes."""
-    names = ("object", "oldObject", "request", "variables")
-    extensions = [ext_strings.ExtStrings(), ext_optional.ExtOptional()]
-    return cel.NewEnv(variables=dict.fromkeys(names, cel.Type.DYN), extensions=extensions)
-
-
-@lru_cache(maxsize=200)
-def compiled(expression: str) -> cel.Expression:
-    """An expression, compiled once. Raises RuntimeError where it does not compile."""
-    return _environment().compile(expression)
-
-
 def denials(asked: Asked, judges: Iterable[Object] | None = None) -> list[str]:
-    """Why the policies refuse a write (by default those of both accounts); none when it is let through. An expression that fails
-    raises: with failurePolicy Fail that is a refusal that nobody meant."""
+    """Why the policies refuse a write (by default those of both accounts); none when it is let through."""
     known = judges if judges is not None else (*policies(), *policies(PUBLISHER_ACCOUNT))
-    return [message for policy in known if _concerns(policy, asked) for message in _refused(policy["spec"], asked)]
-
-
-def _concerns(policy: Object, asked: Asked) -> bool:
-    return any(
-        asked.group in rule["apiGroups"]
-        and asked.operation in rule["operations"]
-        and asked.resource in rule["resources"]
-        for rule in policy["spec"]["matchConstraints"]["resourceRules"]
-    )
-
-
-def _refused(spec: Object, asked: Asked) -> Iterator[str]:
-    known: dict[str, Any] = {
+    values = {
         "object": asked.object,
         "oldObject": asked.was,
         "request": {"userInfo": {"username": asked.user}, "operation": asked.operation},
-        "variables": {},
     }
-    if not all(_value(one["expression"], known) is True for one in spec["matchConditions"]):
-        return
-    for one in spec.get("variables", ()):
-        found = _value(one["expression"], known)
-        known = known | {"variables": {**known["variables"], one["name"]: found}}
-    for one in spec["validations"]:
-        if _value(one["expression"], known) is not True:
-            yield one["message"]
+    found = [verdict(policy["spec"], values) or () for policy in known if _concerns(policy, asked)]
+    return [denied.message for each in found for denied in each]
 
 
-def _value(expression: str, known: Mapping[str, Any]) -> Any:
-    found = compiled(expression).eval(data=dict(known))
-    if found.type().name() == "ERROR":
-        raise ValueError(f"{expression}: {found.value()}")
-    return found.plain_value()
+def _concerns(policy: Object, asked: Asked) -> bool:
+    plural, _, subresource = asked.resource.partition("/")
+    resource = Resource(asked.group, "v1", plural, plural, "", True)
+    rules = policy["spec"]["matchConstraints"]["resourceRules"]
+    return any(rule_meets(rule, resource, subresource, asked.operation) for rule in rules)

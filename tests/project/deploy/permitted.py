@@ -1,6 +1,6 @@
-"""A lab in which a ServiceAccount, the scaler's or the publisher's, has exactly its roles of kustomize, and everything that is
-asked in its name is looked at: the permissions that were used, those that lacked, and what the admission policies say to each
-write.
+"""A lab in which a ServiceAccount, the scaler's or the publisher's, has exactly its roles and admission policies of kustomize.
+Everything that is asked in its name is looked at: the permissions that were used, those that lacked, and what the policies say to
+each write.
 
     uses = Uses()
     uses.follow(server)
@@ -12,7 +12,6 @@ write.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +20,30 @@ import yaml
 from dds_adapters.kubernetes import rbac
 from dds_adapters.kubernetes.rbac import Rule
 from dds_lab.api.access import Attributes
-from dds_lab.api.requests import User
+from dds_lab.api.requests import Call, User
 from dds_lab.api.server import ApiServer
-from dds_lab.api.store import DELETED, Change
+from dds_lab.api.verdicts import Denied
 from dds_lab.client import Client
-from dds_lab.driver import Direct
-from tests.project.deploy.admission import ACCOUNT, Asked, denials
+from tests.project.deploy.admission import ACCOUNT
 
 KUSTOMIZE = Path(__file__).parents[3] / "deploy" / "kustomize"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:composable-dra")
-DRA = "resource.k8s.io"
-OPERATOR = "cro.hpsys.ibm.ie.com"
-JUDGED = {
-    "pods": "",
-    "nodes": "",
-    "resourceclaims": DRA,
-    "devicetaintrules": DRA,
-    "resourceslices": DRA,
-    "composableresources": OPERATOR,
-    "composabilityrequests": OPERATOR,
+MADE = {
+    "ServiceAccount": "serviceaccounts",
+    "ConfigMap": "configmaps",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
-"""What the admission policies look at, with the groups."""
-MADE = ("ServiceAccount", "ConfigMap", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 Use = tuple[str, str, str]
 """(group, resource with its part, verb)."""
 
 
-SCALER = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml")
-PUBLISHER = ("publisher.yaml", "publisher-rbac.yaml")
+SCALER = ("serviceaccount.yaml", "policy.yaml", "rbac.yaml", "admission.yaml")
+PUBLISHER = ("publisher.yaml", "publisher-rbac.yaml", "publisher-admission.yaml")
 
 
 def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:
@@ -58,13 +53,13 @@ def objects(*files: str, folder: str = "base") -> list[dict[str, Any]]:
 
 
 def give_roles(admin: Client, without: Iterable[str] = (), *, publisher: bool = False) -> None:
-    """Make the base's ServiceAccount, policy, roles and bindings, or the component's; `without` names resources whose rules are
-    left out."""
+    """Make the base's ServiceAccount, policy, roles and admission policies with their bindings, or the component's; `without`
+    names resources whose rules are left out."""
     make(admin, objects(*PUBLISHER, folder="publisher") if publisher else objects(*SCALER), without)
 
 
 def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] = ()) -> None:
-    """Make what of these objects gives an account its rights, with the namespaces that they are in."""
+    """Make what of these objects gives an account its rights and their bounds, with the namespaces that they are in."""
     for one in found:
         if one["kind"] not in MADE:
             continue
@@ -73,7 +68,7 @@ def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] 
         namespace = one["metadata"].get("namespace", "")
         if namespace and admin.find("namespaces", namespace) is None:
             admin.create("namespaces", {"metadata": {"name": namespace}})
-        admin.create(f"{one['kind'].lower()}s", one, namespace)
+        admin.create(MADE[one["kind"]], one, namespace)
 
 
 def needed(rules: Iterable[Rule] = rbac.RULES) -> set[Use]:
@@ -91,18 +86,11 @@ class Uses:
         self.lacked: list[str] = []
         self.denied: list[str] = []
         self.judged = 0
-        self._writing = ""
 
     def follow(self, server: ApiServer) -> None:
-        """Hear of every permission that is asked for."""
+        """Hear of every permission that is asked for, and of every write that a policy looks at."""
         server.access.on_use = self._permission
-
-    def judge(self, server: ApiServer, requests: Direct) -> None:
-        """Hold every write of `requests` against the admission policies."""
-        for resource, group in JUDGED.items():
-            key = f"{resource}.{group}" if group else resource
-            server.store.subscribe(key, partial(self._changed, resource))
-        requests.before, requests.after = self._begun, self._ended
+        server.policies.on_verdict = self._verdict
 
     def _permission(self, user: User, asked: Attributes, granted: bool) -> None:
         if user.name != self._account:
@@ -112,21 +100,6 @@ class Uses:
         else:
             self.lacked.append(f"{asked.verb} {asked.target}")
 
-    def _begun(self, method: str, path: str) -> None:
-        _, api, *rest = path.split("/")
-        place = rest[1 if api == "api" else 2 :]
-        if place[0] == "namespaces" and len(place) > 2:
-            place = place[2:]
-        self._writing = "/".join([place[0], *place[2:3]]) if method != "GET" else ""
-
-    def _ended(self, method: str, path: str) -> None:
-        self._writing = ""
-
-    def _changed(self, resource: str, change: Change) -> None:
-        if self._writing.partition("/")[0] != resource:
-            return  # somebody else's doing
-        was = change.old.object if change.old is not None else None
-        now = change.new.object if change.type != DELETED else None
+    def _verdict(self, call: Call, policy: str, found: list[Denied]) -> None:
         self.judged += 1
-        found = denials(Asked(self._writing, now, was, JUDGED[resource], self._account))
-        self.denied += [f"{self._writing} {change.path}: {message}" for message in found]
+        self.denied += [f"{call.resource.plural} {call.path}: {each.message}" for each in found]

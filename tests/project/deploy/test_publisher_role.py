@@ -52,7 +52,6 @@ def _begun(run: PublishRun, folder: Path, uses: Uses, without: tuple[str, ...] =
     run.publishers.append(
         OurPublisher(run.lab, run.log, run.around.policy, reach, user=PUBLISHER_ACCOUNT, groups=GROUPS)
     )
-    uses.judge(run.lab.server, run.ours.requests)
     run.ours.start()
 
 
@@ -125,9 +124,10 @@ def test_a_missing_rule_is_noticed_and_ends_nothing(resource: str) -> None:
 def test_a_write_that_the_policies_refuse_is_noticed() -> None:
     """The harness itself: it would tell."""
     uses, clinic = Uses(PUBLISHER_ACCOUNT), Clinic()
-    requests = Direct(clinic.lab.server, PUBLISHER_ACCOUNT)
-    uses.judge(clinic.lab.server, requests)
+    give_roles(clinic.admin, publisher=True)
+    uses.follow(clinic.lab.server)
+    requests = Direct(clinic.lab.server, PUBLISHER_ACCOUNT, GROUPS)
     foreign = next(one for one in clinic.admin.list("resourceslices") if "nodeName" not in one["spec"])
     name = foreign["metadata"]["name"]
-    assert requests.ask("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{name}").code == 200
+    assert requests.ask("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{name}").code == 422
     assert any("may change and delete only" in one for one in uses.denied)

@@ -38,7 +38,6 @@ def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Us
     def prepare(run: Running) -> None:
         give_roles(run.lab.client("admin"), without)
         uses.follow(run.lab.server)
-        uses.judge(run.lab.server, run.ours.requests)
 
     policy_here = policy_for(name, **policy)
     with running(scenario.model_copy(update={"cluster": cluster}), policy_here, prepare=prepare, groups=GROUPS) as run:
@@ -163,10 +162,11 @@ def test_a_missing_rule_is_noticed_and_costs_that_feature_alone(resource: str) -
 def test_a_write_that_the_policies_refuse_is_noticed() -> None:
     """The harness itself: it would tell."""
     uses, clinic = Uses(), Clinic()
-    requests = Direct(clinic.lab.server, ACCOUNT)
-    uses.judge(clinic.lab.server, requests)
+    give_roles(clinic.admin)
+    uses.follow(clinic.lab.server)
+    requests = Direct(clinic.lab.server, ACCOUNT, GROUPS)
     node = clinic.admin.list("nodes")[0]["metadata"]["name"]
     body = b'{"spec": {"unschedulable": true}}'
     answer = requests.ask("PATCH", f"/api/v1/nodes/{node}", body=body, content_type="application/merge-patch+json")
-    assert answer.code == 200
+    assert answer.code == 422
     assert [one.partition(": ")[2] for one in uses.denied] == ["dds may change nothing of a node but its labels"]

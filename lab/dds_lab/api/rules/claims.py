@@ -19,6 +19,7 @@ ADDRESSES = 16
 INTERFACE_LENGTH = 256
 HARDWARE_LENGTH = 128
 GRANULAR = "DRAResourceClaimGranularStatusAuthorization"
+BINDING_FIELDS = "status.allocation or status.reservedFor"
 REQUESTS = 32
 SUBREQUESTS = 8
 CONSTRAINTS = 32
@@ -384,7 +385,8 @@ def _granular(new: Object, old: Object, verb: str) -> list[GranularCheck]:
     found: list[GranularCheck] = []
     for key in ("allocation", "reservedFor"):
         if status.get(key) is not before.get(key) and status.get(key) != before.get(key):
-            found.append(GranularCheck("resourceclaims/binding", (verb,), "", "", f"status.{key}"))
+            check = GranularCheck("resourceclaims/binding", (verb,), "", "", f"status.{key}", what=BINDING_FIELDS)
+            found.append(check)
             break
     if status.get("allocation") is None or status.get("devices") is before.get("devices"):
         return found
