@@ -144,6 +144,11 @@ class Result(Record, frozen=True):
     def key(self) -> DeviceKey:
         return (self.driver, self.pool, self.device)
 
+    @property
+    def whole(self) -> bool:
+        """It is had as a whole: neither as a share, nor to look on as an administrator."""
+        return not (self.share or self.admin)
+
 
 class Allocation(Record, frozen=True):
     """status.allocation: what the scheduler chose. `node` is the one node it is bound to, "" when it is not bound to one;
@@ -213,7 +218,9 @@ class Constraint(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A ResourceClaim. `extended` marks the special claim that the scheduler makes for an extended resource (KEP-5004)."""
+    """A ResourceClaim. `extended` marks the special claim that the scheduler makes for an extended resource (KEP-5004). `config`
+    is a digest of the allocated configuration, "" without any; `told` the devices that have an entry in status.devices, whosever;
+    `protected` that the finalizer is there which keeps an allocated claim."""
 
     uid: str
     namespace: str = ""
@@ -227,6 +234,9 @@ class Claim(Record, frozen=True):
     consumers: tuple[Consumer, ...] = ()
     conditions: tuple[Condition, ...] = ()
     constraints: tuple[Constraint, ...] = ()
+    config: str = ""
+    told: tuple[DeviceKey, ...] = ()
+    protected: bool = False
 
     @property
     def known(self) -> bool:

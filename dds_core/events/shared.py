@@ -110,7 +110,9 @@ class PolicyChanged(OfScaler, frozen=True):
 
 
 class Capabilities(OfScaler, frozen=True):
-    """What the API serves and keeps: `taint_rules` is the version served ("" = none).
+    """What the API serves and keeps: `taint_rules` is the version served ("" = none), `version` that of the server as "1.36" (""
+    when it is not known). `guards` is the namespace in which devices can be guarded for an exchange, "" where they cannot, for
+    the reason `unguarded`.
 
     A field of a slice whose feature gate is off is dropped without a word: `binding_conditions`, `device_taints` and
     `shared_devices` (allowMultipleAllocations) say whether it is kept."""
@@ -120,6 +122,9 @@ class Capabilities(OfScaler, frozen=True):
     granular_status: bool = False
     device_taints: bool = True
     shared_devices: bool = True
+    version: str = ""
+    guards: str = ""
+    unguarded: str = ""
 
     def words(self, names: Names) -> str:
         kept = {
@@ -166,7 +171,10 @@ class Outcome(OfScaler, frozen=True):
 
 
 class WriteDone(Outcome, frozen=True):
-    """A decision was carried out; `decision` is its event id, `action` its type, `target` the object it was about."""
+    """A decision was carried out; `decision` is its event id, `action` its type, `target` the object it was about. `version` is
+    the resourceVersion that the write left, where a later write rests on it."""
+
+    version: str = ""
 
     def words(self, names: Names) -> str:
         return f"{self.action} of {names.name(self.target)} was carried out"
@@ -249,11 +257,6 @@ class NodeLabelled(Decision, frozen=True):
     @property
     def subject(self) -> str:
         return self.node
-
-    @property
-    def key(self) -> tuple[str, str]:
-        only_ready = all(key.endswith("-ready") for key in self.labels)
-        return ("NodeLabelled", f"{self.node}:ready" if only_ready else self.node)
 
     def words(self, names: Names) -> str:
         put = ", ".join(f"{key}={value}" for key, value in sorted(self.labels.items()) if value is not None)

@@ -17,6 +17,7 @@ from dds_core.scaler.state import Picture
 KINDS = kit.KINDS | {
     "budget": "the time for the attach is used up",
     "reservation": "the device that was handed over was not taken in time",
+    "guard": "the guard of its devices is over",
     "idle": "it has idled long enough to go back",
     "fence": "the fence around it has settled",
     "grace": "its attach error has stood long enough to be definite",
@@ -33,6 +34,9 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in picture.failures
     if waits and claim is not None and life is not None and picture.pool_results(life.allocation):
         yield Deadline(budget_due(picture, claim, life), "budget", uid)
+    guarded = [picture.guarded.rows[key].until for key in picture.guarded_for[uid]]
+    if guarded:
+        yield Deadline(min(guarded), "guard", uid)
     kept = picture.reservations_for[uid]
     if kept:
         yield Deadline(min(reservation_due(picture, key) for key in kept), "reservation", uid)
@@ -81,7 +85,11 @@ class Agenda(kit.Agenda[Picture]):
     @classmethod
     def found(cls, picture: Picture) -> Iterator[Deadline]:
         yield from of_fleet(picture)
-        for uid in {*picture.lives, *(row.claim for row in picture.reservations.rows.values())}:
+        for uid in {
+            *picture.lives,
+            *(row.claim for row in picture.reservations.rows.values()),
+            *picture.guarded_for.sets,
+        }:
             yield from of_claim(picture, uid)
         for uid in picture.resources:
             yield from of_device(picture, uid)
@@ -91,7 +99,7 @@ class Agenda(kit.Agenda[Picture]):
     def look(self, touched: Dirty) -> None:
         picture = self._picture
         for uid in touched.claims:
-            self._replace((("budget", uid), ("reservation", uid)), of_claim(picture, uid))
+            self._replace((("budget", uid), ("reservation", uid), ("guard", uid)), of_claim(picture, uid))
         for uid in touched.devices:
             self._replace((("idle", uid), ("fence", uid), ("grace", uid)), of_device(picture, uid))
         for node in touched.nodes:

@@ -21,11 +21,13 @@ from dds_core.events.shared import OfScaler
 from dds_core.model import (
     AttachRequest,
     Config,
+    Consumer,
     DeviceClass,
     DeviceKey,
     Node,
     Pod,
     Record,
+    Result,
     Slice,
     TaintRule,
 )
@@ -73,7 +75,8 @@ AttachRequestObserved, AttachRequestGone = observed(
 
 
 class ClaimsListed(OfScaler, frozen=True):
-    """A consistent LIST of all claims was made for the fence of `resource` after it had settled and was folded."""
+    """A consistent LIST of all claims, begun at `started`, was folded. `resource` is what it was for: the device of a fence, once
+    that had settled, or the claim of an exchange, once its devices were guarded."""
 
     level: ClassVar[Level] = "debug"
 
@@ -81,7 +84,15 @@ class ClaimsListed(OfScaler, frozen=True):
     started: int
 
     def words(self, names: Names) -> str:
-        return f"all claims were listed for the fence of {names.name(self.resource)}"
+        return f"all claims were listed for {names.name(self.resource)}"
+
+
+class ClaimsRelisted(OfScaler, frozen=True):
+    """The watch of claims had to begin anew, with a list: the server's history was gone, or the server. A scheduler that does the
+    same in the middle of an exchange would not take it in (Kubernetes 1.36.2)."""
+
+    def words(self, names: Names) -> str:
+        return "the watch of claims began anew"
 
 
 # -- decisions ---------------------------------------------------------------------------------------------------------
@@ -233,7 +244,8 @@ class ReservationDropped(OfClaim, frozen=True):
 
 
 class HandOver(Decision, frozen=True):
-    """Tell the scheduler to schedule the pod again: every pool claim of the group in one batch."""
+    """Tell the scheduler to schedule the pod again: every pool claim of the group in one batch. `why`: what stands against an
+    exchange."""
 
     gone_with: ClassVar[str] = "claim"
 
@@ -243,6 +255,7 @@ class HandOver(Decision, frozen=True):
     signals: tuple[Signal, ...]
     mode: str
     cause: str = ""
+    why: str = ""
 
     @property
     def subject(self) -> str:
@@ -255,7 +268,8 @@ class HandOver(Decision, frozen=True):
         told = _set(entry for signal in self.signals for entry in signal.entries)
         pod = f", so that pod {names.name(self.pod)} is scheduled again" if self.pod else ""
         whose = _named(self.for_claims(), names)
-        return f"{told} of {whose}{pod} (hand-over to {self.node}, {self.steering})"
+        why = f", not exchanged: {self.why}" if self.why else ""
+        return f"{told} of {whose}{pod} (hand-over to {self.node}, {self.steering}{why})"
 
     def about(self, names: Names) -> dict[str, Any]:
         whom = {"claim": names.name(self.subject), "pod": names.name(self.pod), "node": self.node}
@@ -287,6 +301,111 @@ class Steered(Decision, frozen=True):
 
     def about(self, names: Names) -> dict[str, Any]:
         return {**super().about(names), "pod": names.name(self.pod), "node": self.node}
+
+
+class Swap(Record, frozen=True):
+    """What one claim of an exchange is to have: all results of its new allocation, those that stay included; for whom it is
+    reserved; and the digest of the configuration that goes with it, "" without any."""
+
+    claim: str
+    results: tuple[Result, ...]
+    consumers: tuple[Consumer, ...]
+    timestamp: int | None = None
+    config: str = ""
+
+
+class ExchangeBegun(Decision, frozen=True):
+    """Guard the devices until the instant `until`, so that nobody else is given them while the claims of a pod get them: the
+    first step of an exchange. `swaps` says what each claim is to have."""
+
+    gone_with: ClassVar[str] = "claim"
+
+    pod: str
+    node: str
+    swaps: tuple[Swap, ...]
+    until: int
+    mode: str
+    cause: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.swaps[0].claim
+
+    def for_claims(self) -> tuple[str, ...]:
+        return tuple(swap.claim for swap in self.swaps)
+
+    def words(self, names: Names) -> str:
+        devices = ", ".join(key[2] for key in self.guarded)
+        until = f" until {time_of_day(self.until)}" if self.until else ""
+        return f"guard {devices} on {self.node}{until}, to give to {_named(self.for_claims(), names)}"
+
+    def about(self, names: Names) -> dict[str, Any]:
+        whom = {"claim": names.name(self.subject), "pod": names.name(self.pod), "node": self.node}
+        return {**super().about(names), **whom}
+
+    @property
+    def guarded(self) -> tuple[DeviceKey, ...]:
+        """The devices that nobody else may be given meanwhile: shares and what an administrator looks at are none."""
+        found = (one.key for swap in self.swaps for one in swap.results if one.whole and not one.binding)
+        return tuple(dict.fromkeys(found))
+
+
+class AllocationCleared(OfClaim, frozen=True):
+    """Take the claim's allocation and reservations away, the second step of an exchange: one that is set cannot be changed."""
+
+    written: ClassVar[bool] = True
+
+    node: str
+    attempt: int
+
+    def words(self, names: Names) -> str:
+        return f"clear the allocation of {names.name(self.claim)}, to set it to the devices of {self.node} at once"
+
+
+class DevicesGiven(OfClaim, frozen=True):
+    """Allocate the devices of the node to the claim, the last step of an exchange. `version` is the resourceVersion that the step
+    before left; `instead` names the pool devices that go."""
+
+    written: ClassVar[bool] = True
+
+    node: str
+    attempt: int
+    swap: Swap
+    version: str
+    instead: tuple[str, ...] = ()
+
+    def words(self, names: Names) -> str:
+        given = ", ".join(one.device for one in self.swap.results if one.pool == self.node or not one.binding)
+        return f"exchange {', '.join(self.instead)} for {given} in {names.name(self.claim)}"
+
+
+class ExchangeEnded(OfClaim, frozen=True):
+    """The exchange ends here; `reason` says why. What was not given yet is handed over in another way."""
+
+    reason: str
+
+    def words(self, names: Names) -> str:
+        return f"end the exchange of {names.name(self.claim)}: {self.reason}"
+
+
+class GuardLifted(Decision, frozen=True):
+    """Let everybody be given these devices again."""
+
+    gone_with: ClassVar[str] = "claim"
+
+    claim: str
+    devices: tuple[DeviceKey, ...]
+    mode: str
+
+    @property
+    def subject(self) -> str:
+        return self.claim
+
+    def for_claims(self) -> tuple[str, ...]:
+        return (self.claim,)
+
+    def words(self, names: Names) -> str:
+        return f"take the guard off {', '.join(key[2] for key in self.devices)}"
 
 
 class ClaimFailed(OfClaim, frozen=True):
@@ -419,14 +538,15 @@ class TaintLifted(Decision, frozen=True):
 
 
 class ClaimsListWanted(OfDevice, frozen=True):
-    """The fence has settled: confirm it with a consistent LIST of claims."""
+    """The fence of a device has settled, or the devices of a claim's exchange are guarded: confirm with a consistent LIST of
+    claims that nobody holds them."""
 
     written: ClassVar[bool] = False
 
     fenced: int
 
     def words(self, names: Names) -> str:
-        return f"list all claims, to be sure that nobody holds {names.name(self.resource)}"
+        return f"list all claims for {names.name(self.resource)}, to be sure that nobody else has its devices"
 
 
 class DetachOrdered(OfCell, frozen=True):
@@ -536,6 +656,7 @@ EVENTS = (
     *register(
         ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
     ),
+    *register(ClaimsRelisted, ExchangeBegun, AllocationCleared, DevicesGiven, ExchangeEnded, GuardLifted),
     *register(CoolDown, CoolDownOver, VictimMarked, VictimUnmarked, TaintLifted, ClaimsListWanted, DetachOrdered),
     *register(UsedStamped, ClaimMoved, DeviceMoved),
 )

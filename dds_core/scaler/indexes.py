@@ -36,8 +36,10 @@ from dds_core.scaler.model import (
     ClaimLife,
     Cooling,
     DeviceLife,
+    Exchange,
     Failure,
     Fence,
+    Guarded,
     HandOverRow,
     Order,
     Pool,
@@ -106,6 +108,8 @@ class Tables(Remembered[Observed]):
     reservations: Table[str, Reservation]
     orders: Table[Cell, Order]
     hand_overs: Table[str, HandOverRow]
+    exchanges: Table[str, Exchange]
+    guarded: Table[DeviceKey, Guarded]
     failures: Table[str, Failure]
     cooling: Table[Cell, Cooling]
     fences: Table[str, Fence]
@@ -117,7 +121,13 @@ class Tables(Remembered[Observed]):
     counters: Table[str, int]
     rates: Table[str, Rate]
 
-    scalars = Remembered.scalars | {"taint_rules": str, "skew": int | None}
+    scalars = Remembered.scalars | {
+        "taint_rules": str,
+        "skew": int | None,
+        "version": str,
+        "guards": str,
+        "unguarded": str,
+    }
 
     policy: Policy
     dirty: Dirty
@@ -129,6 +139,9 @@ class Tables(Remembered[Observed]):
         self.policy = Policy()
         self.taint_rules = ""
         self.skew: int | None = None
+        self.version = ""
+        self.guards = ""
+        self.unguarded = ""
         self.dirty = Dirty()
         self._observe(
             {
@@ -168,11 +181,14 @@ class OwnIndexes(Tables):
         self.waiting_at: Index[str, str] = Index()
         self.our_rules: Index[DeviceKey, str] = Index()
         self.fenced: Index[DeviceKey, str] = Index()
+        self.guarded_for: Index[str, DeviceKey] = Index()
 
         self.lives.watch(self._life_changed)
         self.devices.watch(self._device_changed)
         self.reservations.watch(self._reservation_changed)
         self.orders.watch(self._cell_changed)
+        self.exchanges.watch(self._exchange_changed)
+        self.guarded.watch(self._guarded_changed)
         self.failures.watch(self._failure_changed)
         self.cooling.watch(self._cell_changed)
         self.fences.watch(self._fence_changed)
@@ -227,6 +243,18 @@ class OwnIndexes(Tables):
                 (self.reservations_for.discard if gone else self.reservations_for.add)(row.claim, key)
                 (self.reservations_at.discard if gone else self.reservations_at.add)(row.node, key)
                 self.dirty.nodes.add(row.node)
+                self.dirty.claims.add(row.claim)
+
+    def _exchange_changed(self, claim: str, old: Exchange | None, new: Exchange | None) -> None:
+        self.dirty.claims.add(claim)
+        for row in (old, new):
+            if row is not None:
+                self.dirty.nodes.add(row.node)
+
+    def _guarded_changed(self, key: DeviceKey, old: Guarded | None, new: Guarded | None) -> None:
+        for row, change in ((old, Index.discard), (new, Index.add)):
+            if row is not None:
+                change(self.guarded_for, row.claim, key)
                 self.dirty.claims.add(row.claim)
 
     def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:

@@ -9,9 +9,10 @@ is not complete, as the scheduler's allocator does (Kubernetes 1.36, structured 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from dds_core.model import BLOCKING, Allocation, Config, Device, DeviceKey, Model, Record, Requirement, Slice
-from dds_core.scaler.events import Promise
+from dds_core.scaler.events import Promise, Swap
 from dds_core.scaler.hardware import text_attribute
 
 Cell = tuple[str, str]
@@ -90,6 +91,39 @@ class HandOverRow(Record, frozen=True):
     attempt: int
     since: int
     steered: bool = False
+
+
+Stage = Literal["guarding", "listing", "listed", "clearing", "cleared", "giving", "given", "left"]
+
+
+class Exchange(Record, frozen=True):
+    """An exchange under way for one claim, for which attempt, with the other claims of its group. `stage` is how far it is: its
+    devices are being guarded, all claims are being listed, were listed; the allocation is being cleared, was cleared, the devices
+    are being given, were given; or it was left in between. `since` is when that began. `version` is what clearing left, kept from
+    there on. `wanted`: the list was asked for."""
+
+    pod: str
+    node: str
+    attempt: int
+    swap: Swap
+    group: tuple[str, ...]
+    until: int
+    since: int
+    stage: Stage = "guarding"
+    version: str = ""
+    wanted: bool = False
+
+    @property
+    def open(self) -> bool:
+        """The claim has no allocation for our sake."""
+        return bool(self.version) or self.stage == "clearing"
+
+
+class Guarded(Record, frozen=True):
+    """A device that nobody but the claim is given until an instant."""
+
+    claim: str
+    until: int
 
 
 class Failure(Record, frozen=True):

@@ -22,6 +22,11 @@ class SchedulerPolicy(Strict):
         default=600,
         description="DynamicResourcesArgs.bindingTimeout of the profile; learned downwards when it proves shorter.",
     )
+    hand_over: Literal["exchange", "clear"] | None = Field(
+        default=None,
+        description="As `hand_over` of the policy, for the pods of this scheduler; default: exchange for the kube-scheduler, "
+        "which looks at its claims anew before it binds, and clear for one of another name.",
+    )
     attach_budget_seconds: PositiveSeconds | None = Field(
         default=None,
         description="How long an attach may take before the claim is failed; default: binding timeout less the hand-over margin.",
@@ -133,8 +138,14 @@ class Policy(Strict):
         "Attaches under way over the fleet beyond which nothing is ordered of a model that has no pool; once the fabric's rate "
         "is measured, what fits the budget. What a pool shows is ordered at once.",
     )
-    hand_over: Literal["clear", "prefer", "plain"] = Field(
-        default="clear", description="How the scheduler is steered to the node after the signal."
+    hand_over: Literal["exchange", "clear"] = Field(
+        default="exchange",
+        description="exchange: the claim is given the device itself while its pod waits, where all conditions for that are met; "
+        "clear: the scheduler is told, and steered to the node.",
+    )
+    guard_seconds: PositiveSeconds = Field(
+        default=60,
+        description="Nobody else is given an exchanged device for so long at most, or until its claim lets go of it.",
     )
     adoption: Literal["none", "reference", "all"] = Field(
         default="reference", description="Which ComposabilityRequests that we did not make we may resize."
@@ -175,9 +186,6 @@ class Policy(Strict):
         return budget
 
 
-_CAPACITIES = "`capacities` of a driver counts no more: a shared device is counted as the scheduler counts it"
-
-
 def read_policy(written: Mapping[str, Any]) -> Policy:
     """A policy from what a person wrote. What older versions knew counts for nothing; `outdated` tells of it.
 
@@ -192,24 +200,20 @@ def outdated(written: Mapping[str, Any]) -> list[str]:
 
 
 def _brought_up_to_date(written: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    fresh, told = dict(written), []
+    if written.get("hand_over") in ("prefer", "plain"):
+        fresh["hand_over"] = "clear"
+        told.append(f"hand_over {written['hand_over']!r} is no more: it counts as clear")
     drivers = written.get("drivers")
-    sections = [written.get("driver"), *(drivers.values() if isinstance(drivers, dict) else ())]
-    if not any(isinstance(one, dict) and "capacities" in one for one in sections):
-        return written, []
-    fresh = dict(written)
-    if isinstance(fresh.get("driver"), dict):
-        fresh["driver"] = _without(fresh["driver"])
-    if isinstance(drivers, dict):
-        fresh["drivers"] = {name: _without(section) for name, section in drivers.items()}
-    return fresh, [_CAPACITIES]
-
-
-def _without(section: Any) -> Any:
-    return (
-        {name: value for name, value in section.items() if name != "capacities"}
-        if isinstance(section, dict)
-        else section
-    )
+    drivers = dict(drivers) if isinstance(drivers, dict) else {}
+    for where, name, section in (
+        (fresh, "driver", written.get("driver")),
+        *((drivers, *one) for one in drivers.items()),
+    ):
+        if isinstance(section, dict) and "capacities" in section:
+            where[name] = {knob: value for knob, value in section.items() if knob != "capacities"}
+            told.append(f"`capacities` of {name} is no more: a shared device is counted as the scheduler counts it")
+    return fresh | ({"drivers": drivers} if drivers else {}), told
 
 
 _REFERENCE = {

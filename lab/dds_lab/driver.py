@@ -268,8 +268,8 @@ class _Nudging(Arrivals):
         super().put(resource, uid, type, raw)
         self._nudge()
 
-    def mark(self, resource: str, marker: str, since: int = 0) -> None:
-        super().mark(resource, marker, since)
+    def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
+        super().mark(resource, marker, since, anew=anew)
         self._nudge()
 
     def wake(self) -> None:
@@ -471,7 +471,7 @@ class _Followed:
         self._what = what
         self._known = Known(partial(ours.arrivals.put, what.resource), what.matters, known)
         self._mirror: Mirror | None = None
-        self._ended = False
+        self._ended = self._anew = False
 
     def begin(self) -> None:
         """List, and follow from there; as often as it takes."""
@@ -497,7 +497,8 @@ class _Followed:
         self._known.end(listing)
         self._settle()
         self._mirror.on_change(self._changed)
-        ours.arrivals.mark(self._what.resource, SYNCED, since=since)
+        ours.arrivals.mark(self._what.resource, SYNCED, since=since, anew=self._anew)
+        self._anew = False
 
     def relist(self) -> None:
         """Everything anew, although nothing broke."""
@@ -506,6 +507,7 @@ class _Followed:
 
     def cut(self, seconds: float) -> None:
         """Nothing is heard for so long."""
+        self._anew = True
         self._close()
         self._ours._time.after(seconds, self.begin)
         if seconds >= SILENT:

@@ -131,7 +131,7 @@ def test_the_policy_shows_where_each_field_comes_from(tmp_path: Path) -> None:
     assert found["policy.scan_interval_seconds"] == ("5", policy)
     assert found["policy.limits.A100.max"] == ("3", policy)
     assert found["policy.limits.A100.min"] == ("0", "default")
-    assert found["policy.hand_over"] == ("clear", "default")
+    assert found["policy.hand_over"] == ("exchange", "default")
     assert shown("--mode", "detach", env=env)["mode"] == ("detach", "flag")
     assert shown(env={**env, "DDS_MODE": "observe"})["mode"] == ("observe", "environment DDS_MODE")
 

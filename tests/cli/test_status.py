@@ -83,7 +83,7 @@ def data_of(*args: str) -> dict[str, Any]:
 def test_text_of_a_log(tmp_path: Path) -> None:
     said = fine("status", log_of(FIRST_ATTACH, tmp_path))
     assert re.search(r"^log first_attach/scaler  position \d+, newest event .* ago$", said, re.M)
-    assert "mode observe (policy observe), hand-over clear" in said
+    assert "mode observe (policy observe), hand-over exchange" in said
     assert "claims: none" in said
     assert "last changes and decisions" in said
     assert "claim default/train-1" in said

@@ -80,15 +80,18 @@ class World(Told):
         kill_switch: str = "",
         taint_rules: str = "v1beta2",
         synced: bool = True,
+        exchange: bool = False,
         **policy: Any,
     ) -> None:
+        """`exchange`: the server and its scheduler are such that devices can be guarded and exchanged."""
         super().__init__()
         self.prefix = prefix
         self._carried_out = 0
         self._made = 0
         self.policy = {"mode": mode, **policy}
         self.feed(e.PolicyChanged(policy=self.policy))
-        self.feed(e.Capabilities(taint_rules=taint_rules))
+        version, guards = ("1.36", "dds") if exchange else ("", "")
+        self.feed(e.Capabilities(taint_rules=taint_rules, version=version, guards=guards))
         self.observe(Config("config", prefix, tuple(models), mode=kill_switch))
         for one in (EVERY, *map(class_of, models)):
             self.observe(one)
@@ -180,7 +183,8 @@ class World(Told):
         allocation = Allocation(tuple(results), node, timestamp=self.now // SECOND * SECOND)
         consumers = self._consumers(one) if reserved else ()
         requests = one.requests if _chosen(one) else self._asked_for(results)
-        self.update(one, requests=requests, allocation=allocation, consumers=consumers, conditions=())
+        now = {"requests": requests, "allocation": allocation, "consumers": consumers, "conditions": ()}
+        self.update(one, protected=True, **now)
 
     def _asked_for(self, results: Sequence[Result]) -> tuple[ClaimRequest, ...]:
         """Requests that these results satisfy: of the class of the model that a pool device is of, else of any device."""
@@ -324,10 +328,30 @@ class World(Told):
                     self.update(self.picture.claims.rows[uid], allocation=None, consumers=(), conditions=())
             case e.VictimMarked(resource=uid) | e.VictimUnmarked(resource=uid):
                 self.update(self.picture.resources.rows[uid], marked=isinstance(decision, e.VictimMarked))
+            case e.ExchangeBegun() | e.GuardLifted():
+                self.done(decision)
+            case e.AllocationCleared(claim=uid):
+                cleared = {"allocation": None, "consumers": (), "conditions": (), "told": (), "config": ""}
+                self.update(self.picture.claims.rows[uid], **cleared)
+                self.done(decision, version=f"{self.now}")
+            case e.DevicesGiven(claim=uid, node=name, swap=swap):
+                allocation = Allocation(swap.results, name, timestamp=swap.timestamp)
+                claim = self.picture.claims.rows[uid]
+                self.update(claim, allocation=allocation, consumers=swap.consumers, config=swap.config)
+                self.done(decision)
             case e.ClaimsListWanted(resource=uid):
                 self.feed(e.ClaimsListed(resource=uid, started=self.now))
             case _:
                 pass
+
+    def done(self, decision: e.Decision, version: str = "") -> None:
+        """The writer tells that it has carried the decision out."""
+        self.feed(e.WriteDone(decision="", action=type(decision).__name__, target=decision.subject, version=version))
+
+    def refused(self, decision: e.Decision, *, obsolete: bool = False) -> None:
+        """The writer tells that nothing came of the decision."""
+        about = {"decision": "", "action": type(decision).__name__, "target": decision.subject}
+        self.feed(e.WriteObsolete(**about) if obsolete else e.WriteRefused(**about, code=403, reason="Forbidden"))
 
     def _apply(self, signal: e.Signal) -> None:
         told = tuple(

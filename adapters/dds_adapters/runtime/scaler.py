@@ -29,7 +29,7 @@ from dds_core.kit.policy import Mode
 from dds_core.log import EventLog
 from dds_core.model import Claim, Pod
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.events import ClaimsListed, ClaimsListWanted
+from dds_core.scaler.events import ClaimsListed, ClaimsListWanted, ClaimsRelisted
 from dds_core.scaler.state import Picture
 
 
@@ -186,9 +186,11 @@ class Scaler(Decider[Picture]):
             self.wanted_lists.add(CLAIMS)
 
     def listed(self, arrival: Arrival) -> None:
-        """A list that was begun after a fence had settled confirms it."""
+        """A list that was begun after a fence had settled confirms it; one that had to be made keeps exchanges from beginning."""
         if arrival.resource != CLAIMS:
             return
+        if arrival.anew:
+            self.happened(ClaimsRelisted(), arrival.at)
         for resource, wished in sorted(self._wishes.items()):
             if arrival.since >= wished:
                 del self._wishes[resource]

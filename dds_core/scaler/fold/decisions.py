@@ -6,7 +6,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
 from dds_core.scaler import events as e
-from dds_core.scaler.model import Cooling, Failure, Fence, HandOverRow, Order, Reservation
+from dds_core.scaler.model import Cooling, Exchange, Failure, Fence, Guarded, HandOverRow, Order, Reservation, Stage
 from dds_core.scaler.state import Picture
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -137,6 +137,97 @@ def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
             unseen.add((e.Steered.__name__, row.pod))
 
 
+# -- exchanges ---------------------------------------------------------------------------------------------------------
+
+RELISTED, UNGUARDED = ("claims", "relisted"), ("guard", "refused")
+"""Under these `passed` remembers when the watch of claims began anew, and when a step of an exchange was refused for good."""
+
+
+def _exchange_begun(picture: Picture, event: e.ExchangeBegun, at: int) -> None:
+    group = event.for_claims()
+    for swap in event.swaps:
+        life, before = picture.lives.get(swap.claim), picture.exchanges.get(swap.claim)
+        attempt = life.attempt if life is not None else 0
+        version = before.version if before is not None else ""
+        row = Exchange(event.pod, event.node, attempt, swap, group, event.until, at, version=version)
+        picture.exchanges.put(swap.claim, row)
+        for one in swap.results:
+            if one.key in event.guarded:
+                picture.guarded.put(one.key, Guarded(swap.claim, event.until))
+
+
+def go_on(picture: Picture, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
+    """The exchanges of these claims that are at a stage come to the next."""
+    for uid in group:
+        row = picture.exchanges.get(uid)
+        if row is not None and row.stage == before:
+            picture.exchanges.put(
+                uid, replace(row, stage=after, since=at, version=version or row.version, wanted=False)
+            )
+
+
+def _allocation_cleared(picture: Picture, event: e.AllocationCleared, at: int) -> None:
+    go_on(picture, (event.claim,), "listed", "clearing", at)
+
+
+def _devices_given(picture: Picture, event: e.DevicesGiven, at: int) -> None:
+    for stage in _CLEARED:
+        go_on(picture, (event.claim,), stage, "giving", at)
+    picture.counters.put("hand-over/exchange", (picture.counters.get("hand-over/exchange") or 0) + 1)
+
+
+_CLEARED: tuple[Stage, ...] = ("listed", "cleared")
+
+
+def _exchange_ended(picture: Picture, event: e.ExchangeEnded, at: int) -> None:
+    picture.exchanges.drop(event.claim)
+
+
+def _guard_lifted(picture: Picture, event: e.GuardLifted, at: int) -> None:
+    for key in event.devices:
+        picture.guarded.drop(key)
+    picture.passed.drop(("guard", event.claim))
+
+
+_NEXT: dict[str, tuple[Stage, Stage]] = {
+    e.ExchangeBegun.__name__: ("guarding", "listing"),
+    e.AllocationCleared.__name__: ("clearing", "cleared"),
+    e.DevicesGiven.__name__: ("giving", "given"),
+}
+
+
+def _step_done(picture: Picture, event: e.WriteDone, at: int) -> None:
+    row = picture.exchanges.get(event.target)
+    if row is not None and event.action in _NEXT:
+        group = row.group if event.action == e.ExchangeBegun.__name__ else (event.target,)
+        go_on(picture, group, *_NEXT[event.action], at, event.version)
+
+
+def _exchange_void(picture: Picture, claim: str) -> None:
+    """A step came to nothing. A claim whose allocation is cleared is left as it is; the others are handed over in another way."""
+    row = picture.exchanges.get(claim)
+    for uid in row.group if row is not None and row.stage == "guarding" else (claim,):
+        one = picture.exchanges.get(uid)
+        if one is not None and one.version:
+            picture.exchanges.put(uid, replace(one, stage="left"))
+        else:
+            picture.exchanges.drop(uid)
+
+
+def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
+    """What was not cleared yet begins anew. What was is guarded again, and then goes on, where it is known what clearing left."""
+    for uid, row in list(picture.exchanges.rows.items()):
+        claim = picture.claims.get(uid)
+        if claim is None or claim.allocation is not None:
+            picture.exchanges.drop(uid)
+            unseen.add((e.ExchangeBegun.__name__, uid))
+        elif not row.version:
+            picture.exchanges.put(uid, replace(row, stage="left", since=at))
+        elif row.stage != "left":
+            picture.exchanges.put(uid, replace(row, stage="cleared", until=0, since=at))
+            unseen |= {(e.ExchangeBegun.__name__, uid), (e.DevicesGiven.__name__, uid)}
+
+
 def _claim_failed(picture: Picture, event: e.ClaimFailed, at: int) -> None:
     picture.failures.put(event.claim, Failure(event.attempt, event.reason, event.message, event.node, event.model, at))
     life = picture.lives.get(event.claim)
@@ -192,7 +283,7 @@ def _label_void(picture: Picture, node: str) -> None:
 def _labels_unseen(picture: Picture, unseen: set[Key]) -> None:
     for key in list(picture.labelled):
         picture.labelled.drop(key)
-        unseen |= {(e.NodeLabelled.__name__, key[0]), (e.NodeLabelled.__name__, f"{key[0]}:ready")}
+        unseen.add((e.NodeLabelled.__name__, key[0]))
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------
@@ -237,9 +328,11 @@ def _lift_void(picture: Picture, rule: str) -> None:
 
 
 def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) -> None:
-    fence = picture.fences.get(event.resource)
+    fence, exchange = picture.fences.get(event.resource), picture.exchanges.get(event.resource)
     if fence is not None:
         picture.fences.put(event.resource, replace(fence, wanted=True))
+    if exchange is not None:
+        picture.exchanges.put(event.resource, replace(exchange, wanted=True))
 
 
 def _fences_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
@@ -266,6 +359,7 @@ def void_unseen(picture: Picture, at: int) -> set[Key]:
     unseen: set[Key] = set()
     _orders_unseen(picture, unseen)
     _hand_overs_unseen(picture, unseen)
+    _exchanges_unseen(picture, unseen, at)
     _failures_unseen(picture, unseen)
     _labels_unseen(picture, unseen)
     _fences_unseen(picture, unseen, at)
@@ -277,6 +371,9 @@ VOIDS: dict[str, Callable[[Picture, str], None]] = {
     e.DetachOrdered.__name__: _lowering_void,
     e.HandOver.__name__: _hand_over_void,
     e.Steered.__name__: _steering_void,
+    e.ExchangeBegun.__name__: _exchange_void,
+    e.AllocationCleared.__name__: _exchange_void,
+    e.DevicesGiven.__name__: _exchange_void,
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.TaintLifted.__name__: _lift_void,
@@ -288,6 +385,7 @@ VOIDS: dict[str, Callable[[Picture, str], None]] = {
 
 def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     kit.write_done(picture, event)
+    _step_done(picture, event, at)
     request = picture.requests.get(picture.request_named.get(event.target, ""))
     if request is not None and event.action in _ORDERS:
         order_met(picture, request)
@@ -298,6 +396,8 @@ def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at:
     before = picture.refusals.get((event.action, event.target))
     ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == event.target)
     kit.try_later(picture, event, at, next(ordered, before.node if before is not None else ""))
+    if isinstance(event, e.WriteRefused) and event.action in _NEXT:
+        picture.passed.put(UNGUARDED, at)
     void = VOIDS.get(event.action)
     if void is not None:
         void(picture, event.target)
@@ -316,6 +416,11 @@ FOLDS: dict[type[Event], Fold] = {
     e.ReservationDropped: _reservation_dropped,
     e.HandOver: _hand_over,
     e.Steered: _steered,
+    e.ExchangeBegun: _exchange_begun,
+    e.AllocationCleared: _allocation_cleared,
+    e.DevicesGiven: _devices_given,
+    e.ExchangeEnded: _exchange_ended,
+    e.GuardLifted: _guard_lifted,
     e.ClaimFailed: _claim_failed,
     e.FailureSignalled: _failure_signalled,
     e.CoolDown: _cool_down,

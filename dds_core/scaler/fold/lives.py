@@ -44,6 +44,7 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
         _restart_idle_clocks(picture, old, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         picture.hand_overs.drop(event.claim)
+        picture.exchanges.drop(event.claim)
         if not _made_again(picture, event, claim):
             _drop_reservation(picture, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
@@ -56,7 +57,7 @@ def forget_claim(picture: Picture, uid: str) -> None:
     picture.lives.drop(uid)
     for name in _WITH_CLAIM:
         picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation", "publisher"):
+    for kind in ("budget", "reservation", "publisher", "guard"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
 

@@ -18,8 +18,8 @@ _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
 _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell")
 
 
-DEVICE_ERROR, DEVICE_TAINTED = "DeviceError", "DeviceTainted"
-"""Reasons of alerts about a device that came."""
+DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
+"""Reasons of alerts about a device that came, and about one that two claims have."""
 
 
 def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
@@ -66,8 +66,11 @@ def _forget_departed(picture: Picture, uuids: set[str]) -> None:
 
 
 def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
+    before = picture.claims.get(event.uid)
     observed(picture, event, at)
     claim = picture.claims.rows[event.uid]
+    if before is not None and before.allocation != claim.allocation:
+        picture.tell_again(event.uid, DEVICE_TWICE)
     if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
         life = picture.lives.get(event.uid)
         if life is None or life.allocation != claim.allocation:

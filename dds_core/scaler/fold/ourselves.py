@@ -9,7 +9,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import void_unseen
+from dds_core.scaler.fold.decisions import RELISTED, go_on, void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import Picture
 
@@ -26,6 +26,7 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
 def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
     picture.dirty.everything = picture.taint_rules != event.taint_rules or picture.dirty.everything
     picture.taint_rules = event.taint_rules
+    picture.version, picture.guards, picture.unguarded = event.version, event.guards, event.unguarded
 
 
 def _synced(picture: Picture, event: e.Synced, at: int) -> None:
@@ -34,11 +35,18 @@ def _synced(picture: Picture, event: e.Synced, at: int) -> None:
 
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
+    exchange = picture.exchanges.get(event.resource)
+    if exchange is not None and exchange.stage == "listing" and event.started >= exchange.since:
+        go_on(picture, exchange.group, "listing", "listed", at)
     fence = picture.fences.get(event.resource)
     settled = picture.policy.fence_settle_seconds * MICROSECONDS
     if fence is not None and event.started >= fence.since + settled:
         picture.fences.put(event.resource, replace(fence, confirmed=at))
         picture.touch_device(event.resource)
+
+
+def _claims_relisted(picture: Picture, event: e.ClaimsRelisted, at: int) -> None:
+    picture.passed.put(RELISTED, at)
 
 
 def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
@@ -101,5 +109,6 @@ FOLDS: dict[type[Event], Fold] = {
     e.Capabilities: _capabilities,
     e.Synced: _synced,
     e.ClaimsListed: _claims_listed,
+    e.ClaimsRelisted: _claims_relisted,
     e.DeadlinePassed: _deadline,
 }

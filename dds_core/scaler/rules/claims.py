@@ -6,9 +6,11 @@ from dds_core.lifecycle import ATTACHED, ATTACHING, BOUND, DETACHING, FAILED, NE
 from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved, Promise
 from dds_core.scaler.fold.lives import move
+from dds_core.scaler.fold.objects import DEVICE_TWICE
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.scaler.rules.exchange import exchanged, go_on
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
 from dds_core.scaler.rules.orders import limits_of, usable
@@ -29,7 +31,11 @@ def step(work: Work, uid: str) -> None:
         if move.excluded:
             text = f"the scheduler took a pool device again although {', '.join(move.excluded)} was handed over and is free"
             work.alert(uid, "HandOverInVain", f"{text}; it is not handed over to this claim again")
+    if uid in work.picture.exchanges or work.picture.guarded_for[uid]:
+        go_on(work, uid)
     claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
+    if claim is not None and claim.allocation is not None:
+        _tell_doubles(work, claim, claim.allocation)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
         if life.vain >= _MOST_IN_VAIN:
@@ -39,6 +45,23 @@ def step(work: Work, uid: str) -> None:
             fail(work, claim, life, "HandOverInVain", text)
         if life.state == ATTACHED:
             steer(work, claim, life)
+
+
+def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
+    """Two claims that have one device, each as a whole: the API server does not look, and when one of them goes the scheduler
+    gives the device to a third."""
+    picture = work.picture
+    for result in allocation.results:
+        if len(picture.holders[result.key]) < 2 or not result.whole:
+            continue
+        for uid in sorted(picture.holders[result.key] - {claim.uid}):
+            other = picture.claims.rows[uid]
+            results = other.allocation.results if other.allocation is not None else ()
+            if any(one.key == result.key and one.whole for one in results):
+                names = sorted(f"{one.namespace}/{one.name}" for one in (claim, other))
+                both = f"claims {' and '.join(names)} have the device {result.device} of pool {result.pool} both"
+                what = "delete the pod of one of them, and restart the scheduler, whose record of devices in use is wrong by now"
+                work.alert(claim.uid, DEVICE_TWICE, f"{both}: {what}")
 
 
 def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:
@@ -74,6 +97,7 @@ def _allocated(
     attempt = 1 if fresh or life is None else life.attempt + 1
     node = picture.node_of(claim)
     names = ", ".join(r.device for r in ([r for _, r, _ in waits] or local))
+    chosen = f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}"
     landed = _landing(life, node, bool(waits))
     return ClaimMoved(
         claim=claim.uid,
@@ -82,11 +106,11 @@ def _allocated(
         target=target,
         cycle=cycle,
         attempt=attempt,
-        cause=f"the scheduler chose {names} {'from the pool for' if waits else 'on'} {node or 'no single node'}",
+        cause=(claim.uid in picture.exchanges and exchanged(picture, claim)) or chosen,
         devices=_resources_of(picture, allocation),
         began=_began(picture, allocation, at),
         landed=landed,
-        excluded=_not_taken(picture, claim, life) if landed == "pool" else (),
+        excluded=_not_taken(picture, claim, life) if landed == "pool" and claim.uid not in picture.exchanges else (),
     )
 
 
@@ -138,6 +162,9 @@ def _unallocated(picture: Picture, claim: Claim | None, life: ClaimLife, uid: st
     if life.state == "Released":
         return None
     waiting = claim is not None and any(pod.pending for pod in picture.pods_of(claim))
+    exchange = picture.exchanges.get(uid)
+    if waiting and exchange is not None and exchange.open and exchange.stage != "left":
+        return None
     if life.state != BOUND and waiting:
         return move(uid, life, "cleared", "a pod still waits for it") if life.allocation is not None else None
     return _release(picture, uid, life, "the claim was deleted" if claim is None else "no pod refers to it any more")

@@ -35,7 +35,7 @@ def fail_overdue(work: Work, claim: Claim, life: ClaimLife) -> None:
     picture = work.picture
     if life.allocation is None or not picture.pool_results(life.allocation) or claim.uid in picture.failures:
         return
-    if not picture.node_of(claim):
+    if claim.allocation is not None and not picture.node_of(claim):
         work.alert(
             claim.uid,
             "NoNode",

@@ -1,4 +1,5 @@
-"""The hand-over: tell the scheduler, and steer it to the node. The unit is the pod.
+"""The hand-over: the devices of an attached claim are exchanged, or else the scheduler is told, and steered to the node. The unit
+is the pod.
 
 The scheduler stops at the first claim of a pod that is not ready and, after a failure, clears one random unavailable claim
 of it, healthy ones included (Kubernetes 1.36.2, dynamicresources.go, isPodReadyForBinding and PostFilter). So all pool
@@ -7,11 +8,11 @@ claims of a group (a pod with its claims, and the other pods of shared claims) a
 
 from __future__ import annotations
 
-from dds_core.events import NodeLabelled
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FINISHED, RESCHEDULE, Claim, Node, Pod, Result
+from dds_core.model import FINISHED, RESCHEDULE, Claim, Pod, Result
 from dds_core.scaler.events import Entry, HandOver, Signal, Steered
 from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, begin, looks_anew
 from dds_core.scaler.state import Picture, Work
 
 
@@ -19,29 +20,35 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
     """Signal the claim's whole group when every part of it can give way."""
     picture = work.picture
     life = picture.lives.rows[claim.uid]
-    if life.state != ATTACHED or claim.uid in picture.hand_overs or told(picture, claim):
+    if (
+        life.state != ATTACHED
+        or claim.uid in picture.hand_overs
+        or claim.uid in picture.exchanges
+        or told(picture, claim)
+    ):
         return
     group = group_of(picture, claim)
     if group is None:
         return
     pods, claims = group
+    why = begin(work, pods, claims, node)
+    if not why:
+        return
     place = picture.node(node)
     if place is None or not all(place.takes(pod.tolerations) for pod in pods):
         return
     signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
     if len(signals) != len(claims):
         return
-    steering = picture.policy.hand_over
-    if steering == "prefer" and not _ready_label_stands(work, place, claims):
-        return
     work.want(
         HandOver(
             pod=pods[0].uid if pods else "",
             node=node,
-            steering=steering,
+            steering="clear",
             signals=signals,
             mode=picture.mode,
             cause=f"attempt {life.cycle}.{life.attempt}",
+            why=why,
         )
     )
 
@@ -108,27 +115,11 @@ def reschedule_entry(result: Result) -> Entry:
     return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
 
-def _ready_label_stands(work: Work, node: Node, claims: list[Claim]) -> bool:
-    """For hand-over mode `prefer`: the label that preferred node affinity looks for, written and read back."""
-    picture = work.picture
-    prefix = picture.config.prefix
-    names = {f"{prefix}/{model.device}-ready" for one in claims for _, _, model in picture.pool_results(one.allocation)}
-    absent = sorted(name for name in names if node.labels.get(name) != "true")
-    if not absent:
-        return True
-    if any(picture.labelled.get((node.name, name)) != "true" for name in absent):
-        labels: dict[str, str | None] = dict.fromkeys(absent, "true")
-        work.want(
-            NodeLabelled(node=node.name, labels=labels, mode=picture.mode, reason="a hand-over to this node follows")
-        )
-    return not picture.live
-
-
 def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
-    """Of an attached claim, in hand-over mode `clear`: between the failed binding and the next attempt, nominate our node for
+    """Of an attached claim that was told: between the failed binding and the next attempt, nominate our node for
     the pod and clear the allocations that we signalled, so that the next attempt allocates afresh and tries that node first."""
     picture = work.picture
-    if picture.policy.hand_over != "clear" or life.allocation is None:
+    if life.allocation is None:
         return
     for pod in picture.pods_of(claim):
         if pod.waiting != "SchedulerError" or pod.nominated or pod.node or pod.deleting:
@@ -139,12 +130,23 @@ def steer(work: Work, claim: Claim, life: ClaimLife) -> None:
         rows = [picture.hand_overs.get(one.uid) for one in signalled]
         if picture.live and (not all(rows) or any(row is not None and row.steered for row in rows)):
             continue
+        if not _may_clear(picture, pod, signalled):
+            continue
         place = picture.node(life.node)
         if place is None or not place.takes(pod.tolerations):
             continue
         uids = tuple(one.uid for one in signalled)
         cause = f"attempt {life.cycle}.{life.attempt}"
         work.want(Steered(pod=pod.uid, node=life.node, claims=uids, mode=picture.mode, cause=cause))
+
+
+def _may_clear(picture: Picture, pod: Pod, claims: list[Claim]) -> bool:
+    """Before 1.36 a scheduler panics when a claim that another pod shares is cleared in the middle of a binding (Kubernetes pull
+    request 137371), and Volcano loses its claims (its issue 5812): there only they clear themselves."""
+    if pod.scheduler == "volcano":
+        return False
+    old = picture.version and not looks_anew(picture) and pod.scheduler in KUBE_SCHEDULER
+    return not old or all(claim.owner == pod.uid for claim in claims)
 
 
 def _given_way(picture: Picture, claim: Claim) -> bool:

@@ -11,7 +11,6 @@ from dds_core.scaler.rules.failures import cools_with_fabric
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
 from dds_core.scaler.state import Picture, Work
 
-READY = "-ready"
 COOLING = "-cooling"
 """Asks the publisher to keep the scheduler from the model's pool in the node's fabric, for as long as any node has it."""
 
@@ -92,7 +91,7 @@ def _at_most(picture: Picture, node: str) -> int:
 
 
 def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], reasons: list[str]) -> None:
-    """Pool labels of models that are no longer configured, and ready labels whose hand-over is over."""
+    """Pool labels of models that are no longer configured, and what older versions put beside them."""
     config = picture.config
     known = {model.device for model in config.models}
     for key, value in sorted(node.labels.items()):  # a mapping's order is not kept in the log
@@ -101,13 +100,6 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
             continue
         if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
             continue
-        ready = name.endswith(READY) and name.removesuffix(READY) in known
-        if ready and (picture.policy.hand_over == "prefer" or _handing_over(picture, node.name)):
-            continue
         if picture.labelled.get((node.name, key)) != "":
             changes[key] = None
-            reasons.append("no hand-over is under way" if ready else f"{name} is not configured any more")
-
-
-def _handing_over(picture: Picture, node: str) -> bool:
-    return any(row.node == node for row in picture.hand_overs.rows.values())
+            reasons.append(f"{name} is not configured any more")

@@ -204,9 +204,9 @@ def test_idle_time_never_goes_back() -> None:
 
 
 def test_a_live_hand_over_is_told_with_its_steering() -> None:
-    played = Played("first_attach", Policy(mode="attach", hand_over="prefer"))
+    played = Played("first_attach", Policy(mode="attach", hand_over="clear"))
     steerings = {dict(key)["steering"] for key in played.samples().get("dds_hand_overs_total", {})}
-    assert steerings <= {"prefer"}
+    assert steerings <= {"clear"}
 
 
 def test_a_picture_folded_anew_is_counted_through(burst: Played) -> None:

@@ -43,6 +43,8 @@ SCHEMA = "0001"
 """Of the databases."""
 KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types")
 """Of a driver's policy: a later version fills in its own."""
+HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
+"""By modes that are no more; they are read as `clear`."""
 SECOND = 1_000_000
 NODE = (
     b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a-new-one","uid":"uid-of-a-new-one","resourceVersion":"1"}}'
@@ -123,6 +125,11 @@ def digest(kept: Kept, picture: Any) -> str:
         for knob in KNOBS_SINCE:
             knobs.pop(knob, None)
         knobs["capacities"] = []
+    if kept.component == "scaler":
+        del policy["guard_seconds"]
+        for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
+            del scheduler["hand_over"]
+        policy["hand_over"] = HANDED_OVER.get(kept.name, policy["hand_over"])
     plain = json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(plain.encode()).hexdigest()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import Claim, Device, Node, Pod, Slice, Taint, TaintRule
+from dds_core.model import Claim, Device, Pod, Slice, Taint, TaintRule
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, READY, RESCHEDULE, World, one_node
@@ -232,6 +232,30 @@ def test_clear_does_not_steer_what_somebody_else_signalled() -> None:
     assert not world.events(e.Steered)
 
 
+@pytest.mark.parametrize(
+    ("version", "scheduler", "owned", "clears"),
+    [
+        ("1.36", "default-scheduler", False, True),
+        ("", "default-scheduler", False, True),
+        ("1.35", "default-scheduler", False, False),
+        ("1.35", "default-scheduler", True, True),
+        ("1.36", "volcano", True, False),
+    ],
+)
+def test_a_scheduler_that_cannot_bear_it_clears_by_itself(
+    version: str, scheduler: str, owned: bool, clears: bool
+) -> None:
+    world = world_with_pools(hand_over="clear")
+    world.feed(e.Capabilities(version=version))
+    world.waits("train", "node0")
+    world.pod("train", scheduler=scheduler)
+    if owned:
+        world.update(world.get(Claim, "train"), owner=world.get(Pod, "train").uid)
+    world.settle()
+    failed_binding(world)
+    assert bool(world.events(e.HandOver)) and bool(world.events(e.Steered)) == clears
+
+
 def test_clear_takes_all_claims_of_the_pod_together() -> None:
     world = world_with_pools(hand_over="clear")
     for name in ("one", "two"):
@@ -245,51 +269,22 @@ def test_clear_takes_all_claims_of_the_pod_together() -> None:
     assert world.only(e.Steered).claims == (world.uid("one"), world.uid("two"))
 
 
-# --- steering: prefer, plain -------------------------------------------------------------------------------------------
+# --- counted, tidied up ------------------------------------------------------------------------------------------------
 
 
-def test_prefer_labels_the_node_and_reads_it_back_before_the_signal() -> None:
-    world = world_with_pools(hand_over="prefer")
-    world.waits("train", "node0", (A100, 1), (H100, 1))
-    world.carry_out()
-    world.operate()
-    label = world.only(e.NodeLabelled)
-    assert label.labels == {"cohdi.io/nvidia-a100-40-ready": "true", "cohdi.io/nvidia-h100-80-ready": "true"}
-    assert not world.events(e.HandOver)
-    world.carry_out(e.NodeLabelled)
-    assert world.only(e.HandOver).steering == "prefer"
+def test_a_ready_label_that_an_older_version_left_behind_is_removed() -> None:
+    world = world_with_pools()
+    world.relabel("node0", {"cohdi.io/nvidia-a100-40-ready": "true"})
+    assert world.only(e.NodeLabelled).labels == {"cohdi.io/nvidia-a100-40-ready": None}
 
 
-def test_prefer_never_clears_anything() -> None:
-    world = handed_over(hand_over="prefer")
-    failed_binding(world)
-    assert not world.events(e.Steered)
-
-
-def test_a_ready_label_left_behind_is_removed_in_the_other_modes() -> None:
-    world = handed_over(hand_over="prefer")
-    world.change_policy(hand_over="plain")
-    world.bind("train")
-    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40-ready": None}
-
-
-def test_plain_signals_and_steers_nothing() -> None:
-    world = handed_over(hand_over="plain")
-    failed_binding(world)
-    assert world.only(e.HandOver).steering == "plain"
-    assert not world.events(e.Steered)
-    assert not world.events(e.NodeLabelled)
-    assert world.get(Node, "node0").labels["cohdi.io/nvidia-a100-40"] == "true"
-
-
-@pytest.mark.parametrize("steering", ["clear", "prefer", "plain"])
-def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed(steering: str) -> None:
-    world = handed_over(hand_over=steering)
+def test_each_hand_over_is_counted_with_its_mode_and_where_it_landed() -> None:
+    world = handed_over(hand_over="clear")
     world.unreserve("train")
     world.clear("train")
     world.plug("node1", "gpu-fixed", "GPU-fixed")
     world.allocate_local("train", "node1", "gpu-fixed")
-    assert world.picture.counters.get(f"hand-over/{steering}") == 1
+    assert world.picture.counters.get("hand-over/clear") == 1
     assert world.picture.counters.get("landed/elsewhere") == 1
 
 

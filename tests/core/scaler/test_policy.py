@@ -25,6 +25,7 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "detaches_per_hour": COUNT,
     "orders_in_flight": (1, 10_000),
     "prewarm_interval_seconds": POSITIVE,
+    "guard_seconds": POSITIVE,
     "scheduler.binding_timeout_seconds": POSITIVE,
     "scheduler.attach_budget_seconds": (1, 599),
     "limit.max": COUNT,
@@ -33,13 +34,13 @@ BOUNDS: dict[str, tuple[int, int]] = {
 CHOICES = {
     "mode": ("observe", "attach", "detach"),
     "detach_without_fence": ("best_effort", "never"),
-    "hand_over": ("clear", "prefer", "plain"),
+    "hand_over": ("exchange", "clear"),
     "adoption": ("none", "reference", "all"),
     "driver.request_type": ("gpu", "cxlmemory"),
     "rebalance": (True, False),
     "prewarm": (True, False),
 }
-OTHERS = {"schedulers", "limits", "drivers", "driver.uuid_attribute"} | {
+OTHERS = {"scheduler.hand_over", "schedulers", "limits", "drivers", "driver.uuid_attribute"} | {
     f"driver.{name}" for name in ("parent_attributes", "hardware_attributes", "partition_types")
 }
 
@@ -179,14 +180,14 @@ def test_a_variable_out_of_bounds_is_refused_as_the_reference_does(text: str) ->
 
 
 def test_what_older_versions_knew_counts_for_nothing_and_is_told() -> None:
-    written = {
-        "mode": "attach",
-        "driver": {"capacities": []},
-        "drivers": {"d": {"capacities": ["m"], "uuid_attribute": "id"}},
-    }
+    one = {"capacities": ["m"], "uuid_attribute": "id"}
+    written = {"mode": "attach", "hand_over": "prefer", "driver": {"capacities": []}, "drivers": {"d": one}}
     policy = read_policy(written)
-    assert policy == read_policy({"mode": "attach", "drivers": {"d": {"uuid_attribute": "id"}}})
+    assert policy == read_policy({"mode": "attach", "hand_over": "clear", "drivers": {"d": {"uuid_attribute": "id"}}})
+    counted = "is no more: a shared device is counted as the scheduler counts it"
     assert outdated(written) == [
-        "`capacities` of a driver counts no more: a shared device is counted as the scheduler counts it"
+        "hand_over 'prefer' is no more: it counts as clear",
+        f"`capacities` of driver {counted}",
+        f"`capacities` of d {counted}",
     ]
     assert outdated({"mode": "attach"}) == []

@@ -218,7 +218,7 @@ def test_what_is_gone_is_told_by_its_name() -> None:
         (e.WriteDone("id", "PoolPublished", "pool/d/p"), "PoolPublished of pool p was carried out"),
         (e.Synced(), "all resources were listed"),
         (e.Stale("pods", 90), "nothing was heard of pods for 90 s; deadlines wait"),
-        (e.ClaimsListed("c", 1), "all claims were listed for the fence of ns/train"),
+        (e.ClaimsListed("c", 1), "all claims were listed for ns/train"),
         (e.WriteDone("id", "HandOver", "c"), "HandOver of ns/train was carried out"),
         (e.Superseded("id", "HandOver", "c"), "HandOver of ns/train was dropped for a newer decision"),
         (e.DeadlinePassed("budget", "c", 5), "the time for the attach is used up (ns/train)"),
@@ -241,6 +241,7 @@ def test_what_the_api_keeps_is_told_of_a_publisher_without_what_it_has_no_use_fo
 
 
 SIGNAL = e.Signal("c", (e.Entry("d", "p", "gpu-0", "FabricDeviceReschedule", "r", "m"),))
+SWAP = e.Swap("c", (Result("r0", "d", "node0", "gpu-0"),), ())
 PROMISE = e.Promise(0, "GPU-1", "d", "p", "gpu-0")
 DECISIONS: list[tuple[Any, str]] = [
     (e.AttachOrdered("node0", "A100", "attach", "req", "gpu", 1, "demand", None, "", ("c",)), "make request req: 1 of"),
@@ -254,6 +255,25 @@ DECISIONS: list[tuple[Any, str]] = [
         e.HandOver("p", "node0", "clear", (SIGNAL,), "attach"),
         "set FabricDeviceReschedule on gpu-0 of ns/train, so that",
     ),
+    (
+        e.HandOver("p", "node0", "clear", (SIGNAL,), "attach", why="the policy says clear"),
+        "set FabricDeviceReschedule on gpu-0 of ns/train, so that pod p is scheduled again "
+        "(hand-over to node0, clear, not exchanged: the policy says clear)",
+    ),
+    (
+        e.ExchangeBegun("p", "node0", (SWAP,), 1_767_225_660_000_000, "attach"),
+        "guard gpu-0 on node0 until 00:01:00.000, to give to ns/train",
+    ),
+    (
+        e.AllocationCleared(claim="c", mode="attach", node="node0", attempt=1),
+        "clear the allocation of ns/train, to set it to the devices of node0 at once",
+    ),
+    (
+        e.DevicesGiven(claim="c", mode="attach", node="node0", attempt=1, swap=SWAP, version="7", instead=("a100-3",)),
+        "exchange a100-3 for gpu-0 in ns/train",
+    ),
+    (e.ExchangeEnded(claim="c", mode="attach", reason="so"), "end the exchange of ns/train: so"),
+    (e.GuardLifted("c", (("d", "node0", "gpu-0"),), "attach"), "take the guard off gpu-0"),
     (e.Steered("p", "node0", ("c",), "attach"), "nominate node0 for pod p and clear the allocation of ns/train"),
     (
         e.ClaimFailed("c", "attach", 1, 1, "AttachFailed", "no", "node0"),
@@ -272,7 +292,7 @@ DECISIONS: list[tuple[Any, str]] = [
         e.TaintLifted("t", "dds-gpu-x", "detach"),
         "delete taint rule dds-gpu-x, so that the scheduler may choose its device again",
     ),
-    (e.ClaimsListWanted("r", "detach", 1), "list all claims, to be sure that nobody holds r"),
+    (e.ClaimsListWanted("r", "detach", 1), "list all claims for r, to be sure that nobody else has its devices"),
     (
         e.DetachOrdered("node0", "A100", "detach", "req", "u", 0, 1, ("r",)),
         "lower request req from 1 to 0, so that r goes",

@@ -217,7 +217,7 @@ def test_b17_nodes_are_written_on_change_alone_and_only_those_of_a_fabric() -> N
     found = told_to_us("coexistence")
     outside = Nodes(count=2, name="control-plane", fabric=None)
     cluster = found.cluster.model_copy(update={"nodes": (*found.cluster.nodes, outside)})
-    with running(found.model_copy(update={"cluster": cluster}), policy_for("coexistence", hand_over="prefer")) as run:
+    with running(found.model_copy(update={"cluster": cluster}), policy_for("coexistence")) as run:
         made = asked(run)
         run.lab.run()
         run.lab.run(120)

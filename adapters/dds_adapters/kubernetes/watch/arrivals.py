@@ -29,7 +29,7 @@ class Arrival(NamedTuple):
     `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
     STALE came when the silence had lasted too long, also when nobody took anything then.
     `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant
-    before anything of that list was asked.
+    before anything of that list was asked; `anew`: that it was made because what was followed had come to an end.
     """
 
     resource: str
@@ -38,6 +38,7 @@ class Arrival(NamedTuple):
     at: int
     age: int = 0
     since: int = 0
+    anew: bool = False
 
 
 class _Heard:
@@ -97,9 +98,9 @@ class Arrivals:
         with self._changed:
             return self._instant()
 
-    def mark(self, resource: str, marker: str, since: int = 0) -> None:
-        """SYNCED (of a list that was begun at the instant `since`) or LOST, after everything of the resource that was put so
-        far."""
+    def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None:
+        """SYNCED (of a list that was begun at the instant `since`; `anew` as of an arrival) or LOST, after everything of the
+        resource that was put so far."""
         with self._changed:
             self._waiting.pop((resource, _MARK + SYNCED), None)
             if marker == LOST:
@@ -108,7 +109,7 @@ class Arrivals:
                 self._heard[resource].told = False
             key = (resource, _MARK + marker)
             self._waiting.pop(key, None)
-            self._waiting[key] = Arrival(resource, marker, b"", self._instant(), since=since)
+            self._waiting[key] = Arrival(resource, marker, b"", self._instant(), since=since, anew=anew)
             self._changed.notify()
 
     def heard(self, resource: str, within: float) -> bool:

@@ -37,7 +37,7 @@ class Outlet(Protocol):
     """Where it all goes: `Arrivals`."""
 
     def put(self, resource: str, uid: str, type: str, raw: bytes) -> None: ...
-    def mark(self, resource: str, marker: str, since: int = 0) -> None: ...
+    def mark(self, resource: str, marker: str, since: int = 0, *, anew: bool = False) -> None: ...
     def instant(self) -> int: ...
     def heard(self, resource: str, within: float) -> bool: ...
 
@@ -115,7 +115,7 @@ class Reflector:
         self._listing: Listing | None = None
         self._asked_at = 0
         """The instant before which nothing of the list was asked."""
-        self._listed = self._lost = self._bookmarks = False
+        self._listed = self._lost = self._bookmarks = self._anew = False
         self._watches = 0
         self._heard_at = 0.0
         self._quiet = timing.quiet
@@ -191,7 +191,8 @@ class Reflector:
         if self._listed:
             self._listed = self._lost = False
             self._absence.succeeded(time.monotonic())
-            self._mark(SYNCED, self._asked_at)
+            self._mark(SYNCED, self._asked_at, anew=self._anew)
+            self._anew = False
             self.synced.set()
         if not self._wished.is_set():
             self._watch()
@@ -203,6 +204,7 @@ class Reflector:
             wait = error.wait
             if error.code not in _HISTORY_STANDS:
                 self._since, self._listing = "", None
+                self._anew = self.synced.is_set()
             if error.code == _FORBIDDEN and self._listing is not None:
                 self._lose()
         self._tell(error)
@@ -319,13 +321,16 @@ class Reflector:
         """Pass on what comes, until the watch ends, or must not go on."""
         with closing(watch):
             if self._hear():
-                self._since = ""
+                self._begin_anew()
                 return
             for event in watch.events:
                 self._happened(event)
                 if self._hear(often=event.type != "BOOKMARK"):
-                    self._since = ""
+                    self._begin_anew()
                     return
+
+    def _begin_anew(self) -> None:
+        self._since, self._anew = "", True
 
     def _happened(self, event: Event) -> None:
         raw = bytes(event.object)
@@ -347,9 +352,9 @@ class Reflector:
             raise _Stopped
         self._outlet.put(self.resource, uid, type, raw)
 
-    def _mark(self, marker: str, since: int = 0) -> None:
+    def _mark(self, marker: str, since: int = 0, *, anew: bool = False) -> None:
         if not self._stopping.is_set():
-            self._outlet.mark(self.resource, marker, since)
+            self._outlet.mark(self.resource, marker, since, anew=anew)
 
     def _hear(self, often: bool = False) -> bool:
         """There was a sign of life. True when a silence before it was told, and only a list can make that good."""

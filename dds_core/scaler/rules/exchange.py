@@ -1,0 +1,281 @@
+"""The exchange: a claim is given the devices of its node while its pod waits, and the scheduler binds the pod without scheduling
+it again.
+
+The scheduler of Kubernetes 1.36 looks every five seconds at the claims of a pod that it waits with, each read anew, and goes on
+once none of their devices has a condition to wait for. An allocation that is set cannot be changed, so it is cleared and set in
+two writes; in between the scheduler finds none, and goes on waiting. Its book of devices is a set: two claims with one device
+would free it for a third. So the devices are guarded first (an admission policy denies them to everybody else), and all claims
+are listed after that. What makes an exchange unsafe is looked for before it begins, and once more before the first write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import Claim, Pod, Result
+from dds_core.scaler.events import (
+    AllocationCleared,
+    ClaimsListWanted,
+    DevicesGiven,
+    ExchangeBegun,
+    ExchangeEnded,
+    GuardLifted,
+    Promise,
+    Swap,
+)
+from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED
+from dds_core.scaler.model import Exchange
+from dds_core.scaler.state import Picture, Work
+
+KUBE_SCHEDULER = ("", "default-scheduler")
+LOOKS_ANEW = (1, 36)
+"""The first version whose scheduler may be dealt with so: before, it panics over a claim that is cleared and shared (Kubernetes
+pull request 137371)."""
+QUIET = 30 * MICROSECONDS
+"""Microseconds without a new beginning of our watch of claims: a scheduler that begins anew across the gap ignores the change."""
+AFTER_REFUSAL = 600 * MICROSECONDS
+LAST_MOMENT = 10 * MICROSECONDS
+"""A guard that ends sooner is none to begin the two writes under."""
+MOST_RESULTS = 32
+
+
+def begin(work: Work, pods: list[Pod], claims: list[Claim], node: str) -> str:
+    """Begin the exchange for these claims of a group, each with all it needs promised; or why that is not possible."""
+    picture = work.picture
+    why = _against(picture, pods, claims, node, work.at)
+    if why:
+        return why
+    swaps = tuple(_swap(picture, claim) for claim in claims)
+    if any(len(swap.results) > MOST_RESULTS for swap in swaps):
+        return f"a claim would have more than {MOST_RESULTS} devices"
+    life = picture.lives.rows[claims[0].uid]
+    work.want(
+        ExchangeBegun(
+            pod=pods[0].uid,
+            node=node,
+            swaps=swaps,
+            until=work.at + picture.policy.guard_seconds * MICROSECONDS if picture.live else 0,
+            mode=picture.mode,
+            cause=f"attempt {life.cycle}.{life.attempt}",
+        )
+    )
+    return ""
+
+
+def _against(picture: Picture, pods: list[Pod], claims: list[Claim], node: str, at: int) -> str:
+    """What stands against an exchange, "" when nothing does."""
+    return next(filter(None, _objections(picture, pods, claims, node, at)), "")
+
+
+def _objections(picture: Picture, pods: list[Pod], claims: list[Claim], node: str, at: int) -> Iterator[str]:
+    for name in sorted({pod.scheduler for pod in pods}):
+        yield _against_scheduler(picture, name)
+    if not picture.guards:
+        yield f"devices cannot be guarded: {picture.unguarded or 'nothing is known of a guard'}"
+    refused, relisted = picture.passed.get(UNGUARDED), picture.passed.get(RELISTED)
+    if refused is not None and at < refused + AFTER_REFUSAL:
+        yield "a step of an exchange was refused lately"
+    if relisted is not None and at < relisted + QUIET:
+        yield "the watch of claims began anew lately"
+    place = picture.node(node)
+    if place is None or place.deleting:
+        yield "the node is going"
+    if not pods:
+        yield "no pod waits for it"
+    for claim in claims:
+        yield _against_claim(picture, claim, pods, node)
+
+
+def _against_scheduler(picture: Picture, name: str) -> str:
+    said = picture.policy.scheduler_of(name).hand_over if name in picture.policy.schedulers else None
+    if (said or picture.policy.hand_over) == "clear":
+        return "the policy says clear"
+    if said is None and name not in KUBE_SCHEDULER:
+        return f"it is not known whether the scheduler {name} looks at its claims anew"
+    if not looks_anew(picture):
+        return f"the scheduler is of version {picture.version or 'unknown'}"
+    return ""
+
+
+def looks_anew(picture: Picture) -> bool:
+    major, _, minor = picture.version.partition(".")
+    return major.isdigit() and minor.isdigit() and (int(major), int(minor)) >= LOOKS_ANEW
+
+
+def _against_claim(picture: Picture, claim: Claim, pods: list[Pod], node: str) -> str:
+    """A pod that is not reserved would allocate the claim elsewhere in the gap, and the reserved one be bound without it."""
+    name, allocation = f"{claim.namespace}/{claim.name}", claim.allocation
+    if allocation is None or allocation.node != node:
+        return f"{name} is allocated on no single node"
+    if claim.deleting or not claim.protected:
+        return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
+    if picture.refusals.get((AllocationCleared.__name__, claim.uid)) is not None:
+        return f"an exchange of {name} came to nothing"
+    waiting = {pod.uid for pod in pods if pod in picture.pods_of(claim)}
+    if {one.uid for one in claim.consumers} != waiting or any(one.resource != "pods" for one in claim.consumers):
+        return f"{name} is not reserved for every pod that refers to it, and for no other"
+    going = {result.key for _, result, _ in picture.pool_results(allocation)}
+    if not going.issuperset(claim.told):
+        return f"somebody else keeps a status of a device of {name}"
+    return ""
+
+
+def _swap(picture: Picture, claim: Claim) -> Swap:
+    assert claim.allocation is not None
+    promises = {one.result: one for one in _promises(picture, claim)}
+    waiting = {place for place, _, _ in picture.pool_results(claim.allocation)}
+    results: list[Result] = []
+    for place, result in enumerate(claim.allocation.results):
+        promise = promises.pop(place, None)
+        if promise is not None:
+            results.append(_given(promise, result))
+        elif place not in waiting:
+            results.append(result)
+    results += [_given(promise) for _, promise in sorted(promises.items())]
+    same = {one.request for one in results} == {one.request for one in claim.allocation.results}
+    config = claim.config if same else ""
+    return Swap(claim.uid, tuple(results), claim.consumers, claim.allocation.timestamp, config)
+
+
+def _given(promise: Promise, instead: Result | None = None) -> Result:
+    request = promise.request or (instead.request if instead is not None else "")
+    return Result(request, *promise.key, share=promise.share, consumed=promise.consumed)
+
+
+def _promises(picture: Picture, claim: Claim) -> tuple[Promise, ...]:
+    if not picture.live:
+        return picture.lives.rows[claim.uid].promises
+    for key in sorted(picture.reservations_for[claim.uid]):
+        return picture.reservations.rows[key].promises
+    return ()
+
+
+# -- step by step ------------------------------------------------------------------------------------------------------
+
+
+def go_on(work: Work, uid: str) -> None:
+    """The next step of the claim's exchange, and the guards that are not needed any more."""
+    picture = work.picture
+    row, claim = picture.exchanges.get(uid), picture.claims.get(uid)
+    if row is not None and claim is not None:
+        _step(work, row, claim)
+    if picture.guarded_for[uid]:
+        _lift(work, uid)
+
+
+def _step(work: Work, row: Exchange, claim: Claim) -> None:
+    match row.stage:
+        case "listing" if row.group[0] == claim.uid and not row.wanted:
+            work.want(ClaimsListWanted(resource=claim.uid, mode=work.picture.mode, fenced=row.since), claim.uid)
+        case "listed" if row.version:
+            _give(work, row, claim)
+        case "listed":
+            _clear(work, row, claim)
+        case "cleared" if claim.allocation is None and work.at < row.until:
+            _give(work, row, claim)
+        case "cleared" if claim.allocation is None:
+            _guard_again(work, row)
+        case "left" if claim.allocation is None:
+            whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
+            work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
+        case _:
+            pass
+
+
+def _clear(work: Work, row: Exchange, claim: Claim) -> None:
+    """The first of the two writes, unless something stands against it by now: then nothing has happened to any claim that is not
+    cleared already, and those are handed over in another way."""
+    mode, rows = work.picture.mode, work.picture.exchanges.rows
+    whole = [uid for uid in row.group if uid in rows and not rows[uid].open]
+    why = _in_the_way(work, row, whole)
+    if why:
+        for uid in whole:
+            work.want(ExchangeEnded(claim=uid, mode=mode, reason=why))
+    else:
+        work.want(AllocationCleared(claim=claim.uid, mode=mode, node=row.node, attempt=row.attempt))
+
+
+def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
+    """Why the exchange may not go on for the claims of its group that are not cleared yet."""
+    picture = work.picture
+    if work.at > row.until - LAST_MOMENT:
+        return "its guard is about to end"
+    claims = [claim for uid in whole if (claim := picture.claims.get(uid)) is not None]
+    for claim in claims:
+        swap = picture.exchanges.rows[claim.uid].swap
+        rival = next(iter(_rivals(picture, swap)), None)
+        if rival is not None:
+            return f"claim {rival.namespace}/{rival.name} has one of the devices"
+        if claim.allocation is None or _swap(picture, claim).results != swap.results:
+            return "the devices are not promised to it any more"
+    pods = list({pod.uid: pod for claim in claims for pod in picture.pods_of(claim) if pod.pending}.values())
+    return _against(picture, pods, claims, row.node, work.at)
+
+
+def _rivals(picture: Picture, swap: Swap) -> Iterable[Claim]:
+    """Claims that have a device of the swap as a whole."""
+    whole = [one.key for one in swap.results if one.whole]
+    others = {uid for key in whole for uid in picture.holders[key]} - {swap.claim}
+    return [picture.claims.rows[uid] for uid in sorted(others)]
+
+
+def _give(work: Work, row: Exchange, claim: Claim) -> None:
+    rival = next(iter(_rivals(work.picture, row.swap)), None)
+    if rival is not None:
+        reason = f"claim {rival.namespace}/{rival.name} took one of the devices in between"
+        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=reason))
+        return
+    life = work.picture.lives.get(claim.uid)
+    before = life.allocation.results if life is not None and life.allocation is not None else ()
+    stays = {one.key for one in row.swap.results}
+    work.want(
+        DevicesGiven(
+            claim=claim.uid,
+            mode=work.picture.mode,
+            node=row.node,
+            attempt=row.attempt,
+            swap=row.swap,
+            version=row.version,
+            instead=tuple(one.device for one in before if one.key not in stays),
+        )
+    )
+
+
+def _guard_again(work: Work, row: Exchange) -> None:
+    """After a restart, or when it took longer than the guard: nothing is known of what others have done meanwhile."""
+    rows = [work.picture.exchanges.rows[uid] for uid in row.group if uid in work.picture.exchanges]
+    swaps = tuple(one.swap for one in rows if one.version)
+    until = work.at + work.picture.policy.guard_seconds * MICROSECONDS
+    cause = "it goes on where it was left"
+    work.want(ExchangeBegun(pod=row.pod, node=row.node, swaps=swaps, until=until, mode=work.picture.mode, cause=cause))
+
+
+def _lift(work: Work, uid: str) -> None:
+    """A guard goes when its claim lets go of the device, or never got it, and at the end of its time; never is a device that is
+    free kept from everybody."""
+    picture = work.picture
+    claim, row = picture.claims.get(uid), picture.exchanges.get(uid)
+    if row is not None and row.stage != "left":
+        return
+    held = (
+        {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
+    )
+    keys = sorted(picture.guarded_for[uid])
+    over = [key for key in keys if key not in held or work.has_come(picture.guarded.rows[key].until)]
+    if over:
+        work.want(GuardLifted(claim=uid, devices=tuple(over), mode=picture.mode))
+
+
+# -- as it is told -----------------------------------------------------------------------------------------------------
+
+
+def exchanged(picture: Picture, claim: Claim) -> str:
+    """What was exchanged, when the claim's allocation is what an exchange of ours gave it; "" when it is not."""
+    row, life = picture.exchanges.get(claim.uid), picture.lives.get(claim.uid)
+    if row is None or claim.allocation is None or claim.allocation.results != row.swap.results:
+        return ""
+    before = life.allocation.results if life is not None and life.allocation is not None else ()
+    gone = [one.device for one in before if one not in row.swap.results]
+    given = [one.device for one in row.swap.results if one not in before]
+    return f"exchanged {', '.join(gone)} for {', '.join(given)}"

@@ -1,0 +1,435 @@
+"""The exchange: a claim is given the devices of its node while its pod waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dds_core.model import Claim, Consumer, Node, Pod, Result
+from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
+from tests.core.scaler.test_restart import restart
+from tests.support.world import A100, GPU, H100, World, asks
+
+STEPS = (e.ExchangeBegun, e.ClaimsListWanted, e.AllocationCleared, e.DevicesGiven)
+HANDED = (e.HandOver, *STEPS)
+
+
+def ready(claims: int = 1, mode: str = "attach", **policy: Any) -> World:
+    """The device of each claim of a pod has just come to node0, and nothing of what was decided then is carried out."""
+    world = World(mode, exchange=True, scan_interval_seconds=0, **policy)
+    for name in ("node0", "node1"):
+        world.node(name)
+    world.pool(A100, 8)
+    for number in range(claims):
+        world.claim(f"train{number}", pod="train0")
+    for number in range(claims):
+        world.allocate(f"train{number}", "node0", *pool_results(number))
+    world.carry_out()
+    request = world.events(e.AttachOrdered)[-1].request
+    for number in range(claims):
+        world.online(f"res{number}", "node0", request=request)
+    return world
+
+
+def up_to(step: type[e.Decision], claims: int = 1, **policy: Any) -> World:
+    """The exchange has come to this decision, which is not carried out yet."""
+    world = ready(claims, **policy)
+    for _ in range(20):
+        if world.events(step):
+            return world
+        world.carry_out()
+    raise AssertionError(f"no {step.__name__}: {world.decisions()}")
+
+
+def decided(world: World) -> list[str]:
+    return [type(one).__name__ for one in world.decisions(*HANDED, e.ExchangeEnded, e.GuardLifted)]
+
+
+def devices(world: World, claim: str) -> list[str]:
+    allocation = world.get(Claim, claim).allocation
+    return [result.device for result in allocation.results] if allocation is not None else []
+
+
+# -- the way ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_claim_gets_its_device_and_the_pod_is_bound() -> None:
+    world = ready()
+    world.settle()
+    assert decided(world) == [step.__name__ for step in STEPS]
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+    assert world.state("train0") == "Attached"
+    world.bind("train0")
+    assert [move[0] for move in world.moves("train0")][-3:] == ["device_ready", "allocated_local", "pod_bound"]
+    moved = world.events(e.ClaimMoved)[-2]
+    assert moved.cause == "exchanged nvidia-a100-40-0 for gpu-GPU-res0"
+    assert world.device("res0") == "Used"
+    assert not world.events(e.Alerted)
+
+
+def test_nothing_is_written_to_a_claim_before_its_device_is_guarded_and_all_claims_were_listed() -> None:
+    world = ready()
+    begun = world.only(e.ExchangeBegun)
+    assert begun.guarded == ((GPU, "node0", "gpu-GPU-res0"),)
+    assert begun.until == world.now + 60_000_000
+    world.tick(5)
+    assert not world.events(e.ClaimsListWanted)
+    world.done(begun)
+    wanted = world.only(e.ClaimsListWanted)
+    world.feed(e.ClaimsListed(resource=wanted.resource, started=wanted.fenced - 1))
+    assert not world.events(e.AllocationCleared), "that list was begun before the guard was known"
+    world.feed(e.ClaimsListed(resource=wanted.resource, started=world.now))
+    assert world.only(e.AllocationCleared).claim == world.uid("train0")
+
+
+def test_the_second_write_waits_until_our_own_watch_has_shown_the_first() -> None:
+    world = up_to(e.AllocationCleared)
+    world.done(world.only(e.AllocationCleared), version="17")
+    assert not world.events(e.DevicesGiven)
+    world.clear("train0")
+    given = world.only(e.DevicesGiven)
+    assert given.version == "17"
+    assert given.instead == ("nvidia-a100-40-0",)
+    assert given.swap.results == (Result("r0", GPU, "node0", "gpu-GPU-res0"),)
+    assert given.swap.consumers == (Consumer("pod-default-train0", "train0"),)
+    assert world.state("train0") == "Attached"
+    assert "cleared" not in [move[0] for move in world.moves("train0")]
+
+
+def test_all_claims_of_a_pod_are_guarded_at_once_and_given_one_by_one() -> None:
+    world = ready(2)
+    world.settle()
+    begun = world.only(e.ExchangeBegun)
+    assert begun.for_claims() == (world.uid("train0"), world.uid("train1"))
+    assert [given.claim for given in world.events(e.DevicesGiven)] == [world.uid("train0"), world.uid("train1")]
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+    assert devices(world, "train1") == ["gpu-GPU-res1"]
+
+
+def test_what_stays_of_a_claim_stays() -> None:
+    world = World("attach", exchange=True, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    nic = Result("nic", "nic.example.com", "node0", "eth0")
+    world.claim("train", requests=(asks("gpu", A100.device), asks("nic", "nics")))
+    world.allocate("train", "node0", replace(pool_results(0)[0], request="gpu"), nic)
+    world.settle()
+    results = world.only(e.DevicesGiven).swap.results
+    assert [one.request for one in results] == ["gpu", "nic"]
+    assert results[1] == nic
+    assert world.only(e.ExchangeBegun).guarded == (results[0].key, nic.key)
+
+
+def test_a_first_choice_is_exchanged_for_the_second() -> None:
+    world = World("attach", exchange=True, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.online("first", "node0", H100)
+    world.claim("train", requests=(asks("gpu", H100.device, A100.device),))
+    world.allocate("train", "node0", replace(pool_results(0)[0], request=f"gpu/{A100.device}"))
+    world.settle()
+    given = world.only(e.DevicesGiven)
+    assert [one.request for one in given.swap.results] == [f"gpu/{H100.device}"]
+    assert given.swap.config == "", "another request has another configuration"
+
+
+# -- when it is not begun -----------------------------------------------------------------------------------------------
+
+
+def stands_against(world: World) -> str:
+    """What the hand-over in the old way says; nothing of an exchange was begun."""
+    assert not world.events(e.ExchangeBegun)
+    return world.only(e.HandOver).why
+
+
+def waiting(**policy: Any) -> World:
+    world = World("attach", exchange=True, scan_interval_seconds=0, **policy)
+    for name in ("node0", "node1"):
+        world.node(name)
+    world.pool(A100, 8)
+    world.waits("train", "node0")
+    world.carry_out()
+    return world
+
+
+def comes(world: World) -> World:
+    world.online("res", "node0", request=world.events(e.AttachOrdered)[-1].request)
+    return world
+
+
+def test_the_policy_may_say_clear_for_all_or_for_one_scheduler() -> None:
+    assert stands_against(comes(waiting(hand_over="clear"))) == "the policy says clear"
+    one = {"default-scheduler": {"hand_over": "clear"}}
+    assert stands_against(comes(waiting(schedulers=one))) == "the policy says clear"
+
+
+def test_of_another_scheduler_nothing_is_known_unless_the_policy_says_so() -> None:
+    world = waiting()
+    world.pod("train", scheduler="volcano")
+    assert stands_against(comes(world)) == "it is not known whether the scheduler volcano looks at its claims anew"
+    world = waiting(schedulers={"mine": {"hand_over": "exchange"}})
+    world.pod("train", scheduler="mine")
+    assert comes(world).events(e.ExchangeBegun)
+
+
+@pytest.mark.parametrize(
+    ("can", "why"),
+    [
+        (e.Capabilities(version="1.35", guards="dds"), "the scheduler is of version 1.35"),
+        (e.Capabilities(guards="dds"), "the scheduler is of version unknown"),
+        (
+            e.Capabilities(version="1.36", unguarded="there is no policy"),
+            "devices cannot be guarded: there is no policy",
+        ),
+    ],
+)
+def test_the_server_must_be_such(can: e.Capabilities, why: str) -> None:
+    world = waiting()
+    world.feed(can)
+    assert stands_against(comes(world)) == why
+
+
+def test_every_pod_of_the_claim_must_be_reserved() -> None:
+    world = waiting()
+    world.pod("other", ["train"])
+    assert stands_against(comes(world)) == (
+        "default/train is not reserved for every pod that refers to it, and for no other"
+    )
+
+
+def test_two_pods_that_are_both_reserved_are_fine() -> None:
+    world = waiting()
+    world.pod("other", ["train"])
+    both = tuple(Consumer(world.get(Pod, name).uid, name) for name in ("train", "other"))
+    world.update(world.get(Claim, "train"), consumers=both)
+    comes(world).settle()
+    assert world.only(e.DevicesGiven).swap.consumers == both
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"protected": False}, "default/train lacks the finalizer of an allocated claim"),
+        ({"deleting": True}, "default/train is going"),
+        ({"told": ((GPU, "node0", "gpu-9"),)}, "somebody else keeps a status of a device of default/train"),
+        (
+            {"consumers": (Consumer("group", "group", "podgroups"),)},
+            "default/train is not reserved for every pod that refers to it, and for no other",
+        ),
+    ],
+)
+def test_the_claim_must_be_such(fields: dict[str, Any], why: str) -> None:
+    world = waiting()
+    world.update(world.get(Claim, "train"), **fields)
+    assert stands_against(comes(world)) == why
+
+
+def test_a_status_of_a_device_that_goes_is_in_nobodys_way() -> None:
+    world = waiting()
+    world.update(world.get(Claim, "train"), told=(pool_results(0)[0].key,))
+    comes(world).settle()
+    assert world.events(e.DevicesGiven)
+
+
+def test_after_a_new_beginning_of_the_watch_it_waits_for_half_a_minute() -> None:
+    world = waiting()
+    world.feed(e.ClaimsRelisted())
+    world.tick(29)
+    assert stands_against(comes(world)) == "the watch of claims began anew lately"
+    world = waiting()
+    world.feed(e.ClaimsRelisted())
+    world.tick(30)
+    assert comes(world).events(e.ExchangeBegun)
+
+
+def test_a_cordoned_node_is_no_obstacle_and_one_that_goes_is() -> None:
+    world = waiting()
+    world.update(world.get(Node, "node0"), unschedulable=True)
+    assert comes(world).events(e.ExchangeBegun)
+    world = waiting()
+    world.update(world.get(Node, "node0"), deleting=True)
+    comes(world)
+    assert not world.decisions(*HANDED)
+
+
+def test_in_observe_it_is_shown_once() -> None:
+    world = World("observe", exchange=True, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 4)
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.waits("train", "node0")
+    world.tick(100)
+    world.relabel("node0", {"a": "b"})
+    begun = world.only(e.ExchangeBegun)
+    assert (begun.mode, begun.until) == ("observe", 0)
+    assert world.state("train") == "Attached"
+
+
+# -- what comes in between ----------------------------------------------------------------------------------------------
+
+
+def test_a_rival_that_has_the_device_keeps_it_and_the_claim_gets_another() -> None:
+    world = up_to(e.ClaimsListWanted)
+    world.holds("rival", "node0", "gpu-GPU-res0")
+    world.carry_out()
+    assert world.only(e.ExchangeEnded).reason == "claim default/rival has one of the devices"
+    assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
+    assert not world.events(e.AllocationCleared)
+    world.settle()
+    (other,) = world.only(e.DevicesGiven).swap.results
+    assert other.device != "gpu-GPU-res0"
+    assert not world.events(e.Alerted)
+
+
+@pytest.mark.parametrize("step", [e.ExchangeBegun, e.ClaimsListWanted])
+def test_what_stands_against_it_before_the_first_write_ends_it(step: type[e.Decision]) -> None:
+    world = up_to(step)
+    world.feed(e.ClaimsRelisted())
+    world.settle()
+    assert world.only(e.ExchangeEnded).reason == "the watch of claims began anew lately"
+    assert world.only(e.HandOver).why == "the watch of claims began anew lately"
+    assert not world.events(e.AllocationCleared)
+
+
+def test_a_guard_that_is_about_to_end_is_none() -> None:
+    world = ready()
+    world.tick(51)
+    world.settle()
+    assert world.events(e.ExchangeEnded)[0].reason == "its guard is about to end"
+    assert devices(world, "train0") == ["gpu-GPU-res0"], "it begins anew"
+
+
+def test_a_guard_that_is_refused_means_the_old_way_for_a_while() -> None:
+    world = ready()
+    world.refused(world.only(e.ExchangeBegun))
+    assert world.only(e.HandOver).why == "a step of an exchange was refused lately"
+    assert world.only(e.GuardLifted).claim == world.uid("train0")
+
+
+def test_a_claim_that_cannot_be_cleared_is_handed_over_in_the_old_way() -> None:
+    world = up_to(e.AllocationCleared)
+    world.refused(world.only(e.AllocationCleared), obsolete=True)
+    assert world.only(e.HandOver).why == "an exchange of default/train0 came to nothing"
+    assert world.only(e.GuardLifted).claim == world.uid("train0")
+
+
+def test_a_scheduler_that_allocates_afresh_in_the_gap_has_its_way() -> None:
+    world = up_to(e.DevicesGiven)
+    world.allocate("train0", "node1", *pool_results(3))
+    world.refused(world.only(e.DevicesGiven), obsolete=True)
+    assert world.state("train0") in ("Pending", "Attaching")
+    assert world.moves("train0")[-1][0] == "ordered"
+    assert world.only(e.GuardLifted).claim == world.uid("train0")
+    assert not world.events(e.Alerted)
+    assert not world.picture.lives.rows[world.uid("train0")].vain
+
+
+def test_a_pod_that_is_deleted_in_the_gap_leaves_nothing_behind() -> None:
+    world = up_to(e.AllocationCleared)
+    world.gone(world.get(Pod, "train0"))
+    world.carry_out()
+    assert not world.events(e.DevicesGiven)
+    assert world.state("train0") == "Released"
+    assert world.only(e.GuardLifted).claim == world.uid("train0")
+    assert not world.picture.exchanges.rows
+
+
+def test_a_step_that_comes_to_nothing_in_the_gap_is_told() -> None:
+    world = up_to(e.DevicesGiven)
+    world.refused(world.only(e.DevicesGiven), obsolete=True)
+    assert world.only(e.Alerted).reason == "ExchangeLeft"
+    assert world.only(e.GuardLifted).claim == world.uid("train0")
+    world.allocate("train0", "node0", *pool_results(0))
+    world.settle()
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+
+
+def test_a_device_that_somebody_took_in_the_gap_is_not_given_twice() -> None:
+    world = up_to(e.AllocationCleared)
+    world.holds("rival", "node0", "gpu-GPU-res0")
+    world.carry_out()
+    assert not world.events(e.DevicesGiven)
+    assert world.only(e.ExchangeEnded).reason == "claim default/rival took one of the devices in between"
+
+
+def test_two_claims_with_one_device_are_told_with_both_names() -> None:
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.holds("one", "node0", "gpu-0")
+    assert not world.events(e.Alerted)
+    world.holds("two", "node0", "gpu-0")
+    assert world.only(e.Alerted).text == (
+        "claims default/one and default/two have the device gpu-0 of pool node0 both: delete the pod of one of them, and restart "
+        "the scheduler, whose record of devices in use is wrong by now"
+    )
+
+
+# -- the guard goes -----------------------------------------------------------------------------------------------------
+
+
+def test_the_guard_goes_at_the_end_of_its_time() -> None:
+    world = ready()
+    world.settle()
+    until = world.events(e.ExchangeBegun)[0].until
+    assert not world.events(e.GuardLifted)
+    world.tick(61)
+    world.settle()
+    assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
+    assert world.now > until and not world.picture.guarded.rows
+
+
+def test_it_goes_at_once_when_the_claim_lets_go_of_the_device() -> None:
+    """A device that is free and guarded would cost the scheduler a refusal each time that it chooses it."""
+    world = ready()
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
+
+
+# -- after a crash ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("claims", [1, 2])
+@pytest.mark.parametrize("step", STEPS)
+def test_whichever_step_a_process_ends_at_the_next_one_goes_on(
+    step: type[e.Decision], claims: int, carried_out: bool
+) -> None:
+    world = up_to(step, claims)
+    if carried_out:
+        world.carry_out()
+    restart(world)
+    world.settle()
+    for number in range(claims):
+        assert devices(world, f"train{number}") == [f"gpu-GPU-res{number}"]
+    assert not world.events(e.HandOver)
+    world.bind("train0")
+    world.tick(100)
+    world.settle()
+    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+
+
+def test_what_is_cleared_is_guarded_and_listed_again_before_it_goes_on() -> None:
+    world = up_to(e.DevicesGiven)
+    restart(world)
+    again = world.events(e.ExchangeBegun)
+    assert len(again) == 2 and again[1].swaps == again[0].swaps
+    assert len(world.events(e.DevicesGiven)) == 1
+    world.settle()
+    first, second = world.events(e.DevicesGiven)
+    assert second.version == first.version, "whoever changed the claim since has the better knowledge"
+
+
+def test_of_a_claim_that_was_cleared_in_the_moment_of_the_crash_nothing_is_known_and_it_is_told() -> None:
+    """What version the write left is in nobody's log, so whatever happened since cannot be told from it."""
+    world = up_to(e.AllocationCleared)
+    world.clear("train0")
+    restart(world)
+    assert world.only(e.Alerted).reason == "ExchangeLeft"
+    assert not world.events(e.DevicesGiven)
+    assert world.events(e.GuardLifted)
