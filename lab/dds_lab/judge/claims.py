@@ -35,8 +35,9 @@ class Finding:
 @dataclass(frozen=True)
 class Held:
     """A claim: `cells` counts the devices of its allocation by node and model, `waits` those of them that are a pool's; `serials`
-    are those that it has on a node. `needs` is what its spec asks for, by model. `told` and `failed`: the allocation's
-    devices were said to be there, or to be out of reach (`words`). `since`: when it was allocated or cleared."""
+    are those that it has on a node, `whole` names all that it has as a whole, whosever they are. `needs` is what its spec asks
+    for, by model. `told` and `failed`: the allocation's devices were said to be there, or to be out of reach (`words`). `since`:
+    when it was allocated or cleared."""
 
     uid: str
     name: str
@@ -49,6 +50,7 @@ class Held:
     cells: Counter[Cell] = field(default_factory=Counter)
     waits: Counter[Cell] = field(default_factory=Counter)
     serials: frozenset[str] = frozenset()
+    whole: frozenset[Key] = frozenset()
     told: bool = False
     failed: bool = False
     words: str = ""
@@ -227,9 +229,11 @@ class View:
         node = node_of(claim)
         cells: Counter[Cell] = Counter()
         waits: Counter[Cell] = Counter()
-        serials = set()
+        serials, whole = set(), set()
         for one in results(claim):
             key = key_of(one)
+            if not one.get("shareID") and not one.get("adminAccess"):
+                whole.add(key)
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
             if one["driver"] not in self._drivers or model is None:
                 continue
@@ -238,7 +242,7 @@ class View:
                 waits[node, model] += 1
             elif self._serial_at.get(key):
                 serials.add(self._serial_at[key])
-        return replace(held, node=node, cells=cells, waits=waits, serials=frozenset(serials))
+        return replace(held, node=node, cells=cells, waits=waits, serials=frozenset(serials), whole=frozenset(whole))
 
     def _conditions(self, held: Held, status: Object) -> Held:
         true = {

@@ -8,6 +8,7 @@ from typing import Literal
 
 from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
+from dds_lab.actors.objects import Key
 from dds_lab.judge.claims import Cell, Finding, Held, View
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
@@ -15,6 +16,7 @@ from dds_lab.time import MICROSECONDS
 Rule = Literal[
     "beyond need",
     "promised twice",
+    "given twice",
     "detached in use",
     "over the limit",
     "coexistence",
@@ -63,6 +65,9 @@ class Judge:
         self._said: set[tuple[Rule, str]] = set()
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
+        self._having: defaultdict[Key, dict[str, str]] = defaultdict(
+            dict
+        )  # device → claim uid → name of who has it whole
         self.view.on_claim.append(self._claim)
         self.view.on_move.append(self._move)
         self.view.on_label.append(self._label)
@@ -96,10 +101,21 @@ class Judge:
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
         self._count(old, new)
+        self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
             self._announced(new)
         if new is not None and new.failed and not (old and old.failed and old.allocated == new.allocated):
             self._given_up(new)
+
+    def _have(self, old: Held | None, new: Held | None) -> None:
+        """A device is had by one claim at most, unless in shares, whoever gave it to the second."""
+        for key in old.whole if old is not None else ():
+            self._having[key].pop((old or _NOBODY).uid, None)
+        for key in new.whole if new is not None else ():
+            who = self._having[key]
+            who[(new or _NOBODY).uid] = (new or _NOBODY).name
+            if len(who) > 1 and (old is None or key not in old.whole):
+                self._find("given twice", "/".join(key), f"{' and '.join(sorted(who.values()))} have it")
 
     def _count(self, old: Held | None, new: Held | None) -> None:
         """The demand of each cell: what is allocated there, and what was announced and is not allocated yet."""
