@@ -28,13 +28,15 @@ FILES = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A write: `was` is None for a create, `object` for a deletion. `resource` may be a part of one, as in "pods/status"."""
+    """A write: `was` is None for a create, `object` for a deletion. `resource` may be a part of one, as in "pods/status". `dry`:
+    as a dry run."""
 
     resource: str
     object: Object | None
     was: Object | None = None
     group: str = ""
     user: str = ACCOUNT
+    dry: bool = False
 
     @property
     def operation(self) -> str:
@@ -58,7 +60,7 @@ def denials(asked: Asked, judges: Iterable[Object] | None = None) -> list[str]:
     values = {
         "object": asked.object,
         "oldObject": asked.was,
-        "request": {"userInfo": {"username": asked.user}, "operation": asked.operation},
+        "request": {"userInfo": {"username": asked.user}, "operation": asked.operation, "dryRun": asked.dry},
     }
     found = [verdict(policy["spec"], values) or () for policy in known if _concerns(policy, asked)]
     return [denied.message for each in found for denied in each]

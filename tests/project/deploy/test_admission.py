@@ -50,6 +50,29 @@ CLAIM: Object = {
         "devices": [{**FOREIGN, "networkData": {"ips": ["10.1.1.1/24"]}, "conditions": [_condition("Ready")]}],
     },
 }
+NODE_POOL = {"driver": "gpu.nvidia.com", "pool": "node1", "device": "gpu-3"}
+SELECTOR = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1"]}]}]}
+PODS = [{"resource": "pods", "name": "train", "uid": "u1"}]
+WAITS: Object = {
+    **CLAIM,
+    "status": {
+        "allocation": {
+            "devices": {
+                "results": [
+                    {**KEY, "request": "gpu", "bindingConditions": ["FabricDeviceReady"]},
+                    {**FOREIGN, "request": "nic"},
+                ]
+            },
+            "nodeSelector": SELECTOR,
+        },
+        "reservedFor": PODS,
+    },
+}
+"""A claim whose pod waits for a device of the pool, reserved for it."""
+FREE: Object = {**CLAIM, "status": {}}
+"""The same with its allocation cleared."""
+PROBE: Object = {**FREE, "metadata": {"name": "dds-probe", "namespace": "composable-dra"}}
+ADMIN: Object = {**FREE, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"adminAccess": True}}]}}}
 RESOURCE: Object = {
     "metadata": {"name": "gpu-1", "annotations": {"cohdi.io/last-used-time": "a", "other": "x"}, "labels": {"a": "b"}},
     "spec": {"type": "gpu", "model": "A100", "target_node": "node1"},
@@ -75,6 +98,22 @@ def _signalled(claim: Object) -> Object:
 def _cleared(claim: Object) -> None:
     del claim["status"]["allocation"]
     del claim["status"]["devices"]
+
+
+def _given(*more: Object, selector: Any = SELECTOR, **fields: Any) -> Object:
+    """A status with the node's device in place of the pool's."""
+    results = [{**NODE_POOL, "request": "gpu", **fields}, *more]
+    where = {"nodeSelector": selector} if selector else {}
+    return {"allocation": {"devices": {"results": results}, **where}, "reservedFor": PODS}
+
+
+def _sets(status: Object, was: Object = FREE, **more: Any) -> Asked:
+    return _asked("resourceclaims/status", was, _set("status", to=status), DRA, **more)
+
+
+def _term(**field: Any) -> Object:
+    """A selector of one term with one field, part of it replaced."""
+    return {"nodeSelectorTerms": [{"matchFields": [{**SELECTOR["nodeSelectorTerms"][0]["matchFields"][0], **field}]}]}
 
 
 def _set(*path: str | int, to: Any) -> Change:
@@ -140,6 +179,20 @@ ALLOWED: dict[str, Asked] = {
     "our condition beside another's": _asked("resourceclaims/status", CLAIM, _condition_on_foreign(RESCHEDULE), DRA),
     "our entry away again": Asked("resourceclaims/status", CLAIM, _signalled(CLAIM), DRA),
     "clear what was signalled": _asked("resourceclaims/status", _signalled(CLAIM), _cleared, DRA),
+    "clear what waits, with its reservations": _asked("resourceclaims/status", WAITS, _set("status", to={}), DRA),
+    "clear what waits and is not reserved": _asked(
+        "resourceclaims/status", {**WAITS, "status": {"allocation": WAITS["status"]["allocation"]}}, _set("status", to={}), DRA
+    ),
+    "give the node's device": _sets(_given()),
+    "give it beside another's device": _sets(_given({**FOREIGN, "request": "nic"})),
+    "give it to a claim that never had a status": _sets(_given(), {key: CLAIM[key] for key in ("metadata", "spec")}),
+    "give a share of it": _sets(_given(shareID="0f1e2d3c-0000-4000-8000-000000000001")),
+    "give it to an administrator's request": _sets(_given(adminAccess=True), ADMIN),
+    "give it to an administrator's request of v1beta1": _sets(
+        _given(adminAccess=True), {**ADMIN, "spec": {"devices": {"requests": [{"name": "gpu", "adminAccess": True}]}}}
+    ),
+    "try a guard": _sets(_given(), PROBE, dry=True),
+    "try the guard of a device that is of no node": _sets(_given(pool="rack/1", selector=None), PROBE, dry=True),
     "mark": _resource(_set("metadata", "annotations", "cohdi.io/delete-device", to="true")),
     "stamp": _resource(_set("metadata", "annotations", "cohdi.io/last-used-time", to="b")),
     "stamp away": _resource(_without("metadata", "annotations", "cohdi.io/last-used-time")),
@@ -210,18 +263,58 @@ DENIED: dict[str, tuple[Asked, str]] = {
         "may clear only",
     ),
     "the whole status away": (_asked("resourceclaims/status", CLAIM, _without("status"), DRA), "may clear only"),
-    "allocate": (
-        _asked("resourceclaims/status", {**CLAIM, "status": {}}, _set("status", to=CLAIM["status"]), DRA),
-        "may not allocate",
+    "allocate without a node": (_sets(CLAIM["status"]), "only for a single node"),
+    "allocate for any node": (_sets(_given(selector={"nodeSelectorTerms": []})), "only for a single node"),
+    "allocate for two nodes": (
+        _sets(_given(selector={"nodeSelectorTerms": SELECTOR["nodeSelectorTerms"] * 2})), "only for a single node",
     ),
-    "another device": (
+    "allocate for one of two nodes": (_sets(_given(selector=_term(values=["node1", "node2"]))), "only for a single node"),
+    "allocate for other nodes": (_sets(_given(selector=_term(operator="NotIn"))), "only for a single node"),
+    "allocate by a label": (_sets(_given(selector=_term(key="zone"))), "only for a single node"),
+    "allocate by a label beside the name": (
+        _sets(_given(selector={"nodeSelectorTerms": [{**SELECTOR["nodeSelectorTerms"][0], "matchExpressions": [{"key": "a"}]}]})),
+        "only for a single node",
+    ),
+    "another node's device": (_sets(_given(pool="node2")), "only with a device of that node"),
+    "a device of a driver that is not ours": (_sets(_given(driver="nic.example.com")), "of one of its own drivers"),
+    "a device of a pool": (_sets(_given(**KEY)), "only with a device of that node"),
+    "an administrator's access that nobody asked for": (_sets(_given(adminAccess=True)), "only to a request that asks for it"),
+    "an administrator's access of another request": (
+        _sets(_given({**NODE_POOL, "request": "other", "adminAccess": True}), ADMIN), "only to a request that asks for it",
+    ),
+    "allocate the probe in earnest": (_sets(_given(), PROBE), "only as a dry run"),
+    "a probe of another namespace": (
+        _sets(_given(selector=None), {**PROBE, "metadata": {"name": "dds-probe", "namespace": "default"}}, dry=True),
+        "only for a single node",
+    ),
+    "another device in place": (
         _asked("resourceclaims/status", _signalled(CLAIM),
                _set("status", "allocation", "devices", "results", 0, "device", to="gpu-7"), DRA),
-        "may not allocate",
+        "may not change an allocation that is set",
+    ),
+    "exchange in one write": (_sets(_given(), WAITS), "may not change an allocation that is set"),
+    "clear the reservations alone": (
+        _asked("resourceclaims/status", WAITS, _without("status", "reservedFor"), DRA), "only in an exchange",
+    ),
+    "clear an allocation that is ready, with its reservations": (
+        _asked("resourceclaims/status", {**CLAIM, "status": _given()}, _set("status", to={}), DRA), "may clear only",
+    ),
+    "clear and leave a reservation": (
+        _asked("resourceclaims/status", WAITS, _set("status", to={"reservedFor": [*PODS, *PODS]}), DRA), "only in an exchange",
+    ),
+    "clear and annotate": (
+        _asked("resourceclaims/status", WAITS, lambda c: c.update(
+            status={}, metadata={**c["metadata"], "annotations": {"a": "b"}}), DRA), "annotations",
+    ),
+    "give a device and a condition of another": (
+        _sets({**_given(), "devices": [{**NODE_POOL, "conditions": [_condition("Ready")]}]}), "set no conditions on devices but",
     ),
     "reserve": (
         _asked("resourceclaims/status", CLAIM, _set("status", "reservedFor", to=[{"resource": "pods", "name": "x"}]), DRA),
         "reserved",
+    ),
+    "a reservation of a claim without an allocation": (
+        _asked("resourceclaims/status", FREE, _set("status", "reservedFor", to=PODS), DRA), "only in an exchange",
     ),
     "a claim's finalizer": (_asked("resourceclaims/status", CLAIM, _set("metadata", "finalizers", to=[]), DRA), "finalizers"),
     "a claim's spec": (_asked("resourceclaims", CLAIM, _set("spec", "devices", to={}), DRA), "spec"),
@@ -315,3 +408,12 @@ def test_the_largest_claim_is_judged() -> None:
     assert denials(Asked("resourceclaims/status", after, was, DRA)) == []
     after["status"]["devices"][31]["conditions"][0]["status"] = "False"
     assert denials(Asked("resourceclaims/status", after, was, DRA)) != []
+
+
+def test_the_largest_exchange_is_judged() -> None:
+    """32 requests with an administrator's device each."""
+    requests = [{"name": f"r{number}", "exactly": {"adminAccess": True}} for number in range(32)]
+    was = {**FREE, "spec": {"devices": {"requests": requests}}}
+    results = [{**NODE_POOL, "request": f"r{number}", "adminAccess": True} for number in range(32)]
+    given = _sets({"allocation": {"devices": {"results": results}, "nodeSelector": SELECTOR}}, was)
+    assert denials(given) == []
