@@ -11,6 +11,7 @@ from typing import Any
 
 from dds_adapters.kubernetes.doctor import Finding
 from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.rbac import WHERES
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
@@ -69,11 +70,11 @@ class Clinic:
 
     def with_role(self, powers: Powers = EVERYTHING, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """Let a user have exactly the scaler's roles, less rules for these resources; who that is, for `look`."""
-        return self._with_roles([role(where, powers) for where in ("cluster", "config", "lease")], without)
+        return self._with_roles([role(where, powers) for where in WHERES], without)
 
     def with_publisher_role(self, powers: Powers = ALL_OF_PUBLISHER, without: Iterable[str] = ()) -> Mapping[str, Any]:
         """The same with the publisher's."""
-        return self._with_roles([publisher_role(where, powers) for where in ("cluster", "config", "lease")], without)
+        return self._with_roles([publisher_role(where, powers) for where in WHERES], without)
 
     def _with_roles(self, roles: Iterable[Object], without: Iterable[str]) -> Mapping[str, Any]:
         for made in roles:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
 from dds_core.kit.policy import Mode
@@ -19,8 +20,9 @@ from dds_core.scaler.policy import Policy
 PUBLISHER = "dds-publisher"
 """Name of the publisher's ServiceAccount, its roles and its Lease, unless somebody chooses another."""
 
-Where = Literal["cluster", "config", "lease"]
-"""Which role has a rule: the ClusterRole, or the Role in the ConfigMap's or in the Lease's namespace."""
+Where = Literal["cluster", "config", "lease", "guard"]
+"""Which role has a rule: the ClusterRole, or the Role in the namespace of the fabric's ConfigMap, the Lease or the guards."""
+WHERES: tuple[Where, ...] = ("cluster", "config", "lease", "guard")
 
 DRIVERS = "<drivers>"
 CONFIGMAP = "<configmap>"
@@ -41,7 +43,8 @@ class Feature:
 
     A `power` that is off takes them out of a role; a decision that would need it is then refused by the API server, which the log
     and the metrics say. `mode` is the lowest that makes their calls, `used` whether a policy of such a mode ever does.
-    `told`: not the policy but a setting beside it says so. `words`: nothing else is lost without it.
+    `told`: not the policy but a setting beside it says so. `words`: nothing else is lost without it. `spare`: the work is done
+    without it too, less well.
     """
 
     name: str
@@ -50,12 +53,20 @@ class Feature:
     used: Callable[[Any], bool] = lambda policy: True
     told: bool = False
     words: bool = False
+    spare: bool = False
+
+
+def _exchanges(policy: Policy) -> bool:
+    """Whether the claims of any scheduler's pods are given devices in place."""
+    named = (one.hand_over for one in (policy.scheduler, *policy.schedulers.values()))
+    return "exchange" in (policy.hand_over, *named)
 
 
 WATCH = Feature("watch")
 ATTACH = Feature("attach", "attach", "attach")
 SIGNAL = Feature("conditions on claims", "signal", "attach")
-CLEAR = Feature("hand-over clear", "steer", "attach", lambda policy: policy.hand_over == "clear")
+EXCHANGE = Feature("exchange", "exchange", "attach", _exchanges, spare=True)
+CLEAR = Feature("hand-over clear", "steer", "attach")
 LABELS = Feature("node labels", "labels", "attach")
 STAMP = Feature("last-used stamps", "stamp", "attach")
 DETACH = Feature("detach", "detach", "detach")
@@ -104,6 +115,7 @@ class Rule:
 
 _LISTEN = ("list", "watch")
 _AUTHORIZATION = "authorization.k8s.io"
+_ADMISSION = guard.ADMISSION.partition("/")[0]
 _PROGRAM = (
     Rule(ELECTION, "coordination.k8s.io", "leases", ("create",), "make the Lease (a name cannot limit this)", (), "lease"),
     Rule(ELECTION, "coordination.k8s.io", "leases", ("get", "update"), "win, hold and release the Lease", (LEASE,), "lease"),
@@ -133,6 +145,19 @@ RULES: tuple[Rule, ...] = (
         SIGNAL, DRA, "resourceclaims/driver", ("arbitrary-node:patch",),
         "the same for devices of these drivers, from Kubernetes 1.36", (DRIVERS,),
     ),
+    Rule(EXCHANGE, DRA, "resourceclaims", ("get",), "compare a claim before its devices are exchanged; read dds-probe"),
+    Rule(EXCHANGE, DRA, "resourceclaims/status", ("patch",), "exchange the devices of a claim; see whether a guard is in force"),
+    Rule(EXCHANGE, DRA, "resourceclaims/binding", ("patch",), "the same, from Kubernetes 1.36 (which asks cluster-wide)"),
+    Rule(
+        EXCHANGE, _ADMISSION, "validatingadmissionpolicies", ("get",),
+        "whether the guard is installed, and exempts us", (guard.NAME,),
+    ),
+    Rule(EXCHANGE, _ADMISSION, "validatingadmissionpolicybindings", ("get",), "where its ConfigMap is", (guard.NAME,)),
+    Rule(
+        EXCHANGE, "authentication.k8s.io", "selfsubjectreviews", ("create",),
+        "who we are; every user usually may, but without it there is no exchange",
+    ),
+    Rule(EXCHANGE, "", "configmaps", ("get", "patch"), "guard a device; take the guard off", (guard.CONFIG_MAP,), "guard"),
     Rule(CLEAR, "", "pods/status", ("patch",), "nominate the node for a pod"),
     Rule(CLEAR, DRA, "resourceclaims", ("get",), "compare a claim before its allocation is cleared"),
     Rule(CLEAR, DRA, "resourceclaims/status", ("patch",), "clear an allocation that was signalled"),
@@ -184,7 +209,8 @@ class Names:
 
     def namespace(self, where: Where) -> str:
         """The namespace of a role, "" for the ClusterRole."""
-        return {"cluster": "", "config": self.config_namespace, "lease": self.lease_namespace}[where]
+        own = self.lease_namespace
+        return {"cluster": "", "config": self.config_namespace, "lease": own, "guard": own}[where]
 
 
 USUAL = Names()

@@ -11,7 +11,7 @@ import helm_python
 import msgspec
 import yaml
 
-from dds_adapters.kubernetes.rbac import Where
+from dds_adapters.kubernetes.rbac import WHERES, Where
 
 CHART = Path(__file__).parents[3] / "deploy" / "chart" / "dds"
 RELEASE = "dds"
@@ -54,8 +54,7 @@ def held_to(
     cluster_role: str = "dds-dds",
 ) -> None:
     """The roles in `found` are those of the table, each bound to the account."""
-    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
-    for where in wheres:
+    for where in WHERES:
         expected = role(where)
         name = cluster_role if where == "cluster" else expected["metadata"]["name"]
         some = [one for one in of_kind(found, expected["kind"]) if one["metadata"]["name"] == name]

@@ -1,17 +1,17 @@
-"""Make anew what is made from code: `python -m tests.project.deploy.generate`. Writes the chart's roles, the kustomize bases and
-the table of docs/deployment.md, and says which files it changed."""
+"""Make anew what is made from code: `python -m tests.project.deploy.generate`. Writes the chart's roles and
+guard, the kustomize bases and the table of docs/deployment.md, and says which files it changed."""
 
 from __future__ import annotations
 
 import sys
 
 from tests.project.deploy.chart import CHART
-from tests.project.deploy.made import COMPONENTS, KUSTOMIZE, PAGE, ROOT, files, page, roles
+from tests.project.deploy.made import KUSTOMIZE, PAGE, ROOT, files, page, templates
 
 
 def main() -> None:
-    for one in COMPONENTS:  # before the chart is rendered
-        (ROOT / one.roles).write_text(roles(one), encoding="utf-8")
+    for name, text in templates().items():  # before the chart is rendered
+        (ROOT / name).write_text(text, encoding="utf-8")
     if not CHART.is_dir():
         raise SystemExit(f"{CHART} is not there")
     made = files() | {PAGE: page((ROOT / PAGE).read_text(encoding="utf-8"))}

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.rbac import Rule, Where
+from dds_adapters.kubernetes.rbac import WHERES, Rule, Where
 from tests.project.deploy.chart import Values, objects, rendered
 from tests.project.docs.markdown import table
 from tests.support import roles as roles_
@@ -21,8 +21,13 @@ from tests.support import roles as roles_
 ROOT = Path(__file__).parents[3]
 TEMPLATES = "deploy/chart/dds/templates"
 KUSTOMIZE = "deploy/kustomize"
+GUARD = f"{TEMPLATES}/guard.yaml"
 PAGE = "docs/deployment.md"
-NAMESPACES: dict[Where, str] = {"config": ".Values.fabric.configNamespace", "lease": ".Release.Namespace"}
+NAMESPACES: dict[Where, str] = {
+    "config": ".Values.fabric.configNamespace",
+    "lease": ".Release.Namespace",
+    "guard": ".Release.Namespace",
+}
 _REVIEWS = "and .Values.metrics.enabled .Values.metrics.secure"
 
 
@@ -58,6 +63,7 @@ SCALER = Component(
     lease=".Values.leaderElection.leaseName",
     values=".Values.powers",
     conditions={
+        "exchange": ".Values.guard.enabled",
         "taint_rules": ".Values.powers.taintRules",
         "leader_election": ".Values.leaderElection.enabled",
         "metrics_reviews": _REVIEWS,
@@ -98,10 +104,36 @@ CHART_ONLY = ("helm.sh/chart", "app.kubernetes.io/managed-by", "helm.sh/resource
 def files() -> dict[str, str]:
     """By path below the repository, the text of every file that is made as a whole."""
     return {
-        **{one.roles: roles(one) for one in COMPONENTS},
+        **templates(),
         **{path: text for name in BASES for path, text in base(name).items()},
         **extra(),
     }
+
+
+def templates() -> dict[str, str]:
+    """Those of the chart: the roles and the guard."""
+    return {**{one.roles: roles(one) for one in COMPONENTS}, GUARD: guard_template()}
+
+
+# -- the chart's guard -----------------------------------------------------------------------------------------------
+
+
+def guard_template() -> str:
+    """The template of the guard: as the code has it, with names of the release."""
+    made = (
+        "Made from dds_adapters.kubernetes.guard by `python -m tests.project.deploy.generate`: change that, not this."
+    )
+    namespace, labels = "{{ .Release.Namespace }}", 'labels: {{- include "dds.labels" . | nindent 4 }}'
+    objects = (
+        guard.policy('{{ include "dds.user" . }}'),
+        guard.binding(namespace),
+        guard.config_map(namespace),
+        guard.probe(namespace),
+    )
+    for one in objects:
+        one["metadata"]["labels"] = "here"
+    text = yaml.safe_dump_all(objects, sort_keys=False, width=120).replace("labels: here", labels)
+    return f"{{{{- /* {made} */}}}}\n{{{{- if .Values.guard.enabled }}}}\n{text}{{{{- end }}}}\n"
 
 
 # -- the chart's roles -----------------------------------------------------------------------------------------------
@@ -111,8 +143,8 @@ def roles(component: Component) -> str:
     """The template of all its roles and their bindings."""
     made = "Made from dds_adapters.kubernetes.rbac by `python -m tests.project.deploy.generate`: change the table, not this."
     head = f"{{{{- /* {made} */}}}}\n{{{{- if {component.guard} }}}}\n"
-    wheres: tuple[Where, ...] = ("cluster", "config", "lease")
-    return head + "---\n".join(_guarded(component, where) for where in wheres) + "{{- end }}\n"
+    some = [where for where in WHERES if _rules(component, where)]
+    return head + "---\n".join(_guarded(component, where) for where in some) + "{{- end }}\n"
 
 
 def _rules(component: Component, where: Where) -> list[Rule]:

@@ -12,6 +12,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
@@ -81,13 +82,14 @@ VARIANTS: dict[str, Values] = {
         "networkPolicy": {"enabled": False},
         "admissionPolicies": {"enabled": False},
         "flowControl": {"enabled": False},
+        "guard": {"enabled": False},
         "rbac": {"create": False},
     },
     "everything": {
         **POSTGRES,
         "nameOverride": "scaler",
         "mode": "detach",
-        "policy": {"hand_over": "prefer", "limits": {"A100": {"max": 4}}},
+        "policy": {"hand_over": "clear", "limits": {"A100": {"max": 4}}},
         "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
         "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
         "imagePullSecrets": [{"name": "pull"}],
@@ -100,6 +102,7 @@ VARIANTS: dict[str, Values] = {
         "serviceAccount": {"annotations": {"a": "b"}},
     },
 }
+POLICY = "ValidatingAdmissionPolicy"
 FABRIC = {
     "DDS_FABRIC", "DDS_FABRIC_ENDPOINT", "DDS_TENANT_ID", "DDS_CLUSTER_ID", "DDS_CREDENTIALS_FOLDER", "DDS_INVENTORY",
 }  # fmt: skip
@@ -178,6 +181,8 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"fabric": {"labelPrefix": "it's"}},
         {"powers": {"signal": False}},
         {"powers": {"fly": True}},
+        {"guard": {"enabled": "yes"}},
+        {"guard": {"expiry": 60}},
         {"replica": 1},
         {"metrics": {"port": 0}},
         {"log": {**POSTGRES["log"], "archive": {"enabled": True}}},
@@ -297,7 +302,7 @@ def test_the_policy_is_one(name: str) -> None:
     found = _named(values, "ConfigMap", f"{values.get('nameOverride', 'dds')}-policy")
     policy = read_policy(yaml.safe_load(found["data"]["policy.yaml"]))
     assert policy.mode == values.get("mode", "observe")
-    assert policy.hand_over == values.get("policy", {}).get("hand_over", "clear")
+    assert policy.hand_over == values.get("policy", {}).get("hand_over", "exchange")
 
 
 @pytest.mark.parametrize("off", ["", *POWERS])
@@ -309,6 +314,8 @@ def test_roles_are_those_of_the_table(off: str) -> None:
             pass
         case "leader_election":
             values["leaderElection"] = {"enabled": False}
+        case "exchange":
+            values["guard"] = {"enabled": False}
         case "metrics_reviews":
             values["metrics"] = {"secure": False}
         case "signal":
@@ -318,6 +325,29 @@ def test_roles_are_those_of_the_table(off: str) -> None:
     found = manifests({**values, "fabric": {"drivers": ["a.example", "b.example"], "configNamespace": "fabric"}})
     names = Names(drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds")
     held_to(found, lambda where: role(where, powers, names), "dds")
+
+
+def test_the_guard_is_of_this_release_and_can_be_left_out() -> None:
+    """What holds us then lets us allocate nothing."""
+    named = [{**one, "metadata": {**one["metadata"], "labels": {}}} for one in _of_guard(manifests())]
+    account = "system:serviceaccount:dds:dds"
+    expected = (guard.policy(account), guard.binding("dds"), guard.config_map("dds"), guard.probe("dds"))
+    assert named == [{**one, "metadata": {**one["metadata"], "labels": {}}} for one in expected]
+    without = manifests({"guard": {"enabled": False}})
+    assert _of_guard(without) == []
+    (claims,) = [one for one in without if one["kind"] == POLICY and one["metadata"]["name"] == "dds-dds-claims"]
+    assert "dds may not allocate" in [one["message"] for one in claims["spec"]["validations"]]
+
+
+def _of_guard(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = {(POLICY, guard.NAME), (f"{POLICY}Binding", guard.NAME)}
+    names |= {("ConfigMap", guard.CONFIG_MAP), ("ResourceClaim", guard.PROBE)}
+    return [one for one in found if (one["kind"], one["metadata"]["name"]) in names]
+
+
+def test_an_upgrade_takes_no_guard_off() -> None:
+    """Helm and kubectl leave the keys alone that they have never written."""
+    assert "data" not in _named({}, "ConfigMap", guard.CONFIG_MAP)
 
 
 def test_the_api_server_serves_the_scaler_before_other_accounts() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dds_adapters.kubernetes import rbac
@@ -10,12 +12,14 @@ from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_core import Policy, read_policy
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, Powers, binding, role, rules
 
+ATTACHES = {"attach", "signal", "steer", "labels", "stamp", "events"}
+
 
 def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, tuple[str, ...]]]:
     """(resource, verb, names) of all roles."""
     return {
         (resource, verb, tuple(rule.get("resourceNames", ())))
-        for where in ("cluster", "config", "lease")
+        for where in rbac.WHERES
         for rule in role(where, powers, names)["rules"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -63,6 +67,9 @@ def test_names_take_the_place_of_their_markers() -> None:
         ("configmaps", ("fabric",)),
         ("leases", ("other",)),
         ("namespaces", ("kube-system",)),
+        ("validatingadmissionpolicies", ("dds-guard",)),
+        ("validatingadmissionpolicybindings", ("dds-guard",)),
+        ("configmaps", ("dds-guards",)),
     }
 
 
@@ -77,6 +84,7 @@ def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
     assert role("config", names=names)["metadata"] == {"name": "dds-config", "namespace": "fabric"}
     assert role("lease", names=names)["metadata"] == {"name": "dds-lease", "namespace": "scaler"}
     assert role("cluster")["metadata"] == {"name": "dds"}
+    assert role("guard", names=names)["metadata"] == {"name": "dds-guard", "namespace": "scaler"}
     bound = binding(role("lease", names=names), "dds", "scaler")
     assert bound["kind"] == "RoleBinding"
     assert bound["roleRef"]["name"] == bound["metadata"]["name"] == "dds-lease"
@@ -87,12 +95,17 @@ def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
     ("written", "expected"),
     [
         ({"mode": "observe"}, set()),
-        ({"mode": "attach"}, {"attach", "signal", "steer", "labels", "stamp", "events"}),
-        ({"mode": "attach", "hand_over": "prefer"}, {"attach", "signal", "labels", "stamp", "events"}),
-        ({"mode": "detach", "hand_over": "plain"}, set(POWERS) - {"steer", "leader_election", "metrics_reviews"}),
+        ({"mode": "attach"}, ATTACHES | {"exchange"}),
+        ({"mode": "attach", "hand_over": "clear"}, ATTACHES),
+        ({"mode": "attach", "hand_over": "clear", "scheduler": {"hand_over": "exchange"}}, ATTACHES | {"exchange"}),
+        (
+            {"mode": "attach", "hand_over": "clear", "schedulers": {"a": {"hand_over": "exchange"}}},
+            ATTACHES | {"exchange"},
+        ),
+        ({"mode": "detach"}, set(POWERS) - {"leader_election", "metrics_reviews"}),
     ],
 )
-def test_a_policy_needs_no_more_than_its_mode_and_hand_over(written: dict[str, str], expected: set[str]) -> None:
+def test_a_policy_needs_no_more_than_its_mode_and_hand_over(written: dict[str, Any], expected: set[str]) -> None:
     assert rbac.needed(read_policy(written), RULES) - NOTHING == expected
 
 

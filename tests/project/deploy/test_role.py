@@ -22,6 +22,7 @@ from dds_lab.api.requests import User
 from dds_lab.driver import Direct
 from dds_lab.scenario.cluster import User as Named
 from tests.project.deploy.admission import ACCOUNT
+from tests.project.deploy.exchanged import by_hand
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
 from tests.support.clinic import Clinic
 from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
@@ -103,7 +104,6 @@ FEATURES: dict[str, Drive] = {
     "hand-over clear, detach, taint rules": partial(
         _scenario, "burst", Steered, DetachOrdered, TaintLifted, VictimUnmarked, fence_settle_seconds=2
     ),
-    "hand-over prefer": partial(_scenario, "burst", NodeLabelled, hand_over="prefer"),
     "an empty pool": partial(_scenario, "pool_exhausted", Steered),
     "cool-down": partial(_scenario, "node_limit", NodeLabelled),
     "attach errors": partial(_scenario, "attach_failure"),
@@ -111,6 +111,7 @@ FEATURES: dict[str, Drive] = {
     "two requests": partial(_scenario, "two_requests"),
     "extended resources": partial(_scenario, "extended_resource"),
     "reviews": _reviews,
+    "exchange, by hand": by_hand,
 }
 
 
