@@ -21,6 +21,7 @@ ADMISSION = "admissionregistration.k8s.io/v1"
 Object = dict[str, Any]
 
 _DEVICE = "r.driver + '_' + r.pool.replace('/', '__') + '_' + r.device"
+_ACCOUNT = "system:serviceaccount:"
 _EXEMPT = re.compile(r"username != '([^']*)'")
 
 
@@ -120,6 +121,11 @@ def probe(namespace: str) -> Object:
         "metadata": {"name": PROBE, "namespace": namespace},
         "spec": {"devices": {"requests": [request]}},
     }
+
+
+def namespace_of(user: str) -> str:
+    """Where a ServiceAccount is, and with it what its guard needs; "" for anybody else."""
+    return user.removeprefix(_ACCOUNT).partition(":")[0] if user.startswith(_ACCOUNT) else ""
 
 
 def exempt(spec: Object) -> str:

@@ -201,6 +201,7 @@ class Names:
     config_namespace: str = config.NAMESPACE
     lease: str = "dds-scaler"
     lease_namespace: str = config.NAMESPACE
+    guard_namespace: str = config.NAMESPACE
 
     def of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Names with the markers replaced."""
@@ -209,8 +210,12 @@ class Names:
 
     def namespace(self, where: Where) -> str:
         """The namespace of a role, "" for the ClusterRole."""
-        own = self.lease_namespace
-        return {"cluster": "", "config": self.config_namespace, "lease": own, "guard": own}[where]
+        return {
+            "cluster": "",
+            "config": self.config_namespace,
+            "lease": self.lease_namespace,
+            "guard": self.guard_namespace,
+        }[where]
 
 
 USUAL = Names()

@@ -9,7 +9,16 @@ from typing import Protocol, TypeVar
 
 from dds_adapters.kubernetes.cluster import Asking, Refused
 from dds_adapters.kubernetes.decode import config
-from dds_adapters.kubernetes.doctor import configuration, fabric, fleet, permissions, publishing, server
+from dds_adapters.kubernetes.doctor import (
+    configuration,
+    fabric,
+    fleet,
+    guarding,
+    permissions,
+    publishing,
+    scheduling,
+    server,
+)
 from dds_adapters.kubernetes.doctor.configuration import Journal
 from dds_adapters.kubernetes.doctor.fabric import Manager
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, failed, sound, unknown
@@ -49,6 +58,8 @@ SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
     ("taint rules", server.taint_rules),
     ("operator", server.custom_kinds),
     ("permissions", permissions.permissions),
+    ("guard", guarding.guarded),
+    ("scheduler", scheduling.schedulers),
     ("beside", fleet.beside),
 )
 """What concerns the scaler alone."""

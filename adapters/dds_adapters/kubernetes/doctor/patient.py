@@ -198,6 +198,14 @@ class Patient:
         told = self.once("version", lambda: self.decoded("/version", self.get("/version")))
         return str(told.get("gitVersion", ""))[:60] or "a release that it does not tell"
 
+    def user(self) -> str:
+        """Our name to the server, "" where it tells none. Raises as `review`."""
+        return self.once("user", self._user)
+
+    def _user(self) -> str:
+        found = self.review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview", {})
+        return str((found.get("userInfo") or {}).get("username", ""))
+
     def cluster_uid(self) -> str:
         """The uid of namespace kube-system, which a log belongs to. Raises as `get`, and Unreadable."""
         return self.once("identity", self._cluster_uid)

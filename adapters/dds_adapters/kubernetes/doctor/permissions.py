@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from dds_adapters.kubernetes import rbac
+from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.cluster import Refused
 from dds_adapters.kubernetes.doctor.findings import Finding, Level, ok, several, unknown
 from dds_adapters.kubernetes.doctor.patient import Patient
@@ -43,7 +44,14 @@ def asked_of(rule: Rule, names: Names) -> list[Asked]:
 def names_of(patient: Patient) -> Names:
     """What the table's markers stand for in this cluster."""
     drivers = tuple(sorted({model.driver for model in patient.config_or_usual().models}))
-    usual = Names(config_namespace=patient.namespace, lease_namespace=patient.namespace)
+    own = ""
+    with suppress(Refused):
+        own = guard.namespace_of(patient.user())
+    usual = Names(
+        config_namespace=patient.namespace,
+        lease_namespace=patient.namespace,
+        guard_namespace=own or patient.namespace,
+    )
     return replace(usual, drivers=drivers) if drivers else usual
 
 
@@ -109,10 +117,10 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
 
 def _level(patient: Patient, rule: Rule, needed: frozenset[str]) -> Level:
     """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
-    if rule.resource in _GRANULAR and 0 < patient.minor() < GATED:
+    if (rule.resource in _GRANULAR or rule.of is rbac.EXCHANGE) and 0 < patient.minor() < GATED:
         return "note"
     if rule.resource == "devicetaintrules" and not taint_rule_version(patient):
         return "note"
     if rule.power not in needed:
         return "note"
-    return "warning" if rule.of.words else "error"
+    return "warning" if rule.of.words or rule.of.spare else "error"

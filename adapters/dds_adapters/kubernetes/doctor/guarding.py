@@ -1,0 +1,124 @@
+"""The guard of an exchange: whether it is installed as it is shipped and lets us pass, and which devices it keeps from others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dds_adapters.kubernetes import guard, rbac
+from dds_adapters.kubernetes.cluster import Refused, path_of
+from dds_adapters.kubernetes.doctor.findings import Finding, foreign, many, note, ok, several, warning
+from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
+from dds_adapters.kubernetes.watch.watched import DRA
+from dds_core.timeline.clock import rfc3339
+
+_CHECK = "guard"
+_INSTALL = "install it with the chart (guard.enabled) or the kustomize base of this version"
+_POLICIES = "validatingadmissionpolicies"
+
+Say = Callable[[str, str, str], Finding]
+
+
+def exchanges(patient: Patient) -> bool:
+    """Whether the policy ever gives a claim its device in place."""
+    return rbac.EXCHANGE.power in rbac.needed(patient.policy, rbac.RULES)
+
+
+def guarded(patient: Patient) -> Iterator[Finding]:
+    """Each part of it. Without one, claims are handed over by `clear`."""
+    say: Say = warning if exchanges(patient) else note
+    policy = _found(patient, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))
+    if policy is None:
+        yield say(
+            _CHECK, f"there is no policy {guard.NAME}: claims are handed over by clear, none by exchange", _INSTALL
+        )
+        return
+    yield from _policy(patient, policy, say)
+    bound = _found(patient, path_of("validatingadmissionpolicybindings", guard.ADMISSION, name=guard.NAME))
+    if bound is None:
+        yield say(_CHECK, f"there is no binding {guard.NAME}: the policy keeps nobody away", _INSTALL)
+        return
+    namespace = _namespace(patient, policy)
+    yield _same("binding", guard.NAME, guard.binding(namespace), bound, say)
+    yield from _config_map(patient, namespace, say)
+    yield from _probe(patient, namespace, say)
+
+
+def _found(patient: Patient, path: str) -> Any:
+    """An object, None where it is not there. Raises as `get`."""
+    try:
+        return patient.decoded(path, patient.get(path))
+    except Refused as refused:
+        if refused.code != 404:
+            raise
+        return None
+
+
+def _policy(patient: Patient, found: Any, say: Say) -> Iterator[Finding]:
+    exempt, me = guard.exempt(found.get("spec") or {}), patient.user()
+    yield _same("policy", guard.NAME, guard.policy(exempt), found, say)
+    if exempt and exempt != me:
+        what = (
+            f"policy {guard.NAME} lets {foreign(exempt)} pass, and we are {foreign(me)}: no device would be exchanged"
+        )
+        yield say(
+            _CHECK, what, "ask as dds's own account; if you did, install the guard of its own release and namespace"
+        )
+
+
+def _namespace(patient: Patient, policy: Any) -> str:
+    """That of the account which the guard is for: the ConfigMap is there."""
+    return guard.namespace_of(guard.exempt(policy.get("spec") or {})) or patient.namespace
+
+
+def _same(kind: str, name: str, shipped: Any, found: Any, say: Say) -> Finding:
+    places = list(differences(shipped["spec"], found.get("spec") or {}))
+    if not places:
+        return ok(_CHECK, f"{kind} {name} is as it is shipped")
+    what = f"{kind} {name} is of another version, or was edited: it differs in {several(places)}"
+    return say(_CHECK, what, _INSTALL)
+
+
+def differences(shipped: Any, found: Any, place: str = "spec") -> Iterator[str]:
+    """Where one differs from the other. What is empty counts as absent."""
+    if isinstance(shipped, dict) and isinstance(found, dict):
+        for key in sorted(shipped.keys() | found.keys()):
+            yield from differences(shipped.get(key), found.get(key), f"{place}.{key}")
+    elif isinstance(shipped, list) and isinstance(found, list) and len(shipped) == len(found):
+        for number, pair in enumerate(zip(shipped, found, strict=True)):
+            yield from differences(*pair, f"{place}[{number}]")
+    elif (shipped or None) != (found or None):
+        yield place
+
+
+def _config_map(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]:
+    name = f"{namespace}/{guard.CONFIG_MAP}"
+    found = _found(patient, path_of("configmaps", "v1", namespace, guard.CONFIG_MAP))
+    if found is None:
+        yield say(_CHECK, f"there is no ConfigMap {name}: nothing can be guarded", _INSTALL)
+        return
+    if found.get("immutable"):
+        yield say(_CHECK, f"ConfigMap {name} is immutable: nothing can be guarded", "delete it and " + _INSTALL)
+    until = {str(key): instant_of(value) for key, value in (found.get("data") or {}).items()}
+    wrong = [foreign(key) for key, at in until.items() if at is None]
+    past = [foreign(key) for key, at in until.items() if at is not None and at < patient.now()]
+    if wrong:
+        what = f"{name} has what is no instant for {several(wrong)}: it keeps nobody away"
+        yield say(_CHECK, what, "remove these keys; dds alone writes there")
+    if past:
+        first = min(at for at in until.values() if at is not None)
+        what = f"{name} still has {many(len(past), 'guard')} that ended, the first {rfc3339(first)}: {several(past)}"
+        yield note(_CHECK, what, "dds takes them off where it runs; where it does not, remove these keys")
+    yield ok(_CHECK, f"{name}: {many(len(until) - len(wrong) - len(past), 'guard')} in force")
+
+
+def _probe(patient: Patient, namespace: str, say: Say) -> Iterator[Finding]:
+    name = f"{namespace}/{guard.PROBE}"
+    found = _found(patient, path_of("resourceclaims", f"{DRA}/v1", namespace, guard.PROBE))
+    if found is None:
+        yield say(_CHECK, f"there is no claim {name}: nobody can see whether a guard is in force", _INSTALL)
+        return
+    yield _same("claim", name, guard.probe(namespace), found, say)
+    if (found.get("status") or {}).get("allocation") is not None:
+        what = f"claim {name} is allocated, so that no guard can be tried on it"
+        yield say(_CHECK, what, "see which pod refers to it; delete the claim and " + _INSTALL)

@@ -1,0 +1,90 @@
+"""Schedulers: what is known of their releases, by the API server's, since no API tells theirs; and which names are in use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+from dds_adapters.kubernetes.cluster import Scope
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.decode.decoding import Fault
+from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, many, note, ok, unknown, warning
+from dds_adapters.kubernetes.doctor.guarding import exchanges
+from dds_adapters.kubernetes.doctor.patient import Patient
+from dds_adapters.kubernetes.doctor.server import taint_rule_version
+
+_CHECK = "scheduler"
+USUAL = "default-scheduler"
+"""The name of the kube-scheduler, where a pod names no other."""
+EXCHANGES = 36
+"""The minor number from which a kube-scheduler looks at its claims anew while a pod waits."""
+_CRASH = (36, 3)
+"""1.36.0 up to this, without it: the tracker of slices expects taint rules of an older version (kubernetes pull 139651)."""
+_TWICE = {34: 4, 35: 1}
+"""The first patch of a minor number that gives no device to two claims at a time; 1.36.0 does not (kubernetes pull 136269)."""
+_VERSION = re.compile(r"v1\.(\d+)\.(\d+)")
+
+
+def schedulers(patient: Patient) -> Iterator[Finding]:
+    """By release what to beware of, then who is in use beside the kube-scheduler."""
+    release = patient.release()
+    told = _VERSION.match(release)
+    if told is None:
+        yield unknown(_CHECK, f"{release}: what a scheduler of it does is not known")
+    else:
+        minor, patch = int(told[1]), int(told[2])
+        yield from _exchange(patient, release, minor)
+        if minor == _CRASH[0] and patch < _CRASH[1]:
+            yield from _crash(patient, release)
+        if patch < _TWICE.get(minor, 0):
+            mended = f"1.{minor}.{_TWICE[minor]}"
+            what = f"{release}: a kube-scheduler before {mended} may give one device to two claims (kubernetes pull 136269)"
+            yield warning(_CHECK, what, f"use {mended} or newer")
+    yield from _others(patient)
+
+
+def _exchange(patient: Patient, release: str, minor: int) -> Iterator[Finding]:
+    if minor >= EXCHANGES:
+        yield ok(
+            _CHECK, f"{release}: a kube-scheduler of it looks at its claims anew before it binds, as an exchange needs"
+        )
+    elif exchanges(patient):
+        what = (
+            f"{release}: before 1.{EXCHANGES} no claim is exchanged, and one that several pods could use is not cleared"
+        )
+        yield note(
+            _CHECK, what, f"use 1.{EXCHANGES} or newer; until then the scheduler is told, and schedules once more"
+        )
+
+
+def _crash(patient: Patient, release: str) -> Iterator[Finding]:
+    """Whoever made the rules. Whether the gate is on in the scheduler is told by no API."""
+    if not taint_rule_version(patient):
+        return
+    number = sum(1 for _ in patient.everything("devicetaintrules"))
+    what = (
+        f"{release}: a kube-scheduler of 1.36.0 to 1.36.2 with DRADeviceTaintRules exits when a slice changes while there is a "
+        f"DeviceTaintRule (kubernetes pull 139651); there {'is' if number == 1 else 'are'} {number or 'none'}"
+    )
+    mend = "use 1.36.3 or newer, or switch DRADeviceTaintRules off in the scheduler"
+    yield error(_CHECK, what, f"delete them; {mend}") if number else warning(_CHECK, what, mend)
+
+
+def _others(patient: Patient) -> Iterator[Finding]:
+    """Names that pods with claims use, and what becomes of their claims."""
+    number: Counter[str] = Counter()
+    for raw in patient.objects("pods", Scope(fields=f"spec.schedulerName!={USUAL}")):
+        with suppress(Fault):
+            pod = decoding.pod(raw)
+            number[pod.scheduler] += bool(pod.claims or pod.extended_claim)
+    for name, pods in sorted((+number).items()):
+        used = f"scheduler {foreign(name)} is used by {many(pods, 'pod')} with claims"
+        if patient.policy.scheduler_of(name).hand_over == "exchange":
+            what = f"{used}, which are exchanged: that is sound only if it looks at its claims anew before it binds"
+            yield note(_CHECK, what)
+        elif exchanges(patient):
+            what = f"{used}, which are handed over by clear, as the policy does not say exchange for it"
+            mend = f"set hand_over: exchange below schedulers.{foreign(name)}, if it looks at its claims anew before it binds"
+            yield note(_CHECK, what, mend)
