@@ -323,7 +323,9 @@ def test_roles_are_those_of_the_table(off: str) -> None:
         case _:
             values["powers"] = {{"taint_rules": "taintRules"}.get(off, off): False}
     found = manifests({**values, "fabric": {"drivers": ["a.example", "b.example"], "configNamespace": "fabric"}})
-    names = Names(drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds")
+    names = Names(
+        drivers=("a.example", "b.example"), config_namespace="fabric", lease_namespace="dds", guard_namespace="dds"
+    )
     held_to(found, lambda where: role(where, powers, names), "dds")
 
 

@@ -80,11 +80,11 @@ def test_without_drivers_the_drivers_rule_is_left_out_rather_than_open_to_all() 
 
 
 def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
-    names = Names(config_namespace="fabric", lease_namespace="scaler")
+    names = Names(config_namespace="fabric", lease_namespace="scaler", guard_namespace="own")
     assert role("config", names=names)["metadata"] == {"name": "dds-config", "namespace": "fabric"}
     assert role("lease", names=names)["metadata"] == {"name": "dds-lease", "namespace": "scaler"}
     assert role("cluster")["metadata"] == {"name": "dds"}
-    assert role("guard", names=names)["metadata"] == {"name": "dds-guard", "namespace": "scaler"}
+    assert role("guard", names=names)["metadata"] == {"name": "dds-guard", "namespace": "own"}
     bound = binding(role("lease", names=names), "dds", "scaler")
     assert bound["kind"] == "RoleBinding"
     assert bound["roleRef"]["name"] == bound["metadata"]["name"] == "dds-lease"
