@@ -192,7 +192,10 @@ def test_both_in_one_deployed_process_start_answer_and_end(tmp_path: Path) -> No
     told = {"publisher": {"enabled": True, "inProcess": True, "fabric": {"api": "file"}}}
     made = manifests(told, namespace="composable-dra")
     files = {
-        key: text for one in of_kind(made, "ConfigMap") for key, text in one["data"].items() if key != "policy.yaml"
+        key: text
+        for one in of_kind(made, "ConfigMap")
+        for key, text in one.get("data", {}).items()
+        if key != "policy.yaml"
     }
     (tmp_path / "policy.yaml").write_text("mode: observe\n", encoding="utf-8")
     (tmp_path / "inventory.yaml").write_text(files["inventory.yaml"], encoding="utf-8")
