@@ -7,7 +7,7 @@ caller, since chance has no place here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -126,11 +126,13 @@ class Allocator:
         *,
         among: Sequence[DeviceKey] | None = None,
         given: Sequence[Given] = (),
+        apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
     ) -> Fit:
         """Devices for these claims, none of which has an allocation yet, on this node. `tables`, empty at first, is what 1.36.2
         keeps from one node to the next while it looks for a pod's; it counts with `Gates.faults` only. `among`: only these
-        devices, and in this order, for who knows better which are free. `given` are devices that a claim has already and keeps,
-        for its constraints.
+        devices, and in this order, for who knows better which are free: who wants all of a kind gets none when one is missing.
+        `given` are devices that a claim has already and keeps, for its constraints. `apart`: by device those of which none is
+        given together with it.
 
         AllocationError when the pod cannot be served anywhere before something is changed: a selector fails, a class is not
         there, a gate is off, all devices are asked for while a pool is being updated. Costs least when the same claims are
@@ -140,7 +142,9 @@ class Allocator:
         pools = self._inventory.pools(node)
         obeyed = self.gates.device_taints and self.gates.device_taint_rules
         rules = tuple(self._rules.values()) if obeyed else ()
-        search = Search(node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among)
+        search = Search(
+            node, pools, plans, self.in_use, self.gates, self._selected, rules, self._steps, tables, among, apart
+        )
         if not all(self._give(search, one) for one in given):
             return Fit(reason="a device that a claim keeps does not satisfy its constraints, or is not known")
         try:

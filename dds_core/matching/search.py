@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -208,10 +208,13 @@ class Search:
         steps: int = 1_000_000,
         tables: Tables | None = None,
         among: Sequence[DeviceKey] | None = None,
+        apart: Mapping[DeviceKey, Collection[DeviceKey]] | None = None,
     ) -> None:
         self._node = node
         self._pools = pools
         self._candidates = pools.candidates if among is None else _in_order(pools.candidates, among)
+        self._among = None if among is None else frozenset(among)
+        self._apart = apart or {}
         self._plans = plans
         self._in_use = in_use
         self._gates = gates
@@ -406,13 +409,21 @@ class Search:
             constraint.remove(wanted.asked)
 
     def _is_taken(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
-        """Whether somebody has the device. An administrator's request sees only what its own claim has taken."""
+        """Whether somebody has the device, or it is none of those to choose among, of which all that are wanted may be more. An
+        administrator's request sees only what its own claim has taken."""
+        if self._among is not None and candidate.key not in self._among:
+            return True
+        if self._apart and any(self._is_promised(other) for other in self._apart.get(candidate.key, ())):
+            return True
         promised = self._promised.devices.get(candidate.key, ())
         if wanted.asked.admin:
             return claim in promised
         if candidate.key in self._in_use.devices or promised:
             return True
         return not self._is_shared(candidate) and candidate.key in self._in_use.shares
+
+    def _is_promised(self, key: DeviceKey) -> bool:
+        return key in self._promised.devices or key in self._promised.shares
 
     def _amounts(self, candidate: Candidate, wanted: Wanted) -> Amounts | None:
         """What the device would give of its capacities; None if it cannot."""

@@ -77,6 +77,7 @@ class Stock:
         self._picture = picture
         self._node = node
         self.free = {found.key: found for found in free}
+        self._apart = {found.key: tuple(found.others) for found in free if found.face.others}
         self._in_use = InUse()
         self._pledged: list[tuple[str, Promise]] = []
         self._count_holders()
@@ -112,12 +113,10 @@ class Stock:
     ) -> tuple[Promise, Found]:
         found = self.free[key]
         self._in_use.count(key, consumed if shared else None)
+        for other in found.others:
+            self.free.pop(other, None)
         if not shared:
             del self.free[key]
-            for other in found.others:
-                if not (found.face.part and self._picture.face(other).part):  # of parts the counters tell
-                    self.free.pop(other, None)
-        if not shared:
             return Promise(place, found.uuid, *key, request), found
         return Promise(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
 
@@ -163,7 +162,7 @@ class Stock:
         claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
         given = [(index, asked, key) for index, (wish, _) in enumerate(wishes) for asked, key in wish.kept]
         try:
-            fit = allocator.allocate(Node(self._node), claims, among=among, given=given)
+            fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart)
         except AllocationError:
             return None
         return fit or None

@@ -1,0 +1,66 @@
+"""Which device a claim gets where something is out of the ordinary: faces of one hardware, all devices of a kind, administrators,
+promises that stand. The first examples were found by tests/property/test_choice.py."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from dds_core.scaler import events as e
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, H100, World, asks, one_node
+
+BUS = {"resource.kubernetes.io/pciBusID": "0000:19:00.0"}
+
+
+def waits_for(world: World, name: str, *requests: Any, pod: str = "", **fields: Any) -> None:
+    """A claim that waits on node0 for as many devices as it asks for."""
+    count = sum(one.alternatives[0].count for one in requests)
+    before = sum(len(one.allocation.results) for one in world.picture.claims.rows.values() if one.allocation)
+    names = [one.name for one in requests for _ in range(one.alternatives[0].count)]
+    results = pool_results(*range(before, before + count))
+    world.claim(name, pod=pod or None, requests=requests, **fields)
+    world.allocate(name, "node0", *(replace(one, request=r) for one, r in zip(results, names, strict=True)))
+
+
+# -- faces ----------------------------------------------------------------------------------------------------------------
+
+
+def test_two_faces_of_one_hardware_are_not_given_together() -> None:
+    """The rule failed on the second one."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0", more=BUS)
+    world.plug("node0", "gpu-vfio-0", "", more=BUS | {"type": "vfio"})
+    waits_for(world, "train", asks("r0", "gpu", count=2))
+    assert not world.reserved("train")
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_nor_one_after_the_other_where_the_first_is_a_share() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    waits_for(world, "one", asks("r0", A100.device, selectors=("device.allowMultipleAllocations",)))
+    waits_for(world, "two", asks("r0", A100.device, selectors=("!device.allowMultipleAllocations",)))
+    world.resource("res", "node0", state="Attaching", uuid="GPU-0")
+    world.plug("node0", "gpu-0", "GPU-0", more=BUS, shared=True)
+    world.plug("node0", "gpu-vfio-0", "", more=BUS | {"type": "vfio"})
+    world.resource("res", "node0", state="Online")
+    assert world.reserved("one") == ["GPU-0"]
+    assert not world.reserved("two")
+
+
+# -- all devices ----------------------------------------------------------------------------------------------------------
+
+
+def test_all_devices_are_not_had_while_one_of_them_is_not_free() -> None:
+    """The rule failed on the one that is Online with an error."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0", H100)
+    world.resource("sick", "node0", H100, state="Online", uuid="GPU-sick", error="broken")
+    world.plug("node0", "gpu-sick", "GPU-sick", H100)
+    every = asks("r0", H100.device, A100.device)
+    first, second = every.alternatives
+    every = replace(every, alternatives=(replace(first, all=True), second))
+    world.claim("train", requests=(every,))
+    world.allocate("train", "node0", replace(pool_results(0)[0], request=f"r0/{A100.device}"))
+    assert not world.reserved("train")
+    world.resource("sick", "node0", H100, error="")
+    assert world.reserved("train") == ["GPU-0", "GPU-sick"]
