@@ -212,7 +212,9 @@ def wish_of(picture: Picture, claim: Claim) -> Wish | None:
             return None
         for place in wanted[1:]:
             del waiting[place]
-        now = replace(request, alternatives=(replace(row, count=len(wanted), all=False),))
+        if row.admin:  # who looks on is given a device of its own
+            request = replace(request, alternatives=tuple(replace(one, admin=False) for one in request.alternatives))
+        now = replace(request, alternatives=(replace(row, count=len(wanted), all=False, admin=False),))
         wish.now.append(now)
         wish.requests.append(now if row.all or len(wanted) < len(mine) else request)
     if claim.constraints:
@@ -254,13 +256,21 @@ def _listed(picture: Picture, node: str) -> Iterator[Found]:
 
 def _is_free(picture: Picture, found: Found) -> bool:
     """No claim holds it, under its name, an older one, or as another face of its hardware."""
-    held = picture.holders.sets
-    if any(key in held for key in found.others):
+    if any(_is_held(picture, key) for key in found.others):
         return False
     if found.device.shared:
         return True
     life = picture.devices.get(found.resource.uid) if found.resource is not None else None
-    return found.key not in held and not (life is not None and life.key is not None and life.key in held)
+    return not (
+        _is_held(picture, found.key) or (life is not None and life.key is not None and _is_held(picture, life.key))
+    )
+
+
+def _is_held(picture: Picture, key: DeviceKey) -> bool:
+    """Whether a claim has the device, or a share of it. Who looks on as an administrator keeps nobody from it."""
+    claims = (picture.claims.rows[uid] for uid in picture.holders[key])
+    results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
+    return any(one.key == key and not one.admin for one in results)
 
 
 def _is_there(picture: Picture, node: str, found: Found) -> bool:

@@ -5,9 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dds_core.model import Result
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, World, asks, one_node
+from tests.support.world import A100, GPU, H100, World, asks, one_node
 
 BUS = {"resource.kubernetes.io/pciBusID": "0000:19:00.0"}
 
@@ -64,3 +65,27 @@ def test_all_devices_are_not_had_while_one_of_them_is_not_free() -> None:
     assert not world.reserved("train")
     world.resource("sick", "node0", H100, error="")
     assert world.reserved("train") == ["GPU-0", "GPU-sick"]
+
+
+# -- administrators -------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_an_administrator_looks_at_is_free() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.claim("monitor")
+    world.allocate("monitor", "node0", Result("r0", GPU, "node0", "gpu-0", admin=True))
+    waits_for(world, "train", asks("r0", A100.device))
+    assert world.reserved("train") == ["GPU-0"]
+
+
+def test_who_looks_on_is_given_a_device_of_its_own() -> None:
+    """In the claims of one pod the rule failed on the device that both would have."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.claim("train", pod="both", requests=(asks("r0", A100.device),))
+    world.claim("look", pod="both", requests=(asks("r0", A100.device, admin=True),))
+    for place, name in enumerate(("train", "look")):
+        world.allocate(name, "node0", replace(pool_results(place)[0], request="r0"))
+    assert world.reserved("train") == ["GPU-0"]
+    assert not world.reserved("look")
