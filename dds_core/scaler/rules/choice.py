@@ -79,20 +79,23 @@ class Stock:
         self.free = {found.key: found for found in free}
         self._apart = {found.key: tuple(found.others) for found in free if found.face.others}
         self._in_use = InUse()
-        self._pledged: list[tuple[str, Promise]] = []
+        self._promised = list(_pledges(picture, node))
+        self._shares = [(owner, promise) for owner, promise in self._promised if promise.share]
         self._count_holders()
 
     def choose(self, claims: Sequence[Claim]) -> Choice:
-        """Devices for all of these claims, else for as many of their requests as can be had together, those first that come
-        first; taken from the stock."""
+        """Devices for all of these claims, those promised to them if these will do, else for as many of their requests as can be
+        had together, those first that come first; taken from the stock."""
         group = {claim.uid for claim in claims} | {f"pod:{claim.owner}" for claim in claims if claim.owner}
-        among = self._open_to(claims, group)
+        among, promised = self._open_to(claims, group)
         self._take_back(group)
         wishes = [wish for claim in claims if (wish := wish_of(self._picture, claim)) is not None] if among else []
         if not wishes:
             return NOTHING
         everything = [(wish, wish.requests) for wish in wishes]
-        fit = self._ask(everything, among) if len(wishes) == len(claims) else None
+        fit = None
+        if len(wishes) == len(claims):
+            fit = (self._ask(everything, promised) if promised else None) or self._ask(everything, among)
         chosen = Choice(fit is not None)
         if fit is None:
             everything, fit = self._in_part(wishes, among)
@@ -120,21 +123,33 @@ class Stock:
             return Promise(place, found.uuid, *key, request), found
         return Promise(place, found.uuid, *key, request, _share_id(claim.uid, place), consumed), found
 
-    def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> list[DeviceKey]:
-        """The devices that the group may have, those promised to it first. None is one on which a hand-over to one of them has
-        ended in vain."""
+    def _open_to(self, claims: Sequence[Claim], group: Collection[str]) -> tuple[list[DeviceKey], list[DeviceKey]]:
+        """The devices that the group may have, those promised to it first, and these alone. None is one on which a hand-over to
+        one of them has ended in vain."""
         picture = self._picture
         lives = [life for claim in claims if (life := picture.lives.get(claim.uid)) is not None]
         vain = {identity for life in lives for identity in life.excluded}
+        promised = {(promise.key, promise.uuid) for owner, promise in self._promised if owner in group}
         mine: list[DeviceKey] = []
+        known: list[DeviceKey] = []
         others: list[DeviceKey] = []
         for found in self.free.values():
             owners = _promised_to(picture, found)
-            if not found.device.shared and not owners.issubset(group):
+            if found.identity in vain or not (found.device.shared or owners.issubset(group)):
                 continue
-            if found.identity not in vain:
-                (others if owners.isdisjoint(group) else mine).append(found.key)
-        return mine + others
+            if found.device.shared and self._is_meant_otherwise(found, group):
+                continue
+            if not promised.isdisjoint(((found.key, found.uuid), (found.key, ""))):
+                mine.append(found.key)
+            else:
+                (others if owners.isdisjoint(group) else known).append(found.key)
+        return mine + known + others, mine
+
+    def _is_meant_otherwise(self, found: Found, group: Collection[str]) -> bool:
+        """Whether its hardware is promised to somebody else, and not as shares of this device."""
+        theirs = [promise for owner, promise in self._promised if owner not in group]
+        faces = {found.identity, *_identities(found)}
+        return any(one.key != found.key or not one.share for one in theirs if one.identity in faces)
 
     def _count_holders(self) -> None:
         """What claims hold of the node's own devices, and the shares that stand ready for them."""
@@ -145,16 +160,15 @@ class Stock:
                 for result in allocation.results if allocation is not None else ():
                     if result.key[:2] == pool and not result.admin:
                         self._in_use.count(result.key, result.consumed if result.share else None)
-        self._pledged = [(owner, one) for owner, one in _pledges(picture, self._node) if one.share]
-        for _, promise in self._pledged:
+        for _, promise in self._shares:
             self._in_use.count(promise.key, promise.consumed)
 
     def _take_back(self, group: Collection[str]) -> None:
         """The shares that stand ready for the group are its own to choose again."""
-        for owner, promise in self._pledged:
+        for owner, promise in self._shares:
             if owner in group:
                 self._in_use.count(promise.key, promise.consumed, -1)
-        self._pledged = [(owner, promise) for owner, promise in self._pledged if owner not in group]
+        self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
 
     def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
         allocator = self._picture.allocator(self._node)
@@ -298,12 +312,14 @@ def _is_marked(picture: Picture, found: Found) -> bool:
 
 
 def _promised_to(picture: Picture, found: Found) -> set[str]:
-    """Who the device, or another face of its hardware, is meant for."""
-    owners = set(picture.promised(found.identity))
-    if found.face.others:
-        for identity in (*found.face.uuids, *("/".join(key) for key in found.others)):
-            owners |= picture.promised(identity)
-    return owners
+    """Who the device, or another face of its hardware, is meant for; it may have been promised before its UUID was published."""
+    return set(picture.promised(found.identity)).union(*map(picture.promised, _identities(found)))
+
+
+def _identities(found: Found) -> Iterator[str]:
+    """All by which a promise may name its hardware."""
+    yield from found.face.uuids
+    yield from ("/".join(key) for key in (found.key, *found.others))
 
 
 def _pledges(picture: Picture, node: str) -> Iterator[tuple[str, Promise]]:

@@ -89,3 +89,42 @@ def test_who_looks_on_is_given_a_device_of_its_own() -> None:
         world.allocate(name, "node0", replace(pool_results(place)[0], request="r0"))
     assert world.reserved("train") == ["GPU-0"]
     assert not world.reserved("look")
+
+
+# -- promises that stand --------------------------------------------------------------------------------------------------
+
+
+def test_what_was_promised_stays_when_another_device_would_do_too() -> None:
+    """Of the two that were promised, the one that either request may have went to the other request, and the second was given up
+    for the device that came."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0", more={"memory": "80Gi"})
+    world.plug("node0", "gpu-1", "GPU-1")
+    large = 'device.attributes["gpu.nvidia.com"].memory == "80Gi"'
+    waits_for(world, "train", asks("r0", A100.device), asks("r1", A100.device, selectors=(large,)))
+    assert world.reserved("train") == ["GPU-1", "GPU-0"]
+    world.plug("node0", "gpu-2", "GPU-2", more={"memory": "80Gi"})
+    assert world.reserved("train") == ["GPU-1", "GPU-0"]
+    assert len(world.events(e.Reserved)) == 1
+
+
+def test_a_share_is_not_given_of_hardware_that_is_promised_to_another_under_another_name() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-vfio-0", "", more=BUS | {"type": "vfio"})
+    waits_for(world, "one", asks("r0", A100.device))
+    assert len(world.events(e.Reserved)) == 1
+    world.plug("node0", "gpu-0", "", more=BUS, shared=True)
+    waits_for(world, "two", asks("r0", A100.device))
+    assert len(world.events(e.Reserved)) == 1
+
+
+def test_a_device_that_was_promised_before_its_uuid_was_published_is_promised() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "")
+    waits_for(world, "one", asks("r0", A100.device))
+    world.carry_out()
+    world.clear("one")  # handed over, and not allocated again yet
+    world.plug("node0", "gpu-0", "GPU-0")
+    waits_for(world, "two", asks("r0", A100.device))
+    assert world.reserved("one") == [""]
+    assert not world.reserved("two")
