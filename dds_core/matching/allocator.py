@@ -164,8 +164,8 @@ class Allocator:
 
     def _give(self, search: Search, given: Given) -> bool:
         claim, asked, key = given
-        found = self._inventory.named(key)
-        return bool(found) and search.give(claim, asked, found[-1])
+        newest = max(self._inventory.named(key), key=lambda one: one.slice.generation, default=None)
+        return newest is not None and search.give(claim, asked, newest)
 
     def reachable(self, node: Node) -> tuple[Pool, ...]:
         """The pools that can give the node anything, in the order of choice; the same objects until their slices change."""

@@ -17,7 +17,7 @@ from dds_core.lifecycle import LEAVING
 from dds_core.matching.allocator import AllocationError, Fit, InUse, Node
 from dds_core.matching.claims import Alternative as Asked
 from dds_core.matching.records import claim_of
-from dds_core.model import Claim, ClaimRequest, Device, DeviceKey, FabricResource
+from dds_core.model import Claim, ClaimRequest, Constraint, Device, DeviceKey, FabricResource
 from dds_core.scaler.events import Promise
 from dds_core.scaler.hardware import Face
 from dds_core.scaler.model import DEPARTED, model_of_device
@@ -174,7 +174,8 @@ class Stock:
         allocator = self._picture.allocator(self._node)
         allocator.in_use = self._in_use
         claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
-        given = [(index, asked, key) for index, (wish, _) in enumerate(wishes) for asked, key in wish.kept]
+        kept = [wish.kept if requests else [] for wish, requests in wishes]
+        given = [(index, asked, key) for index, each in enumerate(kept) for asked, key in each]
         try:
             fit = allocator.allocate(Node(self._node), claims, among=among, given=given, apart=self._apart)
         except AllocationError:
@@ -232,9 +233,15 @@ def wish_of(picture: Picture, claim: Claim) -> Wish | None:
         wish.now.append(now)
         wish.requests.append(now if row.all or len(wanted) < len(mine) else request)
     if claim.constraints:
-        staying = (one for place, one in enumerate(allocation.results) if not _is_waiting(wish, place))
+        others = (one for place, one in enumerate(allocation.results) if not _is_waiting(wish, place))
+        staying = (one for one in others if any(_concerns(each, one.request) for each in claim.constraints))
         wish.kept = [(Asked(one.request, one.request.partition("/")[0], ""), one.key) for one in staying]
     return wish if wish.requests and not waiting else None
+
+
+def _concerns(constraint: Constraint, request: str) -> bool:
+    """`request` as a result names it."""
+    return not constraint.requests or not {request, request.partition("/")[0]}.isdisjoint(constraint.requests)
 
 
 def _is_waiting(wish: Wish, place: int) -> bool:

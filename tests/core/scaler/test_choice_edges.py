@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core.model import Result
+from dds_core.model import Constraint, Device, Result
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, asks, one_node
@@ -128,3 +128,46 @@ def test_a_device_that_was_promised_before_its_uuid_was_published_is_promised() 
     waits_for(world, "two", asks("r0", A100.device))
     assert world.reserved("one") == [""]
     assert not world.reserved("two")
+
+
+# -- what a claim keeps ---------------------------------------------------------------------------------------------------
+
+
+def keeping(*constraints: Constraint) -> World:
+    """A claim of a GPU that comes and of a device that no node has for its own."""
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.claim("train", requests=(asks("r0", A100.device), asks("nic", "gpu")), constraints=constraints)
+    waiting = replace(pool_results(0)[0], request="r0")
+    world.allocate("train", "node0", waiting, Result("nic", "nic.example.com", "shared", "nic-0"))
+    return world
+
+
+def test_a_constraint_on_other_requests_does_not_ask_for_what_a_claim_keeps() -> None:
+    world = keeping(Constraint(("r0",), match=f"{GPU}/productName"))
+    assert world.reserved("train") == ["GPU-0"]
+
+
+def test_what_a_constraint_asks_of_a_device_that_nobody_lists_is_not_had() -> None:
+    assert not keeping(Constraint(match=f"{GPU}/productName")).reserved("train")
+
+
+def test_a_claim_whose_constraints_cannot_be_kept_leaves_the_other_claims_of_its_pod_alone() -> None:
+    world = keeping(Constraint(match=f"{GPU}/productName"))
+    world.claim("other", pod="train", requests=(asks("r0", A100.device),))
+    world.allocate("other", "node0", replace(pool_results(1)[0], request="r0"))
+    assert world.only(e.AttachOrdered).size == 1
+
+
+def test_what_a_claim_keeps_is_as_the_newest_generation_shows_it() -> None:
+    world = one_node("attach", scan_interval_seconds=0)
+    world.plug("node0", "gpu-0", "GPU-0", more={"root": "a"})
+    world.plug("node0", "gpu-1", "GPU-1", more={"root": "a"})
+    own = next(one for one in world.picture.slices.rows.values() if one.node)
+    old = {"gpu-0": Device({**A100.attributes, "root": "b"})}
+    world.observe(replace(own, uid="old", name="z-old", generation=own.generation - 1, devices=old))
+    constraints = (Constraint(match=f"{GPU}/root"),)
+    world.claim("train", requests=(asks("r0", A100.device, count=2),), constraints=constraints)
+    waiting = replace(pool_results(0)[0], request="r0")
+    world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-0"), waiting)
+    assert world.reserved("train") == ["GPU-1"]
