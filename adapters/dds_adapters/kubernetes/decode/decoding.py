@@ -7,10 +7,12 @@ This module must never raise anything but `Fault` for an object, however broken.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -120,6 +122,8 @@ def instant(when: datetime | None) -> int:
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 READY_TO_DETACH = "cohdi.io/ready-to-detach-device-id"
+PROTECTION = "resource.kubernetes.io/delete-protection"
+"""The finalizer that keeps an allocated claim."""
 
 CORE = ("v1",)
 DRA = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
@@ -157,6 +161,9 @@ def claim(raw: bytes) -> Claim:
                 for c in d.conditions or ()
             ]
         ),
+        config=_config_of(status.allocation) if status.allocation is not None else "",
+        told=tuple(sorted({(d.driver, d.pool, d.device) for d in status.devices or ()})),
+        protected=PROTECTION in (meta.finalizers or ()),
     )
 
 
@@ -395,6 +402,22 @@ def _result(found: raw_.RawResult) -> Result:
         found.consumed_capacity or {},
         bool(found.admin_access),
     )
+
+
+def _config_of(found: raw_.RawAllocation) -> str:
+    written = (found.devices.config if found.devices is not None else None) or ()
+    try:
+        return config_digest(msgspec.json.decode(one) for one in written)
+    except (ValueError, RecursionError):  # no fault is to come of what only its driver has to understand
+        return config_digest(bytes(one).decode("utf-8", "replace") for one in written)
+
+
+def config_digest(entries: Iterable[Any]) -> str:
+    """What stands for the configuration of an allocation, in which a driver's parameters may be secret: of its canonical JSON the
+    SHA-256, its first 16 digits; "" for none."""
+    found = list(entries)
+    text = json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if found else ""
 
 
 # -- node selectors --------------------------------------------------------------------------------

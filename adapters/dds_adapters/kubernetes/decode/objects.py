@@ -155,7 +155,10 @@ class RawResult(Part, frozen=True):
 
 
 class AllocatedDevices(Part, frozen=True):
+    """`config` stays as it is written: only a digest of it is made, since a driver's parameters are nobody else's business."""
+
     results: tuple[RawResult, ...] | None = None
+    config: tuple[msgspec.Raw, ...] | None = None
 
 
 class RawAllocation(Part, frozen=True):
@@ -191,7 +194,12 @@ class ClaimStatus(Part, frozen=True):
     devices: tuple[DeviceStatus, ...] | None = None
 
 
+class ClaimMetadata(Metadata, frozen=True):
+    finalizers: tuple[str, ...] | None = None
+
+
 class RawClaim(Object, frozen=True, kw_only=True):
+    metadata: ClaimMetadata
     spec: ClaimSpec | None = None
     status: ClaimStatus | None = None
 

@@ -74,6 +74,9 @@ WHOLE: dict[str, Any] = {
                 reason="Attached",
             ),
         ),
+        config="4110002864bec0d0",
+        told=(("gpu.nvidia.com", "nvidia-a100-40-fabric1", "nvidia-a100-40-0"),),
+        protected=True,
     ),
     "resourceslices": Slice(
         uid="u-1",
@@ -418,6 +421,41 @@ def test_the_owner_is_a_pod_and_nothing_else() -> None:
     assert decoding.claim(raw_of(claim)).owner == ""
 
 
+CONFIG = "status/allocation/devices/config"
+
+
+def digest(config: Any) -> str:
+    return decoding.claim(raw_of(put(sample("resourceclaims"), CONFIG, config))).config
+
+
+def test_the_configuration_is_known_by_a_digest_of_what_it_says() -> None:
+    one: dict[str, Any] = {"source": "FromClass", "opaque": {"driver": "d", "parameters": {"b": [1, None], "a": 10**30}}}
+    other = json.loads(json.dumps(one, sort_keys=True, indent=1))
+    assert digest([one]) == digest([other]) and len(digest([one])) == 16
+    assert digest([one]) == decoding.config_digest([one])
+    assert len({digest(config) for config in ([one], [one, one], [{**one, "source": "FromClaim"}], [])}) == 4
+    assert digest([]) == digest(None) == digest(...) == ""
+
+
+def test_a_configuration_that_only_its_driver_understands_is_no_fault() -> None:
+    text = raw_of(put(sample("resourceclaims"), CONFIG, ["KEY"]))
+    found = {decoding.claim(text.replace(b'"KEY"', odd)).config for odd in (b"1e999", b"[1e999]", b'"\xff"')}
+    assert len(found) == 3 and all(len(one) == 16 for one in found)
+    with pytest.raises(decoding.Fault, match="config: expected array"):
+        digest({"secret": 1})
+
+
+def test_who_has_an_entry_is_known_by_device_and_once() -> None:
+    entries = [{"driver": "d", "pool": "p", "device": one} for one in ("b", "a", "b")]
+    claim = decoding.claim(raw_of(put(sample("resourceclaims"), "status/devices", entries)))
+    assert claim.told == (("d", "p", "a"), ("d", "p", "b")) and claim.conditions == ()
+
+
+@pytest.mark.parametrize("finalizers", [..., None, [], ["example.com/wait"]])
+def test_a_claim_without_the_finalizer_is_not_protected(finalizers: Any) -> None:
+    assert not decoding.claim(raw_of(put(sample("resourceclaims"), "metadata/finalizers", finalizers))).protected
+
+
 def test_lists_that_go_writes_as_null() -> None:
     claim = sample("resourceclaims")
     claim["spec"] = {"devices": {"requests": None}}
@@ -526,7 +564,7 @@ def test_instants_are_exact_microseconds(text: str, expected: int) -> None:
 
 
 def test_no_struct_can_hold_what_must_stay_out() -> None:
-    """The raw structs name no container, no Secret and no opaque configuration: the parser skips them."""
+    """The raw structs name no container, no Secret and no opaque configuration: the parser skips them, and of the last keeps a digest."""
     decoded = [DECODE[resource](raw_of(sample(resource))) for resource in DECODE]
     text = msgspec.json.encode(decoded).decode()
     for hidden in ("hunter2", "secretKeyRef", "licence", "opaque", "last-applied", "providerID", "vendor", "free text"):

@@ -49,7 +49,7 @@ def test_first_one_fact_then_none_then_gone_then_none(resource: str) -> None:
 NOISE = [
     ("resourceclaims", "metadata/resourceVersion", "99"),
     ("resourceclaims", "metadata/managedFields", []),
-    ("resourceclaims", "metadata/finalizers", []),
+    ("resourceclaims", "metadata/finalizers", ["example.com/wait", "resource.kubernetes.io/delete-protection"]),
     ("resourceclaims", "metadata/annotations/note", "x"),
     ("resourceclaims", "status/devices/0/conditions/0/message", "other"),
     ("resourceclaims", "status/devices/0/conditions/0/lastTransitionTime", "2026-11-21T03:00:00Z"),
@@ -80,7 +80,9 @@ def test_what_does_not_matter_is_no_fact(resource: str, path: str, value: Any) -
 
 
 CHANGES: list[tuple[str, str, Any, type[Event], dict[str, Any]]] = [
-    ("resourceclaims", "status/allocation", None, ClaimObserved, {"allocation": None}),
+    ("resourceclaims", "status/allocation", None, ClaimObserved, {"allocation": None, "config": ""}),
+    ("resourceclaims", "status/devices", [], ClaimObserved, {"conditions": [], "told": []}),
+    ("resourceclaims", "metadata/finalizers", [], ClaimObserved, {"protected": False}),
     ("resourceclaims", "status/reservedFor", [], ClaimObserved, {"consumers": []}),
     ("resourceslices", "spec/pool/generation", 6, SliceObserved, {"generation": 6}),
     ("resourceslices", "spec/devices", [], SliceObserved, {"devices/gpu-0": None}),
