@@ -18,7 +18,7 @@ from dds_core.matching.errors import AllocationError, SelectorError
 from dds_core.matching.nodes import Node, NodeSelector, node_matches
 from dds_core.matching.objects import DeviceClass, Gates, Slice, TaintRule
 from dds_core.matching.pools import Candidate, Inventory, Pool
-from dds_core.matching.results import Allocation, Result, allocation, score
+from dds_core.matching.results import Allocation, Result, allocation, chosen_of, configuration, score
 from dds_core.matching.search import OutOfSteps, Plan, Search, Wanted
 from dds_core.matching.usage import InUse
 from dds_core.model import DeviceKey
@@ -27,6 +27,7 @@ __all__ = [
     "Allocation",
     "AllocationError",
     "Allocator",
+    "Alternative",
     "Claim",
     "DeviceClass",
     "Fit",
@@ -39,6 +40,8 @@ __all__ = [
     "Slice",
     "Tables",
     "TaintRule",
+    "chosen_of",
+    "configuration",
     "node_matches",
 ]
 

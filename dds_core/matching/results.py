@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from dds_core.matching.claims import Claim
+from dds_core.matching.claims import Alternative, Claim
+from dds_core.matching.errors import AllocationError
 from dds_core.matching.nodes import NodeSelector, Object, merged, only
-from dds_core.matching.objects import Gates
+from dds_core.matching.objects import DeviceClass, Gates
 from dds_core.matching.quantities import Quantity
 from dds_core.matching.search import Plan, Taken, Wanted
 from dds_core.model import DeviceKey
@@ -72,7 +73,34 @@ def allocation(
 ) -> Allocation:
     """Write down what was taken for one claim; `chosen` names the alternative of each of its requests."""
     results = tuple(_result(each, gates, share_id) for each in taken)
-    return Allocation(plan.claim, results, _config(plan.claim, chosen), _selector(taken, node))
+    config = _config(plan.claim, [(wanted.asked, wanted.device_class) for wanted in chosen])
+    return Allocation(plan.claim, results, config, _selector(taken, node))
+
+
+def chosen_of(claim: Claim, names: Collection[str]) -> tuple[Alternative, ...]:
+    """By request the alternative that is chosen where results have these names. AllocationError when they do not tell it."""
+    found = []
+    for request in claim.requests:
+        named = [one for one in request.alternatives if one.name in names]
+        if len(named) != 1:
+            what = f"{len(named)} of the alternatives of request {request.name} are chosen, and not one"
+            raise AllocationError(what, claim=str(claim), request=request.name)
+        found += named
+    return tuple(found)
+
+
+def configuration(claim: Claim, names: Collection[str], classes: Iterable[DeviceClass]) -> tuple[Object, ...]:
+    """status.allocation.devices.config for a claim whose results have these names, as the allocator writes it. AllocationError
+    when the names do not fit the claim, or a class that is needed is not among these."""
+    by_name = {one.name: one for one in classes}
+    chosen = []
+    for asked in chosen_of(claim, names):
+        device_class = by_name.get(asked.device_class)
+        if device_class is None:
+            what = f"could not retrieve device class {asked.device_class}: not found"
+            raise AllocationError(what, claim=str(claim), request=asked.name)
+        chosen.append((asked, device_class))
+    return _config(claim, chosen)
 
 
 def score(plans: Sequence[Plan], chosen: Mapping[tuple[int, int], int]) -> int:
@@ -99,20 +127,20 @@ def _result(taken: Taken, gates: Gates, share_id: Callable[[], str]) -> Result:
     )
 
 
-def _config(claim: Claim, chosen: Sequence[Wanted]) -> tuple[Object, ...]:
+def _config(claim: Claim, chosen: Sequence[tuple[Alternative, DeviceClass]]) -> tuple[Object, ...]:
     """The configuration of each class, once, then that of the claim as far as it concerns what was chosen: an entry for each
     request that it concerns, with the names of all of them."""
     by_class: dict[str, list[str]] = {}
     of_class: list[Object] = []
-    for wanted in chosen:
-        names = by_class.setdefault(wanted.device_class.name, [])
+    for asked, device_class in chosen:
+        names = by_class.setdefault(device_class.name, [])
         if not names:
-            of_class += [_configuration("FromClass", names, entry) for entry in wanted.device_class.config]
-        names.append(wanted.asked.name)
+            of_class += [_configuration("FromClass", names, entry) for entry in device_class.config]
+        names.append(asked.name)
     of_claim: list[Object] = []
     for entry in claim.config:
         named = list(entry.get("requests") or ())
-        concerned = sum(bool({wanted.asked.name, wanted.asked.request} & set(named)) for wanted in chosen)
+        concerned = sum(bool({asked.name, asked.request} & set(named)) for asked, _ in chosen)
         of_claim += [_configuration("FromClaim", named, entry)] * (concerned if named else 1)
     return (*of_class, *of_claim)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dds_core.matching.allocator import AllocationError, Allocator, Gates, Node
+from dds_core.matching.allocator import AllocationError, Allocator, Gates, Node, configuration
 from tests.core.matching.given import (
     GPU,
     NODE,
@@ -96,9 +96,16 @@ def opaque(word: str, *requests: str) -> dict[str, Any]:
 
 
 def config(**given: Any) -> list[tuple[str, str, list[str] | None]]:
-    """(source, word, requests) of each configuration."""
-    entries = written(slice_of("d0", "d1", "d2"), **given)["devices"].get("config", [])
+    """(source, word, requests) of each configuration, which is the same when it is made anew from the results."""
+    devices = written(slice_of("d0", "d1", "d2"), **given)["devices"]
+    entries = devices.get("config", [])
+    asks = claim(*given["requests"], config=given.get("config") or [])
+    assert list(configuration(asks, {one["request"] for one in devices["results"]}, _classes(given))) == entries
     return [(each["source"], each["opaque"]["parameters"]["word"], each.get("requests")) for each in entries]
+
+
+def _classes(given: dict[str, Any]) -> list[Any]:
+    return [class_of(), *given.get("classes", ())]
 
 
 def test_configuration_of_the_class_then_of_the_claim() -> None:
@@ -140,6 +147,15 @@ def test_configuration_follows_the_alternative_that_was_chosen() -> None:
         ("FromClaim", "any", ["x"]),
         ("FromClaim", "other", ["y"]),
     ]
+
+
+@pytest.mark.parametrize("names", [(), ("x/many", "x/few"), ("x",)], ids=str)
+def test_no_configuration_can_be_made_for_results_that_do_not_fit_the_claim(names: tuple[str, ...]) -> None:
+    asks = claim(first_of("x", many=asked(count=9), few=asked()))
+    with pytest.raises(AllocationError, match="of request x are chosen, and not one"):
+        configuration(asks, names, [class_of()])
+    with pytest.raises(AllocationError, match="device class gpu: not found"):
+        configuration(asks, ("x/few",), [])
 
 
 # -- identifiers of shares -----------------------------------------------------------------------------------
