@@ -175,7 +175,7 @@ class Server:
         query = {"fieldManager": MANAGER}
         answer = self._ask(ref, "POST", path, query=query, body=msgspec.json.encode(body))
         if answer.code == 404:  # the kind, or the namespace: nothing will be observed that leads to another try
-            raise Ended(_declined(answer))
+            raise Ended(declined(answer))
         if answer.code >= 300:
             _refuse(ref, answer)
         return answer.body
@@ -189,19 +189,28 @@ class Server:
             _refuse(live.ref, answer)
         return answer.body
 
-    def merge(self, live: Live, changes: Mapping[str, Any], subresource: str = "") -> None:
-        """A merge patch of the object as it was read; metadata of `changes` is kept."""
-        body = {**changes, "metadata": {**changes.get("metadata", {}), **live.identity}}
-        self._patch(live, MERGE, body, subresource)
+    def merge(self, live: Live, changes: Mapping[str, Any], subresource: str = "", *, unchanged: bool = True) -> bytes:
+        """A merge patch of the object as it was read, and its JSON as it is kept; metadata of `changes` is kept. Not `unchanged`:
+        of the very object, whatever else others have changed of it meanwhile."""
+        return self._patch(live, MERGE, _merging(live, changes, unchanged), subresource)
 
-    def replace(self, live: Live, path: str, value: Any) -> None:
-        """Put one value that is there already in another's place (a JSON patch with tests)."""
+    def merged_on_trial(self, live: Live, changes: Mapping[str, Any], subresource: str = "") -> Answer:
+        """What the server would say of a merge patch of the very object, which is never kept (dryRun=All)."""
+        query = {"fieldManager": MANAGER, "dryRun": "All"}
+        body = msgspec.json.encode(_merging(live, changes, unchanged=False))
+        answer = self._ask(live.ref, "PATCH", self._path(live.ref, subresource), query, body, MERGE)
+        if _is_trouble(answer):
+            _refuse(live.ref, answer)
+        return answer
+
+    def replace(self, live: Live, path: str, value: Any, subresource: str = "") -> bytes:
+        """Put one value that is there already in another's place (a JSON patch with tests); the object's JSON as it is kept."""
         body = [
             {"op": "test", "path": "/metadata/uid", "value": live.uid},
             {"op": "test", "path": "/metadata/resourceVersion", "value": live.version},
             {"op": "replace", "path": path, "value": value},
         ]
-        self._patch(live, JSON, body)
+        return self._patch(live, JSON, body, subresource)
 
     def apply(self, live: Live, kind: str, fields: Mapping[str, Any], subresource: str = "") -> None:
         """Server-side apply of all that we own of the object: what we applied before and is not in `fields` goes."""
@@ -222,7 +231,7 @@ class Server:
         if answer.code >= 300 and answer.code != 404:
             _refuse(live.ref, answer)
 
-    def _patch(self, live: Live, content_type: str, body: Any, subresource: str = "") -> None:
+    def _patch(self, live: Live, content_type: str, body: Any, subresource: str = "") -> bytes:
         query = {"fieldManager": MANAGER} | ({"force": "true"} if content_type == APPLY else {})
         path = self._path(live.ref, subresource)
         answer = self._ask(live.ref, "PATCH", path, query, msgspec.json.encode(body), content_type)
@@ -232,6 +241,7 @@ class Server:
             raise Changed(str(live.ref))
         if answer.code >= 300:
             _refuse(live.ref, answer)
+        return answer.body
 
     def _path(self, ref: Ref, subresource: str = "") -> str:
         return path_of(ref.resource, self.version_of(ref.resource), ref.namespace, ref.name, subresource)
@@ -298,6 +308,11 @@ def live_of(ref: Ref, raw: bytes) -> Live:
     )
 
 
+def _merging(live: Live, changes: Mapping[str, Any], unchanged: bool) -> dict[str, Any]:
+    means = live.identity if unchanged else {"uid": live.uid}
+    return {**changes, "metadata": {**changes.get("metadata", {}), **means}}
+
+
 def _refuse(ref: Ref, answer: Answer) -> NoReturn:
     """Raise what an answer other than success means."""
     code = answer.code
@@ -305,14 +320,19 @@ def _refuse(ref: Ref, answer: Answer) -> NoReturn:
         raise Ended(Obsolete(f"{ref} is gone"))
     if code == 409:
         raise Changed(str(ref))
-    if code in (401, 408, 429) or code >= 500:
+    if _is_trouble(answer):
         raise Ended(Later(f"{ref}: the API server answers {code} {_told(answer).reason}".rstrip(), answer.wait))
     if code == 422 and any("must be an allocated device" in cause.message for cause in _causes(answer)):
         raise Ended(Obsolete(f"{ref} is not allocated on the device any more"))
-    raise Ended(_declined(answer))
+    raise Ended(declined(answer))
 
 
-def _declined(answer: Answer) -> Declined:
+def _is_trouble(answer: Answer) -> bool:
+    """Whether the server says nothing of the request, but of its own state or of who asks."""
+    return answer.code in (401, 408, 429) or answer.code >= 500
+
+
+def declined(answer: Answer) -> Declined:
     """A missing permission that an API server of 1.36 tells within a 422 is told as what it is."""
     told = _told(answer)
     forbidden = any(cause.reason == "FieldValueForbidden" for cause in _causes(answer))

@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from math import inf, nextafter
 from random import Random
 
 from dds_adapters.kubernetes.limiter import Backoff, Limiter
@@ -29,6 +30,9 @@ EXTRA_TRIES = 3
 LOOK_AND_WRITE = 2
 """Requests that a task mostly takes: none begins when there is room for less, and it may send so many without asking."""
 MODE_LOWERED = "ModeLowered"
+
+Ending = Done | Obsolete | Declined
+"""With what a work ends that is not tried again."""
 
 
 @dataclass(eq=False, slots=True)
@@ -154,7 +158,7 @@ class Outbox:
             return instant if instant < float("inf") else None
         item = heappop(heap)[1]
         if now > item.until:
-            item.task = replace(item.task, work=Overdue())
+            item.task = replace(item.task, work=Overdue(item.task.too_late))
         return self._begin(item)
 
     def request(self, task: Task, now: float) -> bool:
@@ -173,10 +177,10 @@ class Outbox:
         """What became of a running task. Gives the fact of it; None when it is to be tried again, and for what nobody decided."""
         item, limiter = self._back(task)
         match result:
-            case Done(written):
-                if written:
+            case Done():
+                if result.written:
                     limiter.succeeded()
-                return self._ended(item, "done" if written else "unchanged")
+                return self._ended(item, "done" if result.written else "unchanged", result)
             case Obsolete():
                 return self._ended(item, "obsolete", result)
             case Declined():
@@ -186,7 +190,8 @@ class Outbox:
                     limiter.failed([now] * item.requests)
                 item.tries += 1
                 item.backoff = item.backoff or Backoff(self._random)
-                item.due = now + item.backoff.failed(now, wait)
+                too_late = nextafter(item.until, inf)  # its outcome is not waited for longer than it is wanted
+                item.due = min(now + item.backoff.failed(now, wait), too_late)
                 self.counts[_action(task), "later"] += 1
                 return self._again(item)
 
@@ -273,7 +278,7 @@ class Outbox:
         self._no_longer_waits(item)
         return self._ended(item, outcome)
 
-    def _ended(self, item: _Item, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
+    def _ended(self, item: _Item, outcome: str, why: Ending | None = None) -> Event | None:
         """It leaves its queues; who comes next there may begin."""
         item.gone = True
         for name in dict.fromkeys(item.task.objects):
@@ -289,13 +294,13 @@ class Outbox:
                     self._due(follower)
         return self._outcome(item.task, outcome, why)
 
-    def _outcome(self, task: Task, outcome: str, why: Declined | Obsolete | None = None) -> Event | None:
+    def _outcome(self, task: Task, outcome: str, why: Ending | None = None) -> Event | None:
         self.counts[_action(task), outcome] += 1
         if not task.decision:
             return None
         names = (task.decision, task.action, task.target)
-        if outcome in ("done", "unchanged"):
-            return WriteDone(*names)
+        if isinstance(why, Done):
+            return WriteDone(*names, why.version)
         if outcome == "superseded":
             return Superseded(*names)
         if isinstance(why, Obsolete):

@@ -33,35 +33,12 @@ class Work(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A write that is wanted.
-
-    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name;
-    all three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
-    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
-    which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
-    `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
-    `lasting` tells of what nobody decided that it is not given up all the same. `within` so many seconds from when it is put it
-    has to begin; later it is not wanted any more.
-    """
-
-    work: Work
-    objects: tuple[str, ...]
-    decision: str = ""
-    action: str = ""
-    target: str = ""
-    replaces: str = ""
-    needs: Mode = "attach"
-    at: int = 0
-    lasting: bool = False
-    within: float = math.inf
-
-
-@dataclass(frozen=True, slots=True)
 class Done:
-    """The live object is as the decision wants it, by this write or already before. `requests` were sent."""
+    """The live object is as the decision wants it, by this write or already before. `version` is the resourceVersion that it has
+    since, where a later write rests on it."""
 
     written: bool = True
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +73,39 @@ Result = Done | Obsolete | Declined | Later
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """A write that is wanted.
+
+    `decision` is the event id of the decision, `action` its type and `target` what `WriteDone` and `WriteRefused` are to name;
+    all three are "" for what nobody decided (a Kubernetes Event, an epoch stamp): nobody is told what becomes of it.
+    `objects` are those that it writes, as "<resource>/<uid or name>": tasks that share one are carried out in the order in
+    which they were put. A task with the same non-empty `replaces` as an older one that was not carried out yet supersedes it.
+    `needs` is the mode below which it must not be carried out any more. `at` is the decision's instant in microseconds.
+    `lasting` tells of what nobody decided that it is not given up all the same. `within` so many seconds from when it is put it
+    has to begin, each time that it is tried; later it is not wanted any more, and ends with `too_late`.
+    """
+
+    work: Work
+    objects: tuple[str, ...]
+    decision: str = ""
+    action: str = ""
+    target: str = ""
+    replaces: str = ""
+    needs: Mode = "attach"
+    at: int = 0
+    lasting: bool = False
+    within: float = math.inf
+    too_late: Result = Obsolete("it could not be sent in time, and is not wanted any more")
+
+
+@dataclass(frozen=True, slots=True)
 class Overdue:
     """The work of a task that could not begin in time."""
 
+    result: Result
+
     def carry_out(self, api: Asking, versions: Versions) -> Result:
-        return Obsolete("it could not be sent in time, and is not wanted any more")
+        return self.result
 
 
 class NotLeading(Exception):

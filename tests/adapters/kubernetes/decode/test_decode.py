@@ -429,7 +429,10 @@ def digest(config: Any) -> str:
 
 
 def test_the_configuration_is_known_by_a_digest_of_what_it_says() -> None:
-    one: dict[str, Any] = {"source": "FromClass", "opaque": {"driver": "d", "parameters": {"b": [1, None], "a": 10**30}}}
+    one: dict[str, Any] = {
+        "source": "FromClass",
+        "opaque": {"driver": "d", "parameters": {"b": [1, None], "a": 10**30}},
+    }
     other = json.loads(json.dumps(one, sort_keys=True, indent=1))
     assert digest([one]) == digest([other]) and len(digest([one])) == 16
     assert digest([one]) == decoding.config_digest([one])
@@ -564,7 +567,7 @@ def test_instants_are_exact_microseconds(text: str, expected: int) -> None:
 
 
 def test_no_struct_can_hold_what_must_stay_out() -> None:
-    """The raw structs name no container, no Secret and no opaque configuration: the parser skips them, and of the last keeps a digest."""
+    """The raw structs name no container and no Secret, which the parser skips; of opaque configuration a digest is kept."""
     decoded = [DECODE[resource](raw_of(sample(resource))) for resource in DECODE]
     text = msgspec.json.encode(decoded).decode()
     for hidden in ("hunter2", "secretKeyRef", "licence", "opaque", "last-applied", "providerID", "vendor", "free text"):
