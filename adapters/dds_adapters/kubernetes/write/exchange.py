@@ -1,0 +1,364 @@
+"""The exchange: a claim that waits for a device of the pool is given the device of its node, while its pod's scheduler looks on.
+
+Devices are guarded first: an admission policy refuses to everybody else an allocation of what ConfigMap `dds-guards` names, until
+the instant that stands there, so that no guard outlives a scaler that is gone. It is believed once the API server has refused a
+probe, a dry run in our own name. Then the allocation is taken away and another one set, in two writes, since one that is set
+cannot be changed (validation of resource.k8s.io); between them the scheduler finds none and goes on waiting. Nothing is taken
+away in whose place nothing could be set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, field, structs
+
+from dds_adapters.kubernetes.cluster import Answer
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.write.conditions import CLAIMS
+from dds_adapters.kubernetes.write.devices import rfc3339
+from dds_adapters.kubernetes.write.live_object import (
+    MANAGER,
+    Ended,
+    Live,
+    Ref,
+    Server,
+    Write,
+    declined,
+    decoded,
+    live_of,
+)
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
+from dds_core.errors import InputError
+from dds_core.matching import allocator as matching
+from dds_core.matching.quantities import parsed
+from dds_core.model import Allocation, Claim, Consumer, DeviceKey
+from dds_core.model import Result as Given
+from dds_core.scaler.events import Swap
+
+POLICY = "dds-guard"
+"""Name of the ValidatingAdmissionPolicy that refuses guarded devices, and of its binding."""
+GUARDS, PROBE = "dds-guards", "dds-probe"
+"""The ConfigMap with a key for each guarded device, and the claim that nobody uses, with which the guard is probed."""
+MAPS = "configmaps"
+CLASSES = "deviceclasses"
+LONGEST_KEY = 253
+"""Of a ConfigMap's key (IsConfigMapKey)."""
+NOT_GUARDED, NAME_TOO_LONG = "NotGuarded", "NameTooLong"
+PROBES = 8
+"""So often the guard is probed at once: the server learns of a key within some ten milliseconds, which is a few answers."""
+PROBE_AGAIN = 0.05
+BEFORE = 1_000_000
+"""Microseconds before its end at which a guard is probed: the least that an allocationTimestamp can tell apart."""
+
+Object = dict[str, Any]
+
+
+def guard_key(driver: str, pool: str, device: str) -> str:
+    """The key that stands for a device. A pool's name may hold "/", which a key may not; none of the three holds "_", so that no
+    two devices have one key."""
+    return "_".join((driver, pool.replace("/", "__"), device))
+
+
+# -- guards ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GuardDevices(Write):
+    """ExchangeBegun: keep everybody else from these devices until the instant `until` (microseconds), and see that it is so.
+
+    How long it is tried is not known here: whoever carries it out gives it up in time, as `not_guarded`."""
+
+    namespace: str
+    devices: tuple[DeviceKey, ...]
+    until: int
+    node: str
+
+    def _once(self, server: Server) -> Result:
+        if not self.devices:
+            return Done(written=False)
+        keys = [guard_key(*device) for device in self.devices]
+        if any(len(key) > LONGEST_KEY for key in keys):
+            return Declined(0, NAME_TOO_LONG, f"the names of a device make a key of more than {LONGEST_KEY} characters")
+        guards, probe = _there(server, _guards(self.namespace)), _there(server, _probe(self.namespace))
+        body = self._probing(probe)
+        wanted = dict.fromkeys(keys, rfc3339(self.until, precise=True))
+        standing = _data(guards)
+        written = any(standing.get(key) != until for key, until in wanted.items())
+        if written:  # each key is ours alone, whatever other keys have changed meanwhile
+            server.merge(guards, {"data": wanted}, unchanged=False)
+        for _ in range(PROBES):
+            answer = server.merged_on_trial(probe, body, "status")
+            if _is_refused_by_guard(answer):
+                return Done(written)
+            if answer.code >= 300:
+                return _unexpected(answer)
+        return Later("the API server does not guard the devices yet", PROBE_AGAIN)
+
+    def _probing(self, probe: Live) -> Object:
+        """The first device for the probe, valid but for the guard. All keys come with one write, so that one tells of all."""
+        driver, pool, device = self.devices[0]
+        asks = matching.Claim.from_object(msgspec.json.decode(probe.raw))
+        if len(asks.requests) != 1:
+            raise Ended(Declined(0, NOT_GUARDED, f"{probe.ref} is to have one request"))
+        result = matching.Result(asks.requests[0].name, (driver, pool, device)).to_object()
+        return {"status": {"allocation": _allocation([result], [], self.node, self.until - BEFORE)}}
+
+
+def not_guarded(seconds: float) -> Declined:
+    """What becomes of a guard that did not take effect within this time."""
+    return Declined(
+        0, NOT_GUARDED, f"the API server did not guard the devices within {seconds:g} s: see to policy {POLICY}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LiftGuards(Write):
+    """GuardLifted: everybody may be given these devices again."""
+
+    namespace: str
+    devices: tuple[DeviceKey, ...]
+
+    def _once(self, server: Server) -> Result:
+        guards = server.find(_guards(self.namespace))
+        if guards is None:
+            return Done(written=False)
+        standing = _data(guards)
+        off = {key: None for device in self.devices if (key := guard_key(*device)) in standing}
+        if off:
+            server.merge(guards, {"data": off})
+        return Done(bool(off))
+
+
+def _guards(namespace: str) -> Ref:
+    return Ref(MAPS, GUARDS, namespace)
+
+
+def _probe(namespace: str) -> Ref:
+    return Ref(CLAIMS, PROBE, namespace)
+
+
+def _there(server: Server, ref: Ref) -> Live:
+    """What an installation brings; without it nothing can be guarded."""
+    found = server.find(ref)
+    if found is None:
+        raise Ended(Declined(404, "NotFound", f"{ref} is not there: it comes with the installation of dds"))
+    return found
+
+
+class _Map(Struct):
+    data: dict[str, str] | None = None
+
+
+_map = msgspec.json.Decoder(_Map)
+
+
+def _data(guards: Live) -> Mapping[str, str]:
+    try:
+        return _map.decode(guards.raw).data or {}
+    except ValueError:
+        raise Ended(Later(f"{guards.ref}: the answer is not a ConfigMap")) from None
+
+
+def _is_refused_by_guard(answer: Answer) -> bool:
+    """A policy's refusal has the status of its reason, 422 unless the policy says otherwise; its name is in the words."""
+    return answer.code in (403, 422) and f"ValidatingAdmissionPolicy '{POLICY}'".encode() in answer.body
+
+
+def _unexpected(answer: Answer) -> Result:
+    refusal = declined(answer)
+    if answer.code == 409:
+        return Later(f"{PROBE} was changed")
+    return Declined(refusal.code, refusal.reason, f"the guard cannot be probed: {refusal.text}")
+
+
+# -- the two writes ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClearAllocation(Write):
+    """AllocationCleared: take allocation and reservations away, of a claim that is as it was decided on, if all that `swap` is to
+    set can be made.
+
+    One that has none, and is otherwise as it was, was cleared by us: the answer was lost. Had its scheduler done so (it clears
+    what it cannot bind), it looks for devices anew, and finds those that it is given, or the version has moved on."""
+
+    ref: Ref
+    allocation: Allocation
+    consumers: tuple[Consumer, ...]
+    swap: Swap
+
+    def _once(self, server: Server) -> Result:
+        live, claim = _live_claim(server, self.ref)
+        if not claim.protected:
+            return Obsolete(f"{self.ref} has no finalizer {decoding.PROTECTION}")
+        if claim.allocation is None and not claim.consumers:
+            return Done(written=False, version=live.version)
+        against = self._against(live, claim)
+        if against:
+            return Obsolete(f"{self.ref} {against}")
+        before = {one.request for one in self.allocation.results}
+        if decoding.config_digest(_config(server, live, before)) != claim.config:
+            return Obsolete(f"{self.ref}: its configuration cannot be made anew")
+        _given(server, live, self.swap)
+        cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
+        return Done(version=live_of(self.ref, cleared).version)
+
+    def _against(self, live: Live, claim: Claim) -> str:
+        """Why it may not be cleared, "" when it may."""
+        if claim.allocation != self.allocation:
+            return "is not allocated as it was"
+        if claim.consumers != self.consumers:
+            return "is not reserved as it was"
+        staying = {one.key for one in self.swap.results} & {one.key for one in self.allocation.results}
+        if staying & set(claim.told):
+            return "has an entry for a device that stays"
+        tellers = _tellers(live)
+        if tellers - {MANAGER} or (claim.told and not tellers):
+            return "has an entry of another manager"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveDevices(Write):
+    """DevicesGiven: the allocation of `swap` on `node`, for a claim that is as it was left when its allocation was cleared."""
+
+    ref: Ref
+    swap: Swap
+    node: str
+    version: str
+
+    def _once(self, server: Server) -> Result:
+        live, claim = _live_claim(server, self.ref)
+        if claim.allocation is not None and self._is_given(claim.allocation):
+            return Done(written=False, version=live.version)
+        if claim.allocation is not None or live.version != self.version:
+            return Obsolete(f"{self.ref} was changed since its allocation was cleared")
+        results, config = _given(server, live, self.swap)
+        status = {
+            "allocation": _allocation(results, config, self.node, self.swap.timestamp),
+            "reservedFor": [_consumer(one) for one in self.swap.consumers],
+        }
+        # No merge patch: the server would leave out what is null in a driver's parameters.
+        given = server.replace(live, "/status", status, "status")
+        return Done(version=live_of(self.ref, given).version)
+
+    def _is_given(self, allocation: Allocation) -> bool:
+        return allocation.node == self.node and _named(allocation.results) == _named(self.swap.results)
+
+
+def _live_claim(server: Server, ref: Ref) -> tuple[Live, Claim]:
+    live = server.get(ref)
+    if live.deleting:
+        raise Ended(Obsolete(f"{ref} is being deleted"))
+    return live, decoded(decoding.claim, live)
+
+
+def _named(results: tuple[Given, ...]) -> list[Given]:
+    """Without the amounts, which the server may write in another way; a share has an identity of its own."""
+    return [structs.replace(one, consumed={}) for one in results]
+
+
+def _given(server: Server, live: Live, swap: Swap) -> tuple[list[Object], list[Object]]:
+    """What `swap` is as results and config in JSON. A write to a claim that does not ask for these, or whose configuration would
+    be another than the one that was decided on, is obsolete.
+
+    Where another alternative of a request is chosen than before, nobody could know the configuration when it was decided."""
+    config = _config(server, live, {one.request for one in swap.results})
+    alternatives = any("/" in one.request for one in swap.results)
+    if decoding.config_digest(config) != swap.config and (swap.config or not alternatives):
+        raise Ended(Obsolete(f"{live.ref}: its configuration is not the one that was decided on"))
+    asks = matching.Claim.from_object(msgspec.json.decode(live.raw))
+    asked = {one.name: one for request in asks.requests for one in request.alternatives}
+    if not asked.keys() >= {one.request for one in swap.results}:
+        raise Ended(Obsolete(f"{live.ref} does not ask for what it is to be given"))
+    return [_result(one, asked[one.request]) for one in swap.results], config
+
+
+def _config(server: Server, live: Live, names: Collection[str]) -> list[Object]:
+    """The configuration that the scheduler would write for results of these names (of requests, or request/alternative)."""
+    try:
+        asks = matching.Claim.from_object(msgspec.json.decode(live.raw))
+        needed = dict.fromkeys(one.device_class for one in matching.chosen_of(asks, names))
+        found = [server.listed(Ref(CLASSES, name)) for name in needed]
+        classes = [matching.DeviceClass.from_object(msgspec.json.decode(one.raw)) for one in found if one is not None]
+        config = list(matching.configuration(asks, names, classes))
+        msgspec.json.encode(config)
+        return config
+    except InputError as error:
+        why = f" ({error.what})"
+    except (ValueError, OverflowError):  # numbers that cannot be read, or not be written again
+        why = ""
+    raise Ended(Obsolete(f"{live.ref}: its configuration cannot be made anew{why}"))
+
+
+def _result(given: Given, asked: matching.Alternative) -> Object:
+    """As the allocator writes it: what the request says of it stands in the result again."""
+    return matching.Result(
+        request=given.request,
+        device=given.key,
+        admin=asked.admin,
+        tolerations=asked.written_tolerations,
+        conditions=given.binding,
+        failures=given.failure,
+        share=given.share,
+        consumed={name: parsed(amount) for name, amount in given.consumed.items()},
+    ).to_object()
+
+
+def _allocation(results: list[Object], config: list[Object], node: str, at: int | None) -> Object:
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {
+        "devices": {"results": results, **({"config": config} if config else {})},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+        **({"allocationTimestamp": rfc3339(at)} if at is not None else {}),
+    }
+
+
+def _consumer(one: Consumer) -> Object:
+    named = {"resource": one.resource, "name": one.name, "uid": one.uid}
+    return {"apiGroup": one.group, **named} if one.group else named
+
+
+# -- who has an entry in status.devices --------------------------------------------------------------------------------
+
+
+class _StatusFields(Struct):
+    devices: msgspec.Raw | UnsetType = field(name="f:devices", default=UNSET)
+
+
+class _Fields(Struct):
+    status: _StatusFields | None = field(name="f:status", default=None)
+
+
+class _Manager(Struct):
+    manager: str = ""
+    fields: _Fields | None = field(name="fieldsV1", default=None)
+
+
+class _Meta(Struct):
+    managers: list[_Manager] | None = field(name="managedFields", default=None)
+
+
+class _Managed(Struct):
+    metadata: _Meta
+
+
+_managed = msgspec.json.Decoder(_Managed)
+
+
+def _tellers(live: Live) -> set[str]:
+    """The managers that own something in status.devices. Written back by us it would be ours: the next apply of its manager is
+    refused with 409."""
+    try:
+        managers = _managed.decode(live.raw).metadata.managers or ()
+    except ValueError:
+        raise Ended(Obsolete(f"{live.ref}: it cannot be told who manages what of it")) from None
+    return {
+        one.manager
+        for one in managers
+        if one.fields is not None and one.fields.status is not None and one.fields.status.devices is not UNSET
+    }
