@@ -233,7 +233,7 @@ class OurProcess(Running[Picture]):
     ) -> None:
         """`prepare` is given it before it begins."""
         settings = settings or LiveSettings(identity="test", health=None, metrics=None)
-        make = make_scaler("test", settings.config_namespace)
+        make = make_scaler("test", settings.config_namespace, settings.lease_namespace)
         super().__init__(lambda troubles: Process(settings, cluster, open_log, policy, make, observer=troubles))
         prepare(self.process)
 

@@ -6,9 +6,12 @@ What all that decide have in common is in `loop`; which decisions there are is t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import Translator
@@ -17,11 +20,12 @@ from dds_adapters.kubernetes.watch.arrivals import Arrival
 from dds_adapters.kubernetes.watch.known import Identity, seeds
 from dds_adapters.kubernetes.watch.watched import OPTIONAL, VERSIONS, Watched, watched
 from dds_adapters.kubernetes.write.events import announce
+from dds_adapters.kubernetes.write.guarding import Guarding, ask_guarding
 from dds_adapters.kubernetes.write.plan import plan, stamps
 from dds_adapters.kubernetes.write.pods import Outlet, ask_pod, tell_gone
 from dds_adapters.kubernetes.write.tasks import Task
 from dds_adapters.runtime.lacks import lacks
-from dds_adapters.runtime.loop import Decider, Effective, Surroundings, Told, Watcher
+from dds_adapters.runtime.loop import Arriving, Decider, Effective, Surroundings, Told, Watcher
 from dds_core.engine import Step
 from dds_core.errors import DdsError
 from dds_core.events import Capabilities, ClaimGone, ClaimObserved, Decision, Event, ObjectGone
@@ -105,6 +109,36 @@ def _reserves(picture: Picture, pod: Pod) -> bool:
     return any(consumer.uid == pod.uid for claim in picture.claims_of(pod) for consumer in claim.consumers)
 
 
+class Heard(NamedTuple):
+    """What was answered about guards."""
+
+    found: Guarding
+    at: int
+
+
+class GuardQuestion:
+    """Asks, at the start and whenever all was listed anew, whether devices can be guarded. It runs as writes do, so that no other
+    thread waits for the answer; `arrived` is for the one who decides."""
+
+    def __init__(self, namespace: str, instant: Callable[[], int], wake: Callable[[], None]) -> None:
+        """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
+        self.namespace = namespace
+        self._instant = instant
+        self._wake = wake
+        self._heard: deque[Heard] = deque(maxlen=1)
+
+    def task(self) -> Task:
+        return ask_guarding(self.namespace, self._told)
+
+    def _told(self, found: Guarding) -> None:
+        self._heard.append(Heard(found, self._instant()))
+        self._wake()
+
+    def arrived(self) -> list[Heard]:
+        """The newest answer, once."""
+        return [self._heard.popleft()] if self._heard else []
+
+
 CLAIMS = "resourceclaims"
 
 
@@ -124,11 +158,16 @@ class Scaler(Decider[Picture]):
         capabilities: Callable[[], Capabilities] = Capabilities,
         config_namespace: str = config.NAMESPACE,
         outlet: Outlet | None = None,
+        guards: GuardQuestion | None = None,
         watchers: Sequence[Watcher[Picture]] = (),
         told: Told = lambda error: None,
     ) -> None:
         """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have
-        to be asked for; without one none is."""
+        to be asked for; without one none is. `guards` asks whether devices can be guarded, which is known before anything is
+        decided; without it they cannot."""
+        self._guards = guards
+        self._guarding: Guarding | None = None
+        self._seen = False
         self._capabilities = capabilities
         self._config_namespace = config_namespace
         self._questions = PodQuestions(outlet)
@@ -145,7 +184,29 @@ class Scaler(Decider[Picture]):
         return Translator(picture, self._config_namespace)
 
     def capabilities(self) -> Capabilities:
-        return self._capabilities()
+        known = self._capabilities()
+        return replace(known, **self._guarding._asdict()) if self._guarding is not None else known
+
+    # -- whether devices can be guarded ------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        return self._guards is None or self._guarding is not None
+
+    def begin(self) -> None:
+        if self._guards is not None:
+            self._tasks.append(self._guards.task())
+
+    def arrived(self) -> Sequence[Arriving]:
+        return self._guards.arrived() if self._guards is not None else ()
+
+    def came(self, one: Arriving) -> None:
+        if not isinstance(one, Heard):
+            return super().came(one)
+        self._guarding = one.found
+        self.look_again(one.at)
+
+    # -- what decisions become ---------------------------------------------------------------------------------------
 
     def plan(self, decision: Decision, event_id: str, at: int) -> Sequence[Task]:
         if isinstance(decision, ClaimsListWanted):
@@ -169,7 +230,9 @@ class Scaler(Decider[Picture]):
         self._questions.before(fact, self.picture)
 
     def seen_whole(self) -> list[Task]:
-        return self._questions.at_start(self.picture)
+        again = [self._guards.task()] if self._guards is not None and self._seen else []
+        self._seen = True
+        return [*again, *self._questions.at_start(self.picture)]
 
     def first(self) -> Sequence[Task]:
         """Requests of ours are marked as this epoch's: what a former leader still sends to them fails."""
@@ -200,9 +263,10 @@ class Scaler(Decider[Picture]):
 
 
 def make_scaler(
-    code: str, config_namespace: str = config.NAMESPACE
+    code: str, config_namespace: str = config.NAMESPACE, namespace: str = config.NAMESPACE
 ) -> Callable[[EventLog, Effective, Surroundings[Picture]], Scaler]:
-    """The scaler as what a process runs. `code` says which version of the program that is."""
+    """The scaler as what a process runs. `code` says which version of the program that is; `namespace` is where dds is
+    installed."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
         def capabilities() -> Capabilities:
@@ -216,6 +280,7 @@ def make_scaler(
             capabilities=capabilities,
             config_namespace=config_namespace,
             outlet=around.arrivals,
+            guards=GuardQuestion(namespace, around.arrivals.instant, around.arrivals.wake),
             watchers=around.watchers,
             told=lambda error: around.trouble("decisions", error),
         )

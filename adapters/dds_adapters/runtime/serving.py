@@ -135,7 +135,7 @@ def serve(
 
 
 def _scaler(cluster: Cluster, endpoints: Endpoints, logger: logging.Logger, given: Scaling) -> Process[Any]:
-    make = make_scaler(__version__, given.settings.config_namespace)
+    make = make_scaler(__version__, given.settings.config_namespace, given.settings.lease_namespace)
     return _process(cluster, given, make, ScalerOperation(endpoints, logger))
 
 

@@ -10,15 +10,16 @@ import pytest
 
 from dds_adapters.kubernetes.watch.arrivals import ADDED, LOST, MODIFIED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.watched import VERSIONS
+from dds_adapters.kubernetes.write.guarding import AskGuarding, Guarding
 from dds_adapters.runtime import scaler as module
 from dds_adapters.runtime.loop import Committed
-from dds_adapters.runtime.scaler import Scaler
+from dds_adapters.runtime.scaler import GuardQuestion, Scaler
 from dds_core.engine import EngineOf
 from dds_core.errors import DdsError, Fenced, LogUnreachable
 from dds_core.events import Capabilities
 from dds_core.log import Envelope, Group, MemoryLog
 from dds_core.log.envelope import LeanEvent
-from dds_core.replay import verify
+from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
@@ -241,6 +242,30 @@ def test_what_the_api_serves_is_a_fact_when_it_changes() -> None:
     assert run.types().count("Capabilities") == 2
     run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
     assert run.types().count("Capabilities") == 2
+
+
+def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() -> None:
+    woken: list[int] = []
+    question = GuardQuestion("composable-dra", lambda: run.now, lambda: woken.append(run.now))
+    run = Run(guards=question)
+    run.scaler.begin()
+    run.now += SECOND
+    (task,) = run.scaler.turn([Arrival(one, SYNCED, b"", run.now) for one in VERSIONS], (), run.now)
+    assert isinstance(task.work, AskGuarding) and "Synced" not in run.types()
+    task.work.told(Guarding("1.36", "composable-dra", ""))
+    assert woken == [run.now]
+    run.turn()
+    assert run.scaler.synced and run.types()[-2:] == ["Capabilities", "Synced"]
+    told = Capabilities(version="1.36", guards="composable-dra")
+    assert event_of(list(run.log.read())[-2], SCALER) == told
+    run.turn(Arrival("pods", LOST, b"", run.now))
+    again = run.scaler.turn([Arrival("pods", SYNCED, b"", run.now)], (), run.now)
+    assert [type(one.work) for one in again] == [AskGuarding], "what was lost may have been installed anew"
+    task.work.told(Guarding("1.36", "composable-dra", ""))
+    task.work.told(Guarding("1.36", "", "the policy is gone"))
+    run.turn()
+    assert run.types().count("Capabilities") == 2 and run.types()[-1] == "Capabilities"
+    assert verify(run.log.read(), SCALER).ok
 
 
 def test_a_checkpoint_is_where_the_next_start_begins() -> None:

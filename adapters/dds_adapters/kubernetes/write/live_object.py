@@ -169,6 +169,15 @@ class Server:
         except ValueError:
             raise Ended(Later(f"{ref}: the answer is not a list")) from None
 
+    def question(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """The answer to a GET, or with a body (a review) to a POST, whatever its status, unless the server is in trouble."""
+        ref = Ref("the API server,", path)
+        sent = None if body is None else msgspec.json.encode(body)
+        answer = self._ask(ref, "GET" if body is None else "POST", path, body=sent)
+        if _is_trouble(answer):
+            _refuse(ref, answer)
+        return answer
+
     def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
         """A new object, and its JSON as it is kept. Raises Changed when the name is taken."""
         path = path_of(ref.resource, self.version_of(ref.resource), ref.namespace)

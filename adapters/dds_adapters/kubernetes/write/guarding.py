@@ -1,0 +1,172 @@
+"""A question at each start: whether devices can be guarded here, as an exchange needs it. Nothing is written; the answer goes to
+whoever asked.
+
+A guard is an admission policy of the installation with all that belongs to it. That it acts is seen at each guard by its probe;
+here it is seen that it is there, and that the user whom it lets is this one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from dds_adapters.kubernetes.cluster import Answer, path_of
+from dds_adapters.kubernetes.write.conditions import CLAIMS
+from dds_adapters.kubernetes.write.exchange import GUARDS, MAPS, POLICY, PROBE
+from dds_adapters.kubernetes.write.live_object import Server, Write
+from dds_adapters.kubernetes.write.tasks import Done, Result, Task
+from dds_core.text import scrub
+
+ADMISSION = "admissionregistration.k8s.io/v1"
+AUTHENTICATION = "authentication.k8s.io/v1"
+CLAIM_VERSION = "resource.k8s.io/v1"
+"""What every release serves in which a scheduler looks anew; in which version claims are followed may not be known yet."""
+INSTALL = "install it as the manifests of dds have it"
+_LET = re.compile(r"""request\.userInfo\.username\s*!=\s*(['"])(?P<name>[^'"]+)\1""")
+
+
+class Guarding(NamedTuple):
+    """The API server's release as "1.36" ("" when it does not tell), and the namespace in which devices can be guarded, or why
+    they cannot, in one sentence."""
+
+    version: str
+    guards: str
+    unguarded: str
+
+
+Told = Callable[[Guarding], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AskGuarding(Write):
+    """`namespace` is that of dds; `told` gets the answer, on whatever thread this runs."""
+
+    namespace: str
+    told: Told
+
+    def _once(self, server: Server) -> Result:
+        version = _release(server.question("/version"))
+        why = _against(server, self.namespace)
+        self.told(Guarding(version, "" if why else self.namespace, why))
+        return Done(written=False)
+
+
+def ask_guarding(namespace: str, told: Told) -> Task:
+    """It is asked until it is answered, and only once at a time."""
+    thing = f"{MAPS}/{GUARDS}"
+    return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe")
+
+
+class _Release(Struct):
+    major: str = ""
+    minor: str = ""
+
+
+class _Condition(Struct):
+    expression: str = ""
+
+
+class _Reference(Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Spec(Struct, rename="camel"):
+    """What is read of a policy, a binding and a claim."""
+
+    match_conditions: list[_Condition] | None = None
+    policy_name: str = ""
+    param_ref: _Reference | None = None
+    validation_actions: list[str] | None = None
+
+
+class _User(Struct):
+    username: str = ""
+
+
+class _Status(Struct, rename="camel"):
+    user_info: _User = field(default_factory=_User)
+    allocation: object = None
+
+
+class _Object(Struct):
+    spec: _Spec = field(default_factory=_Spec)
+    status: _Status = field(default_factory=_Status)
+
+
+_release_of = msgspec.json.Decoder(_Release)
+_object = msgspec.json.Decoder(_Object)
+
+
+def _release(answer: Answer) -> str:
+    """Some hosted servers write the minor number as "36+"."""
+    try:
+        told = _release_of.decode(answer.body)
+    except ValueError:
+        return ""
+    digits = re.match(r"\d{1,4}", told.minor)
+    return f"1.{digits[0]}" if told.major == "1" and digits else ""
+
+
+class _Lacking(Exception):
+    """What keeps devices from being guarded."""
+
+
+def _against(server: Server, namespace: str) -> str:
+    """What is not as it has to be, "" when nothing is."""
+    try:
+        policy = _there(server, "validatingadmissionpolicies", ADMISSION, POLICY)
+        _bound(_there(server, "validatingadmissionpolicybindings", ADMISSION, POLICY).spec, namespace)
+        _there(server, MAPS, "v1", GUARDS, namespace)
+        probe = _there(server, CLAIMS, CLAIM_VERSION, PROBE, namespace)
+        if probe.status.allocation is not None:
+            raise _Lacking(f"{CLAIMS} {namespace}/{PROBE} is allocated, and can probe nothing")
+        _lets(policy.spec, _who(server))
+    except _Lacking as lacking:
+        return str(lacking)
+    return ""
+
+
+def _there(server: Server, resource: str, version: str, name: str, namespace: str = "") -> _Object:
+    what = f"{resource} {namespace}/{name}" if namespace else f"{resource} {name}"
+    return _read(what, server.question(path_of(resource, version, namespace, name)))
+
+
+def _read(what: str, answer: Answer) -> _Object:
+    if answer.code == 404:
+        raise _Lacking(f"{what} is not there: {INSTALL}")
+    if answer.code == 403:
+        raise _Lacking(f"{what} may not be read: give this user the role of dds")
+    if answer.code >= 300:
+        raise _Lacking(f"{what} cannot be read: the API server answers {answer.code}")
+    try:
+        return _object.decode(answer.body)
+    except ValueError:
+        raise _Lacking(f"{what} is not as expected: {INSTALL}") from None
+
+
+def _bound(binding: _Spec, namespace: str) -> None:
+    wanted = _Reference(GUARDS, namespace)
+    denies = "Deny" in (binding.validation_actions or ())
+    if not (binding.policy_name == POLICY and binding.param_ref == wanted and denies):
+        what = f"binding {POLICY} does not deny by policy {POLICY} what {MAPS} {namespace}/{GUARDS} holds"
+        raise _Lacking(f"{what}: {INSTALL}")
+
+
+def _who(server: Server) -> str:
+    body: Mapping[str, object] = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
+    answer = server.question(path_of("selfsubjectreviews", AUTHENTICATION), body)
+    return _read("selfsubjectreviews", answer).status.user_info.username
+
+
+def _lets(policy: _Spec, user: str) -> None:
+    """A policy that lets another would refuse us what nobody else is to get."""
+    found = [match["name"] for one in policy.match_conditions or () for match in _LET.finditer(one.expression)]
+    if found != [user]:
+        lets = scrub(" and ".join(found)) or "nobody"
+        raise _Lacking(f"policy {POLICY} lets {lets} give guarded devices, and we are {scrub(user) or 'unknown'}")
