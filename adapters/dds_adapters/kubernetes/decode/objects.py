@@ -2,8 +2,8 @@
 
 A field that is not named here is skipped by the parser and never becomes a Python object. Unknown fields are fine
 (the API grows); a named field of another type is an error. `null` stands for an absent list, map or object, as Go
-writes it. Nothing here interprets anything, and no struct may name a Secret, an environment value or a device's
-opaque configuration.
+writes it. Nothing here interprets anything, and no struct may name a Secret or an environment value; a device's opaque
+configuration stays text that nobody looks into.
 """
 
 from __future__ import annotations

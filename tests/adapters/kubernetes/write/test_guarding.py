@@ -9,14 +9,18 @@ import pytest
 
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_adapters.kubernetes.write.devices import rfc3339
-from dds_adapters.kubernetes.write.exchange import GuardDevices, LiftGuards, guard_key, not_guarded
+from dds_adapters.kubernetes.write.exchange import GiveDevices, GuardDevices, LiftGuards, guard_key, not_guarded
+from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Task
 from dds_core.events import WriteRefused
+from dds_core.model import Consumer, Result
+from dds_core.scaler.events import Swap
+from dds_lab.api.requests import MASTERS
 from dds_lab.client import ApiError
 from tests.support import guarding
 from tests.support.guarding import NAMESPACE, guarded
-from tests.support.stage import GPU, Object, Stage
+from tests.support.stage import GPU, Object, Stage, uid_of
 from tests.support.told import START
 
 DEVICE, OTHER = (GPU, "node0", "gpu-0"), (GPU, "node0", "gpu-1")
@@ -106,6 +110,19 @@ def test_nothing_is_guarded_for_shares_and_administrators() -> None:
     stage = Stage()
     assert stage.carry_out(GuardDevices(NAMESPACE, (), UNTIL, "node0")) == Done(written=False)
     assert stage.writer.requests == {}
+
+
+def test_what_is_guarded_is_given_by_us() -> None:
+    stage = stage_with_guard()
+    stage.admin.create("deviceclasses", {"metadata": {"name": "gpu"}, "spec": {}})
+    made = stage.claim("c")
+    assert stage.carry_out(guard()) == Done()
+    swap = Swap(uid_of(made), (Result("r0", *DEVICE),), (Consumer("uid-p", "p"),), START)
+    ref = Ref("resourceclaims", "c", "default", uid_of(made))
+    give = GiveDevices(ref, swap, "node0", made["metadata"]["resourceVersion"])
+    refused = stage.carry_out(give, stage.as_user("another", MASTERS))
+    assert isinstance(refused, Declined) and "guarded by dds" in refused.text
+    assert isinstance(stage.carry_out(give), Done)
 
 
 # -- what keeps a guard from being one
