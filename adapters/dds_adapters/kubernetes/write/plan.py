@@ -21,11 +21,21 @@ from dds_adapters.kubernetes.write.devices import (
     rfc3339,
     rule_name,
 )
+from dds_adapters.kubernetes.write.exchange import (
+    GUARDS,
+    MAPS,
+    ClearAllocation,
+    GiveDevices,
+    GuardDevices,
+    LiftGuards,
+    guard_key,
+    not_guarded,
+)
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
 from dds_core.events import Decision
-from dds_core.model import OWNER, OWNER_LABEL, Claim, Node
+from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, Node
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
@@ -196,6 +206,54 @@ def _claim_object(uid: str) -> str:
     return f"{CLAIMS}/{uid}"
 
 
+# --- the exchange ------------------------------------------------------------------------------------------------------
+
+GUARDED_SECONDS = 2.0
+"""So long it is tried to see that a guard acts; then its claims are handed over in another way."""
+MICROSECONDS = 1_000_000
+NO_PLACE = "it is not known any more where devices are guarded"
+NO_EXCHANGE = "the exchange of this claim is over"
+
+
+def _begin(decision: e.ExchangeBegun, at: int, picture: Picture) -> Task:
+    work: Work = GuardDevices(picture.guards, decision.guarded, decision.until, decision.node)
+    if not picture.guards:
+        work = Overtaken(NO_PLACE)
+    objects = (*_guard_objects(decision.guarded), *(_claim_object(uid) for uid in decision.for_claims()))
+    late = not_guarded(GUARDED_SECONDS)
+    return Task(work, objects, target=decision.subject, within=GUARDED_SECONDS, too_late=late)
+
+
+def _clear(decision: e.AllocationCleared, at: int, picture: Picture) -> Task:
+    claim, row = picture.claims.get(decision.claim), picture.exchanges.get(decision.claim)
+    objects = (_claim_object(decision.claim),)
+    if row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
+        return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
+    work: Work = Overtaken("the claim is not allocated any more")
+    if claim is not None and claim.allocation is not None:
+        work = ClearAllocation(_claim_ref(claim), claim.allocation, claim.consumers, row.swap)
+    return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
+
+
+def _give(decision: e.DevicesGiven, at: int, picture: Picture) -> Task:
+    claim, row = picture.claims.get(decision.claim), picture.exchanges.get(decision.claim)
+    objects = (_claim_object(decision.claim),)
+    if claim is None or row is None or (row.node, row.attempt) != (decision.node, decision.attempt):
+        return Task(Overtaken(NO_EXCHANGE), objects, target=decision.claim)
+    work = GiveDevices(_claim_ref(claim), decision.swap, decision.node, decision.version)
+    return Task(work, objects, target=decision.claim, within=(row.until - at) / MICROSECONDS)
+
+
+def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
+    work: Work = LiftGuards(picture.guards, decision.devices) if picture.guards else Overtaken(NO_PLACE)
+    return Task(work, _guard_objects(decision.devices), target=decision.claim)
+
+
+def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
+    """A key each and not the whole ConfigMap, so that one guard does not wait until another is seen to act."""
+    return tuple(f"{MAPS}/{GUARDS}/{guard_key(*device)}" for device in devices)
+
+
 # --- nodes and devices -------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +306,10 @@ _PLANS: Plans[Picture] = {
     e.HandOver: _hand_over,
     e.FailureSignalled: _failure,
     e.Steered: _steer,
+    e.ExchangeBegun: _begin,
+    e.AllocationCleared: _clear,
+    e.DevicesGiven: _give,
+    e.GuardLifted: _lift_guards,
     e.NodeLabelled: _label,
     e.VictimMarked: _mark,
     e.VictimUnmarked: _unmark,
