@@ -23,12 +23,13 @@ from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab import shipped
-from dds_lab.driver import OurScaler
+from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.parts import Operator
 from dds_lab.tally import Tally
+from tests.support import guarding
 
 Object = dict[str, Any]
 LOG = "lab/scaler"
@@ -182,11 +183,14 @@ def running(
     measure: Measure = USUAL,
     prepare: Callable[[Running], None] = lambda run: None,
     begin: bool = True,
+    guarded: bool = True,
     **more: Any,
 ) -> Iterator[Running]:
     """A lab that has started, with one process of ours in it that has started as well (unless `begin` is False). `prepare` is
-    called before that; `more` goes to each process."""
+    called before that; `more` goes to each process. `guarded`: the installation brings what an exchange needs."""
     with Lab.virtual(scenario, seed=seed) as lab:
+        if guarded:
+            guarding.install(lab.client("installer"), SCALER_USER)
         given = policy if policy is not None else policy_for(scenario.name)
         run = Running(lab, log if log is not None else new_log(scenario), given, measure, **more)
         run.another()

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field, structs
 
+from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS
@@ -39,10 +40,6 @@ from dds_core.model import Allocation, Claim, Consumer, DeviceKey
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
 
-POLICY = "dds-guard"
-"""Name of the ValidatingAdmissionPolicy that refuses guarded devices, and of its binding."""
-GUARDS, PROBE = "dds-guards", "dds-probe"
-"""The ConfigMap with a key for each guarded device, and the claim that nobody uses, with which the guard is probed."""
 MAPS = "configmaps"
 CLASSES = "deviceclasses"
 LONGEST_KEY = 253
@@ -55,12 +52,6 @@ BEFORE = 1_000_000
 """Microseconds before its end at which a guard is probed: the least that an allocationTimestamp can tell apart."""
 
 Object = dict[str, Any]
-
-
-def guard_key(driver: str, pool: str, device: str) -> str:
-    """The key that stands for a device. A pool's name may hold "/", which a key may not; none of the three holds "_", so that no
-    two devices have one key."""
-    return "_".join((driver, pool.replace("/", "__"), device))
 
 
 # -- guards ------------------------------------------------------------------------------------------------------------
@@ -80,7 +71,7 @@ class GuardDevices(Write):
     def _once(self, server: Server) -> Result:
         if not self.devices:
             return Done(written=False)
-        keys = [guard_key(*device) for device in self.devices]
+        keys = [guard.key(*device) for device in self.devices]
         if any(len(key) > LONGEST_KEY for key in keys):
             return Declined(0, NAME_TOO_LONG, f"the names of a device make a key of more than {LONGEST_KEY} characters")
         guards, probe = _there(server, _guards(self.namespace)), _there(server, _probe(self.namespace))
@@ -111,7 +102,7 @@ class GuardDevices(Write):
 def not_guarded(seconds: float) -> Declined:
     """What becomes of a guard that did not take effect within this time."""
     return Declined(
-        0, NOT_GUARDED, f"the API server did not guard the devices within {seconds:g} s: see to policy {POLICY}"
+        0, NOT_GUARDED, f"the API server did not guard the devices within {seconds:g} s: see to policy {guard.NAME}"
     )
 
 
@@ -127,18 +118,18 @@ class LiftGuards(Write):
         if guards is None:
             return Done(written=False)
         standing = _data(guards)
-        off = {key: None for device in self.devices if (key := guard_key(*device)) in standing}
+        off = {key: None for device in self.devices if (key := guard.key(*device)) in standing}
         if off:
             server.merge(guards, {"data": off})
         return Done(bool(off))
 
 
 def _guards(namespace: str) -> Ref:
-    return Ref(MAPS, GUARDS, namespace)
+    return Ref(MAPS, guard.CONFIG_MAP, namespace)
 
 
 def _probe(namespace: str) -> Ref:
-    return Ref(CLAIMS, PROBE, namespace)
+    return Ref(CLAIMS, guard.PROBE, namespace)
 
 
 def _there(server: Server, ref: Ref) -> Live:
@@ -165,13 +156,13 @@ def _data(guards: Live) -> Mapping[str, str]:
 
 def _is_refused_by_guard(answer: Answer) -> bool:
     """A policy's refusal has the status of its reason, 422 unless the policy says otherwise; its name is in the words."""
-    return answer.code in (403, 422) and f"ValidatingAdmissionPolicy '{POLICY}'".encode() in answer.body
+    return answer.code in (403, 422) and f"ValidatingAdmissionPolicy '{guard.NAME}'".encode() in answer.body
 
 
 def _unexpected(answer: Answer) -> Result:
     refusal = declined(answer)
     if answer.code == 409:
-        return Later(f"{PROBE} was changed")
+        return Later(f"{guard.PROBE} was changed")
     return Declined(refusal.code, refusal.reason, f"the guard cannot be probed: {refusal.text}")
 
 

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, field
 
+from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Answer, path_of
 from dds_adapters.kubernetes.write.conditions import CLAIMS
-from dds_adapters.kubernetes.write.exchange import GUARDS, MAPS, POLICY, PROBE
+from dds_adapters.kubernetes.write.exchange import MAPS
 from dds_adapters.kubernetes.write.live_object import Server, Write
 from dds_adapters.kubernetes.write.tasks import Done, Result, Task
 from dds_core.text import scrub
@@ -58,7 +59,7 @@ class AskGuarding(Write):
 
 def ask_guarding(namespace: str, told: Told) -> Task:
     """It is asked until it is answered, and only once at a time."""
-    thing = f"{MAPS}/{GUARDS}"
+    thing = f"{MAPS}/{guard.CONFIG_MAP}"
     return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe")
 
 
@@ -120,12 +121,12 @@ class _Lacking(Exception):
 def _against(server: Server, namespace: str) -> str:
     """What is not as it has to be, "" when nothing is."""
     try:
-        policy = _there(server, "validatingadmissionpolicies", ADMISSION, POLICY)
-        _bound(_there(server, "validatingadmissionpolicybindings", ADMISSION, POLICY).spec, namespace)
-        _there(server, MAPS, "v1", GUARDS, namespace)
-        probe = _there(server, CLAIMS, CLAIM_VERSION, PROBE, namespace)
+        policy = _there(server, "validatingadmissionpolicies", ADMISSION, guard.NAME)
+        _bound(_there(server, "validatingadmissionpolicybindings", ADMISSION, guard.NAME).spec, namespace)
+        _there(server, MAPS, "v1", guard.CONFIG_MAP, namespace)
+        probe = _there(server, CLAIMS, CLAIM_VERSION, guard.PROBE, namespace)
         if probe.status.allocation is not None:
-            raise _Lacking(f"{CLAIMS} {namespace}/{PROBE} is allocated, and can probe nothing")
+            raise _Lacking(f"{CLAIMS} {namespace}/{guard.PROBE} is allocated, and can probe nothing")
         _lets(policy.spec, _who(server))
     except _Lacking as lacking:
         return str(lacking)
@@ -151,10 +152,10 @@ def _read(what: str, answer: Answer) -> _Object:
 
 
 def _bound(binding: _Spec, namespace: str) -> None:
-    wanted = _Reference(GUARDS, namespace)
+    wanted = _Reference(guard.CONFIG_MAP, namespace)
     denies = "Deny" in (binding.validation_actions or ())
-    if not (binding.policy_name == POLICY and binding.param_ref == wanted and denies):
-        what = f"binding {POLICY} does not deny by policy {POLICY} what {MAPS} {namespace}/{GUARDS} holds"
+    if not (binding.policy_name == guard.NAME and binding.param_ref == wanted and denies):
+        what = f"binding {guard.NAME} does not deny by policy {guard.NAME} what {MAPS} {namespace}/{guard.CONFIG_MAP} holds"
         raise _Lacking(f"{what}: {INSTALL}")
 
 
@@ -169,4 +170,4 @@ def _lets(policy: _Spec, user: str) -> None:
     found = [match["name"] for one in policy.match_conditions or () for match in _LET.finditer(one.expression)]
     if found != [user]:
         lets = scrub(" and ".join(found)) or "nobody"
-        raise _Lacking(f"policy {POLICY} lets {lets} give guarded devices, and we are {scrub(user) or 'unknown'}")
+        raise _Lacking(f"policy {guard.NAME} lets {lets} give guarded devices, and we are {scrub(user) or 'unknown'}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from dds_adapters.kubernetes import guard
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
 from dds_adapters.kubernetes.write.devices import (
@@ -22,13 +23,11 @@ from dds_adapters.kubernetes.write.devices import (
     rule_name,
 )
 from dds_adapters.kubernetes.write.exchange import (
-    GUARDS,
     MAPS,
     ClearAllocation,
     GiveDevices,
     GuardDevices,
     LiftGuards,
-    guard_key,
     not_guarded,
 )
 from dds_adapters.kubernetes.write.live_object import Ref
@@ -251,7 +250,7 @@ def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
 
 def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
     """A key each and not the whole ConfigMap, so that one guard does not wait until another is seen to act."""
-    return tuple(f"{MAPS}/{GUARDS}/{guard_key(*device)}" for device in devices)
+    return tuple(f"{MAPS}/{guard.CONFIG_MAP}/{guard.key(*device)}" for device in devices)
 
 
 # --- nodes and devices -------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from random import Random
 
 import pytest
 
+from dds_adapters.kubernetes import guard as shipped
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_adapters.kubernetes.write.devices import rfc3339
-from dds_adapters.kubernetes.write.exchange import GiveDevices, GuardDevices, LiftGuards, guard_key, not_guarded
+from dds_adapters.kubernetes.write.exchange import GiveDevices, GuardDevices, LiftGuards, not_guarded
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Task
@@ -47,7 +48,7 @@ def gives(stage: Stage, device: tuple[str, str, str], at: int = START) -> bool:
     try:
         stage.edit("resourceclaims", "rival", {"status": {"allocation": allocation}}, "default", "status")
     except ApiError as error:
-        assert "denied request: guarded by dds" in str(error)
+        assert "denied request: dds is giving" in str(error)
         return False
     finally:
         stage.admin.delete("resourceclaims", "rival", "default")
@@ -93,7 +94,7 @@ def test_a_key_that_another_takes_meanwhile_does_not_matter() -> None:
 def test_a_pool_whose_name_has_a_slash() -> None:
     stage = stage_with_guard()
     device = (GPU, "rack-1/pool", "gpu-0")
-    assert guard_key(*device) == f"{GPU}_rack-1__pool_gpu-0"
+    assert shipped.key(*device) == f"{GPU}_rack-1__pool_gpu-0"
     assert stage.carry_out(guard(device)) == Done()
     assert not gives(stage, device)
 
@@ -121,7 +122,7 @@ def test_what_is_guarded_is_given_by_us() -> None:
     ref = Ref("resourceclaims", "c", "default", uid_of(made))
     give = GiveDevices(ref, swap, "node0", made["metadata"]["resourceVersion"])
     refused = stage.carry_out(give, stage.as_user("another", MASTERS))
-    assert isinstance(refused, Declined) and "guarded by dds" in refused.text
+    assert isinstance(refused, Declined) and "dds is giving" in refused.text
     assert isinstance(stage.carry_out(give), Done)
 
 
@@ -176,7 +177,7 @@ def test_a_guard_that_acts_late_is_seen() -> None:
         if path.endswith("/status"):
             probes.append(path)
             if len(probes) == 3:
-                stage.admin.create(guarding.BINDINGS, guarding.binding())
+                stage.admin.create(guarding.BINDINGS, shipped.binding(NAMESPACE))
 
     stage.writer.before = before
     assert stage.carry_out(guard()) == Done() and len(probes) == 3
@@ -225,7 +226,7 @@ def test_a_missing_permission_is_told_as_one(case: str) -> None:
 def test_a_probe_that_is_no_probe_is_told() -> None:
     stage = stage_with_guard()
     stage.admin.delete("resourceclaims", "dds-probe", NAMESPACE)
-    two = guarding.probe()
+    two = shipped.probe(NAMESPACE)
     requests = two["spec"]["devices"]["requests"]
     requests.append({**requests[0], "name": "second"})
     stage.admin.create("resourceclaims", two, NAMESPACE)

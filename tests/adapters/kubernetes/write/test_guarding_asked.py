@@ -51,7 +51,7 @@ def lets(*expressions: str) -> Change:
 
 
 def allocated(stage: Stage) -> None:
-    result = {"request": "gpu", "driver": "d", "pool": "p", "device": "x"}
+    result = {"request": "device", "driver": "d", "pool": "p", "device": "x"}
     stage.edit(
         "resourceclaims",
         "dds-probe",
