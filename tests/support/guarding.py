@@ -1,6 +1,6 @@
 """What an installation brings to guard devices, made in a lab.
 
-    guarding.install(client, "writer")     # `client` is an administrator's, "writer" the user whom the policy lets
+guarding.install(client, "writer")     # `client` is an administrator's, "writer" the user whom the policy lets
 """
 
 from __future__ import annotations

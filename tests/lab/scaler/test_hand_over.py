@@ -1,19 +1,23 @@
 """The burst of forty claims with our scaler, under each mode of hand-over, over seeds.
 
-A hand-over takes two to seven seconds in which the device stands open to every pod: the scheduler looks at conditions every five
-seconds, and then lets the pod back off. Who waits a second time was robbed in that gap, and the judge says by whom.
+An exchange gives the claim its device itself, and its pod is bound when the scheduler looks next, within five seconds. A hand-over
+by the scheduler (`clear`) takes two to seven seconds in which the device stands open to every pod: the scheduler looks at conditions
+every five seconds, and then lets the pod back off. Who waits a second time was robbed in that gap, and the judge says by whom.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from dds_core.scaler.events import HandOver
+from dds_core.scaler.events import ClaimMoved, HandOver
 from dds_lab.judge.claims import Held
+from dds_lab.time import MICROSECONDS
+from tests.support import guarding
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 
@@ -21,7 +25,8 @@ from tests.support.ours import Running, policy_for, running, told_to_us
 class Landing:
     """Over all seeds: `claims` there were, `waited` on the pool at all, `again` more than once, and of those `unexplained` ones:
     (seed, claim) where nobody took an announced device of the node and model that it waited for. `stayed` and `moved` are where
-    hand-overs landed."""
+    hand-overs landed. `late`: of each claim that waited for an attach, the seconds from its allocation to its pod's start, less
+    those from its order to its device."""
 
     claims: int = 0
     waited: int = 0
@@ -30,6 +35,7 @@ class Landing:
     moved: int = 0
     thefts: int = 0
     attaches: int = 0
+    late: list[float] = field(default_factory=list)
     unexplained: list[tuple[int, str]] = field(default_factory=list)
     findings: list[Any] = field(default_factory=list)
 
@@ -54,7 +60,8 @@ def landing(mode: str, seeds: range) -> Landing:
         run.sound()
         assert len(run.outcomes.ran) == 40
         assert run.attached() == {}
-        assert {one.steering for _, one in run.events(HandOver) if isinstance(one, HandOver)} <= {mode}
+        assert not run.events(HandOver) or mode == "clear"
+        assert guarding.guarded(run.lab.client("looking")) == {}
         _add(found, seed, run, waited)
     return found
 
@@ -85,6 +92,18 @@ def _add(found: Landing, seed: int, run: Running, waited: dict[str, set[str]]) -
     found.thefts += len(run.judge.thefts)
     found.attaches += run.lab.ledger.count("attach", "done")
     found.findings += [(seed, one) for one in run.judge.findings]
+    found.late += _late(run)
+
+
+def _late(run: Running) -> Iterator[float]:
+    steps: dict[str, dict[str, int]] = {}
+    for at, moved in run.events(ClaimMoved):
+        assert isinstance(moved, ClaimMoved)
+        known = steps.setdefault(moved.claim, {})
+        known.setdefault(moved.trigger, at)
+        if moved.trigger == "pod_bound" and "ordered" in known:
+            attach = known["device_ready"] - known["ordered"]
+            yield (at - known["allocated_pool"] - attach) / MICROSECONDS
 
 
 FEW, MANY = range(1, 7), range(1, 101)
@@ -92,6 +111,16 @@ FEW, MANY = range(1, 7), range(1, 101)
 
 def sizes(few: range = FEW) -> list[object]:
     return [few, pytest.param(MANY, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
+
+
+@pytest.mark.parametrize("seeds", sizes())
+def test_an_exchanged_claim_waits_on_the_pool_once_and_its_pod_starts_at_the_next_look(seeds: range) -> None:
+    found = landing("exchange", seeds)
+    assert found.findings == []
+    assert found.once >= 0.99, found
+    assert found.moved == 0 and found.unexplained == []
+    late = sorted(found.late)
+    assert late[int(0.95 * len(late))] <= 5.5, late
 
 
 @pytest.mark.parametrize("seeds", sizes())
