@@ -120,6 +120,8 @@ class Maker:
         self.case = Case(self.random.random() < 0.7)
         self.devices: dict[DeviceKey, Device] = {}
         self.uuids: dict[DeviceKey, str] = {}
+        self.constrained = False
+        """Whether the claim that is being made has constraints; then it asks for more, of anything."""
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -202,7 +204,7 @@ class Maker:
         if kind == "modes":
             face = self._shared(face)
         other = self._shared(face) if self.chance(0.15) else face
-        return {f"{name}-x": face, f"{name}-y": other}, {set_: {"units": str(self.pick((draw, 2 * draw)))}}
+        return {f"{name}-x": face, f"{name}-y": other}, {set_: {"units": self.pick(("1", "2", "4"))}}
 
     def _device(self, driver: str) -> Device:
         words = {ONE: ("a", "a", "b"), TWO: ("c",), FOREIGN: ("n",)}[driver]
@@ -210,9 +212,9 @@ class Maker:
         versions = []
         if self.chance(0.5):
             attributes["size"] = self.pick((1, 2, 3))
-        if self.chance(0.5):
-            name = self.pick(("root", f"{driver}/root", OTHER_ROOT))
-            values: tuple[str | int | bool, ...] = ("x", "y", 1, True, "1.0.0")
+        if self.chance(0.8):
+            name = self.pick(("root", f"{driver}/root", OTHER_ROOT, OTHER_ROOT, OTHER_ROOT, OTHER_ROOT))
+            values: tuple[str | int | bool, ...] = ("x", 1, 1, True, True, "1.0.0")
             attributes[name] = self.pick(values)
             if attributes[name] == "1.0.0" and self.chance(0.5):
                 versions.append(name)
@@ -360,6 +362,7 @@ class Maker:
 
     def _claim(self, uid: str, pod: int, index: int, claims: int) -> Claim:
         most = (1, 1, 1, 2, 2, 3) if claims == 1 else (1, 1, 1, 2)
+        self.constrained = self.chance(0.35)
         requests = [self._request(f"r{place}") for place in range(self.pick(most))]
         results: list[Result] = []
         for request in requests:
@@ -390,7 +393,7 @@ class Maker:
             owner=f"p{pod}" if extended else "",
             requests=tuple(requests),
             allocation=Allocation(tuple(results), NODE),
-            constraints=tuple(self._constraints(names)) if self.chance(0.3) else (),
+            constraints=tuple(self._constraints(names)) if self.constrained else (),
         )
 
     def _request(self, name: str) -> ClaimRequest:
@@ -401,6 +404,8 @@ class Maker:
 
     def _alternative(self, name: str, *, admin: bool = False) -> Alternative:
         named = self.pick(("any",) * 5 + ("one", "one", "one", "two", "a", "a", "fails"))
+        if self.constrained and self.chance(0.5):
+            named = "any"
         if self.chance(0.01):
             named = "missing"
         selectors: list[str] = []
@@ -422,7 +427,7 @@ class Maker:
             named,
             name,
             tuple(selectors),
-            count=self.pick((1, 1, 1, 1, 1, 2, 2, 3)),
+            count=self.pick((1, 2, 2, 2, 3) if self.constrained else (1, 1, 1, 1, 1, 2, 2, 3)),
             all=self.chance(0.06),
             admin=admin,
             tolerations=tolerations,
@@ -431,7 +436,9 @@ class Maker:
 
     def _constraints(self, names: list[str]) -> Iterator[Constraint]:
         for _ in range(self.pick((1, 1, 2))):
-            attribute = self.pick((f"{ONE}/model", f"{ONE}/size", f"{ONE}/root", OTHER_ROOT, f"{TWO}/model"))
+            attribute = self.pick(
+                (f"{ONE}/model", f"{ONE}/size", f"{ONE}/root", OTHER_ROOT, OTHER_ROOT, f"{TWO}/model")
+            )
             named = self.pick(((), (), (names[0],), tuple(names), (f"{names[0]}/s0",), (f"{names[-1]}/s1",)))
             match = self.chance(0.5)
             yield Constraint(named, attribute if match else "", "" if match else attribute)

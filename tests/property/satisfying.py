@@ -306,6 +306,7 @@ class Judge:
         for key in sorted(usage.keys & self.usable.keys()):
             self._charge(charged, key)
         together: set[DeviceKey] = set()
+        new: set[DeviceKey] = set()
         for pick in picks:
             key, device = pick.key, self.usable[pick.key]
             amounts = self.takes(pick.way.asked, key)
@@ -318,11 +319,12 @@ class Judge:
                 yield f"{key} is taken with another face of it"
             if key not in now.keys:
                 self._charge(charged, key)
+                new.add(key)
             now.add(key, amounts if device.shared else None)
             together.add(key)
             if device.shared and any(now.shares[key][n] > number(text) for n, text in device.capacity.items()):
                 yield f"more of {key} than there is"
-        if any(charged[counter] > self.counters[counter] and self._draws(together, counter) for counter in charged):
+        if any(charged[counter] > self.counters[counter] and self._draws(new, counter) for counter in charged):
             yield "more of a counter than there is"
         once = Counter((pick.way, pick.key) for pick in picks)
         yield from (f"{key} twice for {way.name}" for (way, key), times in once.items() if times > 1)

@@ -90,9 +90,13 @@ def _fault(judge: Judge, claims: list[Claim], found: choice.Choice) -> str:
         return f"possible: {possible}, chosen: {found.given}"
     standing = _standing(judge, known) if len(known) == len(wishes) else None
     if standing is not None and _still_fits(judge, standing, known, free, usage):
-        before = Counter(pick.key for pick in standing)
-        if not found.whole or Counter(pick.key for pick in picks) != before:
-            return f"promised was {dict(before)}, and chosen is {found.given}"
+        before, now = ([pick.key for pick in some] for some in (standing, picks))
+        if (
+            not found.whole
+            or not set(now) <= set(before)
+            or (_has_one_way(known, judge, free) and len(now) < len(before))
+        ):
+            return f"promised was {before}, and chosen is {found.given}"
     for pick in picks:
         amounts = judge.takes(pick.way.asked, pick.key)
         judge.given.append((pick.key, amounts if judge.usable[pick.key].shared else None))
@@ -178,6 +182,12 @@ def _still_fits(judge: Judge, picks: list[Pick], known: list[Wanted], free: list
     if not all(pick.key in free and judge.accepts(pick.way.asked, pick.key) for pick in picks):
         return False
     return not list(judge.faults(picks, known, usage))
+
+
+def _has_one_way(known: list[Wanted], judge: Judge, free: list[DeviceKey]) -> bool:
+    """Whether nothing could be had with fewer devices: with shares, or with another alternative."""
+    shared = any(judge.usable[key].shared for key in free)
+    return not shared and all(len(ways) == 1 for wish in known for ways in wish.ways.values())
 
 
 def later(case: Case, random: Random) -> Case:

@@ -1,5 +1,6 @@
-"""Random partitionings of the GPUs of a node, taken and released in any order, with gaps in what the driver lists: no GPU goes
-while a face of it is in use, and when none is in use any more, it goes."""
+"""Random faces of the GPUs of a node (partitions alone, partitions beside the whole on common counters, another driver's view,
+virtual functions, shares), taken and released in any order, with gaps in what is listed: no GPU goes while a face of it is in
+use, and when none is in use any more, it goes."""
 
 from __future__ import annotations
 
@@ -7,23 +8,27 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dds_core.model import AttachRequest, Device, FabricResource, Slice
 from dds_core.scaler import events as e
-from tests.property.streams import QUICK
+from tests.support.drawn import examples
 from tests.support.world import A100, GPU, World, one_node
 
 VERBS = ("partition", "take", "take", "take", "release", "hide", "half", "show", "wait", "wait")
-stories = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(0, 3)), max_size=30)
+stories = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 5), st.integers(0, 7)), max_size=30)
 GPUS = ("GPU-0", "GPU-1")
 OWN = f"local-node0-{GPU}"
+BUS, ROOT = "resource.kubernetes.io/pciBusID", "resource.kubernetes.io/pcieRoot"
+MOST_PARTS, COUNTED, BESIDE, FUNCTIONS, SHARED = 3, 4, 5, 6, 7
+"""How a GPU is listed: 0 whole, up to three partitions, and in other ways."""
 REST = 5_000
 """Seconds after which whatever is free has gone."""
 
 
 @dataclass
 class Fleet:
-    """The truth: how each GPU is partitioned now (0: whole), and by claim the GPU and the name that it holds."""
+    """The truth: how each GPU is listed now, and by claim the GPU and the name that it holds."""
 
     world: World
     parts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(GPUS, 0))
@@ -43,24 +48,36 @@ class Fleet:
                 assert all(gpu != uid for gpu, _ in self.held.values()), f"{uid} goes while it is in use"
         self.world.operate()
 
+    def faces(self, gpu: str) -> dict[str, Device]:
+        """As the GPU is partitioned now."""
+        name, how = gpu.lower(), self.parts[gpu]
+        part = Device({**A100.attributes, "type": "mig", "parentUUID": gpu})
+        if 0 < how <= MOST_PARTS:
+            return {f"{name}-{number}": part for number in range(how)}
+        more: dict[str, str] = {BUS: gpu} if how == BESIDE else {ROOT: f"root-{gpu}"} if how == FUNCTIONS else {}
+        whole = Device({**A100.attributes, "type": "gpu", "uuid": gpu, **more}, shared=how == SHARED)
+        found = {f"{name}-whole": whole}
+        if how == COUNTED:
+            found = {f"{name}-whole": replace(whole, consumes={gpu: {"units": "2"}})}
+            small = Device({**A100.attributes}, consumes={gpu: {"units": "1"}})
+            found |= {f"{name}-{number}": small for number in range(2)}
+        elif how == BESIDE:
+            found[f"{name}-vfio"] = Device({**A100.attributes, "type": "vfio", BUS: gpu})
+        elif how == FUNCTIONS:
+            found[f"{name}-vf"] = Device({**A100.attributes, "type": "vf", ROOT: f"root-{gpu}"})
+        return found
+
     def names(self, gpu: str) -> list[str]:
-        return [f"{gpu.lower()}-{part}" for part in range(self.parts[gpu])] or [f"{gpu.lower()}-whole"]
+        return list(self.faces(gpu))
 
     def list(self, *, complete: bool = True) -> None:
         """The driver lists all that is still there, in one slice; one of two when it is not complete."""
-        devices = {
-            name: Device({**A100.attributes, **self.attributes(gpu)})
-            for gpu in GPUS
-            if gpu in self.world.picture.resources
-            for name in self.names(gpu)
-        }
+        there = [gpu for gpu in GPUS if gpu in self.world.picture.resources]
+        devices = {name: device for gpu in there for name, device in self.faces(gpu).items()}
         self.serial += 1
         own = Slice(OWN, OWN, GPU, "node0", node="node0")
         kept = devices if complete else dict(list(devices.items())[::2])
         self.world.update(own, devices=kept, generation=self.serial, slices=1 if complete else 2)
-
-    def attributes(self, gpu: str) -> dict[str, str]:
-        return {"type": "mig", "parentUUID": gpu} if self.parts[gpu] else {"type": "gpu", "uuid": gpu}
 
     def _partition(self, which: int, how: int) -> None:
         gpu = GPUS[which % 2]
@@ -103,7 +120,7 @@ class Fleet:
         self.list()
 
     def _wait(self, which: int, how: int) -> None:
-        self.world.tick((5, 40, 120, 400)[how])
+        self.world.tick((5, 40, 120, 400)[how % 4])
 
     def rest(self) -> None:
         for claim in sorted(self.held):
@@ -117,7 +134,7 @@ class Fleet:
         assert set(ordered) == set(GPUS)
 
 
-@QUICK
+@examples(60, 600)
 @given(story=stories)
 def test_no_gpu_goes_while_a_face_of_it_is_in_use_and_then_each_goes(story: list[tuple[str, int, int]]) -> None:
     world = one_node("detach", 4, no_removal_seconds=60, fence_settle_seconds=5, scan_interval_seconds=0)
