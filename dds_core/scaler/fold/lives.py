@@ -42,6 +42,8 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
     picture.lives.put(event.claim, life)
     if old is not None and old.promises and not life.promises:
         _restart_idle_clocks(picture, old, at)
+    if event.trigger in ("cleared", "released"):
+        _may_be_taken(picture, event.claim, at)
     if event.trigger in ("allocated_pool", "allocated_local", "pod_bound", "released", "failed"):
         picture.hand_overs.drop(event.claim)
         picture.exchanges.drop(event.claim)
@@ -60,6 +62,14 @@ def forget_claim(picture: Picture, uid: str) -> None:
     for kind in ("budget", "reservation", "publisher", "guard"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
+
+
+def _may_be_taken(picture: Picture, claim: str, at: int) -> None:
+    """A claim that was told has let go of its stand-in: only from now on can it take what was handed over to it."""
+    for key in sorted(picture.reservations_for[claim]):
+        row = picture.reservations.rows[key]
+        if row.signalled or claim in picture.hand_overs:
+            picture.reservations.put(key, replace(row, signalled=at))
 
 
 def _drop_reservation(picture: Picture, claim_uid: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import Claim
 from dds_core.scaler.events import Promise, ReservationDropped, Reserved
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.assignment import Cover
@@ -13,7 +16,7 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
     """Promise the devices to the claim, or to the pod that an extended-resource claim is made anew for, as long as there is
     that pod; True when they are promised (or, in observe, would be)."""
     picture, claim = work.picture, covered.claim
-    promises = promises_of(covered)
+    promises = (*promises_of(covered), *_kept(picture, claim))
     pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
     standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
     if standing is not None and standing.promises == promises and standing.claim == claim.uid:
@@ -36,6 +39,17 @@ def promises_of(covered: Cover) -> tuple[Promise, ...]:
     return tuple(sorted((promise for promise, _ in covered.ready), key=lambda promise: promise.result))
 
 
+def _kept(picture: Picture, claim: Claim) -> Iterator[Promise]:
+    """The node's own devices that the claim has beside those that it waits for. At a hand-over it lets go of all that it has, to
+    get them again: in between they are nobody else's."""
+    local = picture.local_results(claim.allocation)
+    for place, result in enumerate(claim.allocation.results if claim.allocation is not None else ()):
+        if result in local and not result.share:
+            resource = picture.resource_of(result.key)
+            uuid = resource.uuid if resource is not None else picture.face(result.key).uuid
+            yield Promise(place, uuid, *result.key, result.request)
+
+
 def drop_overdue(work: Work, node: str) -> None:
     """A device that was handed over and not taken in time, or kept for longer than its scheduler waits, is free for others
     again."""
@@ -52,8 +66,8 @@ def drop_overdue(work: Work, node: str) -> None:
 def reservation_due(picture: Picture, key: str) -> int:
     """The instant from which a promise binds nobody any more."""
     row = picture.reservations.rows[key]
-    if row.signalled:
-        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
     claim = picture.claims.get(row.claim)
+    if row.signalled and (claim is None or claim.allocation is None):  # before, it could not be taken
+        return row.signalled + picture.policy.no_allocation_seconds * MICROSECONDS
     knobs = picture.policy.scheduler_of(picture.scheduler_of(claim) if claim is not None else "")
     return row.since + knobs.binding_timeout_seconds * MICROSECONDS

@@ -3,12 +3,12 @@
 Here a device is promised to one claim, in the log before any signal, and the promise survives a restart.
 """
 
-from dds_core.model import Node
+from dds_core.model import Node, Result
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import Picture
-from tests.support.world import World, one_node
+from tests.support.world import A100, GPU, World, one_node
 
 
 def two_claims_one_device() -> World:
@@ -83,3 +83,52 @@ def test_b09_a_promise_that_was_never_signalled_ends_with_its_schedulers_patienc
     assert world.reserved("train") == ["GPU-res"]
     world.tick(2)
     assert world.reserved("train") == []
+
+
+def told_for_a_second_device() -> World:
+    """`first` has a device of the node and is handed over the other one that it waits for; `second` waits for one as well."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    kept = world.online("kept", "node0")
+    world.claim("first", 2)
+    world.allocate("first", "node0", Result("r0", GPU, "node0", f"gpu-{kept}"), (A100, 1))
+    world.carry_out()
+    world.waits("second", "node0")
+    world.carry_out()
+    world.online("res", "node0", request=world.events(e.AttachOrdered)[0].request)
+    world.carry_out()
+    return world
+
+
+def test_b09_what_a_claim_gives_up_at_the_hand_over_is_kept_for_it() -> None:
+    world = told_for_a_second_device()
+    assert sorted(world.reserved("first")) == ["GPU-kept", "GPU-res"]
+    world.unreserve("first")
+    world.clear("first")
+    assert world.reserved("second") == []
+    assert world.state("second") == "Attaching"
+    world.allocate_local("first", "node0", "gpu-GPU-kept", "gpu-GPU-res")
+    assert world.reserved("first") == []
+
+
+def test_b09_the_time_to_take_it_begins_when_the_claim_can() -> None:
+    """Until its stand-in is cleared, which takes the scheduler its while, a claim that was told can take nothing."""
+    world = two_claims_one_device()
+    world.carry_out()
+    world.tick(58)
+    world.unreserve("first")
+    world.clear("first")
+    world.tick(59)
+    assert world.reserved("first") == ["GPU-res"]
+    assert world.state("second") == "Attaching"
+    world.tick(2)
+    assert world.reserved("second") == ["GPU-res"]
+
+
+def test_b09_nothing_is_taken_back_before_the_claim_can_take_it() -> None:
+    world = two_claims_one_device()
+    world.carry_out()
+    world.tick(70)
+    assert not world.events(e.ReservationDropped)
+    world.clear("first")
+    world.tick(59)
+    assert world.reserved("first") == ["GPU-res"]
