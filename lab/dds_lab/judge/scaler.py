@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dds_core.timeline.clock import duration
@@ -47,6 +47,15 @@ class Measure:
     news: float = 0.25
 
 
+@dataclass(frozen=True)
+class Promise:
+    """What was announced to a claim, since when it could be taken, and the serials of the devices that it could have meant."""
+
+    claim: Held
+    at: int
+    open_to: frozenset[str]
+
+
 class Judge:
     """Looks on from where it is made, which has to be the beginning. `findings` in the order of time; `thefts` are announced
     devices that another claim took before the one they were announced to (B10: a transfer of demand, no fault of a scaler)."""
@@ -58,7 +67,7 @@ class Judge:
         self.thefts: list[Finding] = []
         self._demand: Counter[Cell] = Counter()
         self._peaks: defaultdict[Cell, deque[tuple[int, int]]] = defaultdict(deque)
-        self._promised: dict[str, tuple[Held, int]] = {}  # claim uid → what was announced to it, and when
+        self._promised: dict[str, Promise] = {}  # by claim uid
         self._served_since: dict[str, int] = {}  # claim uid → since when it could have been served
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
@@ -100,6 +109,10 @@ class Judge:
             self._promised.pop(uid, None)
             self._taken(new)
             self._round("goes round", new.name, "was allocated", self.measure.rounds)
+        elif uid in self._promised and old is not None and old.allocated and not new.allocated:
+            self._promised[uid] = replace(
+                self._promised[uid], at=self.view.now
+            )  # only now can it take what is meant for it
         self._count(old, new)
         self._have(old, new)
         if new is not None and new.waits and new.told and not (old and old.told and old.allocated == new.allocated):
@@ -119,7 +132,7 @@ class Judge:
 
     def _count(self, old: Held | None, new: Held | None) -> None:
         """The demand of each cell: what is allocated there, and what was announced and is not allocated yet."""
-        kept = self._promised[new.uid][0].cells if new and new.uid in self._promised and not new.allocated else None
+        kept = self._promised[new.uid].claim.cells if new and new.uid in self._promised and not new.allocated else None
         before = self._counted.pop((new or old or _NOBODY).uid, Counter())
         after = Counter() if new is None else kept if kept is not None else new.cells
         if new is not None:
@@ -142,21 +155,26 @@ class Judge:
     def _announced(self, claim: Held) -> None:
         """The scheduler was told that the claim's devices are there: so many must be that nobody else has or was told of."""
         self._expire()
-        self._promised[claim.uid] = (claim, self.view.now)
+        open_to = frozenset().union(claim.serials, *(self.view.unheld(cell) for cell in claim.waits))
+        self._promised.pop(claim.uid, None)
+        self._promised[claim.uid] = Promise(claim, self.view.now, open_to)
         for cell, count in claim.waits.items():
             free, meant = len(self.view.unheld(cell)), self._meant(cell)
             just = [who for at, who in self._takers[cell] if at >= self.view.now - self.measure.news * MICROSECONDS]
             if free < meant <= free + len(just):
-                self._robbed(claim, cell, just[-1])
+                for thief in just[free - meant :]:
+                    self._robbed(claim.uid, cell, thief)
             elif meant > free:
                 others = sorted(
-                    one.name for one, _ in self._promised.values() if cell in one.cells and one is not claim
+                    one.claim.name
+                    for one in self._promised.values()
+                    if cell in one.claim.cells and one.claim is not claim
                 )
                 text = f"{count} of {cell} announced to {claim.name}; {free} there and announced to {others} as well"
                 self._find("promised twice", claim.name, text)
 
     def _meant(self, cell: Cell) -> int:
-        return sum(self._owed(one, cell) for one, _ in self._promised.values())
+        return sum(self._owed(one.claim, cell) for one in self._promised.values())
 
     def _owed(self, claim: Held, cell: Cell) -> int:
         """Devices of the cell that are meant for the claim and that it has not got; it gives up what it has when cleared."""
@@ -166,26 +184,46 @@ class Judge:
     def _expire(self) -> None:
         """A device that was not taken in time is meant for nobody any more."""
         due = self.view.now - round(self.measure.kept * MICROSECONDS)
-        for uid, (_, at) in list(self._promised.items()):
+        for uid, promise in list(self._promised.items()):
             claim = self.view.claims.get(uid)
-            if claim is None or (at <= due and not claim.allocated):
+            if claim is None or (promise.at <= due and not claim.allocated):
                 del self._promised[uid]
                 self._count(claim, claim)
 
     def _taken(self, claim: Held) -> None:
-        """Somebody has devices of a cell. When there are fewer left than were announced, the oldest announcement is void."""
+        """Somebody has devices of a cell, and somebody to whom one was announced may have lost it."""
         self._expire()
         for cell, count in (claim.cells - claim.waits).items():
             self._takers[cell].extend([(self.view.now, claim.name)] * count)
-            while self._meant(cell) > len(self.view.unheld(cell)):
-                uid = next(uid for uid, (one, _) in self._promised.items() if self._owed(one, cell))
-                self._robbed(self._promised[uid][0], cell, claim.name)
+            while loser := self._loser(cell):
+                self._robbed(loser, cell, claim.name)
 
-    def _robbed(self, claim: Held, cell: Cell, thief: str) -> None:
+    def _loser(self, cell: Cell) -> str:
+        """Who of those to whom a device of the cell was announced cannot get one any more, "" when all can. Of what was there
+        when they were told too few are left then. Nothing tells which was meant for whom; it is taken to be one that waits and
+        needs another in any case, else the one that was told first."""
+        unheld, open_to, owed, due = set(self.view.unheld(cell)), set[str](), list[str](), 0
+        for uid, promise in self._promised.items():
+            number = self._owed(promise.claim, cell)
+            if number:
+                owed.append(uid)
+                open_to |= promise.open_to
+                due += number
+            if due > len(unheld & open_to):
+                return next((uid for uid in owed if self.view.claims[uid].allocated), owed[0])
+        return ""
+
+    def _robbed(self, uid: str, cell: Cell, thief: str) -> None:
+        """One device less is meant for the claim; what else was announced to it still is."""
+        promise = self._promised[uid]
+        claim, lost = promise.claim, Counter([cell])
         text = f"{thief} took a device of {cell} that was announced to {claim.name}"
         self.thefts.append(Finding(self.view.now, "promised twice", claim.name, text))
-        del self._promised[claim.uid]
-        known = self.view.claims.get(claim.uid)
+        left = replace(claim, cells=claim.cells - lost, waits=claim.waits - lost)
+        self._promised[uid] = replace(promise, claim=left)
+        if not left.cells:
+            del self._promised[uid]
+        known = self.view.claims.get(uid)
         self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
@@ -258,7 +296,7 @@ class Judge:
 
     def _could_get(self, cell: Cell, count: int, claim: Held) -> bool:
         node, model = cell
-        meant = sum(self._owed(one, cell) for one, _ in self._promised.values() if one.uid != claim.uid)
+        meant = sum(self._owed(one.claim, cell) for one in self._promised.values() if one.claim.uid != claim.uid)
         others = (one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid)
         waiting = sum(one.waits[cell] for one in others)
         short = count + meant + waiting - len(self.view.unheld(cell))
