@@ -40,11 +40,6 @@ def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> Url:
     return server.new_database
 
 
-OF_AN_OLD_VIEW = frozenset({"beyond need", "promised twice"})
-"""What the judge found once in about ten runs of ten kills each, and once at most: the cause is not known yet. That no more
-devices are attached in all than the burst needs, and that none is taken from under a claim, is held in any case."""
-
-
 def killed_again_and_again(url: str, folder: Path, seed: int) -> Scene:
     """The burst, to its end, with a process that is killed; what was committed by each kill is still there in the end."""
     random = Random(seed)
@@ -60,12 +55,12 @@ def killed_again_and_again(url: str, folder: Path, seed: int) -> Scene:
                 ours.kill()
             anchors += filter(None, [anchored(database)])
         with Program(it.lab, url, folder, it.policy) as ours:
+            eventually(ours.leads)  # all may be as it should be before it has read its own code
             it.to_the_end()
             assert ours.end() == 0
         log = database.log("lab/scaler")
         assert log.head().epoch >= KILLS // 2
-        assert len([one for one in it.judge.findings if one.rule in OF_AN_OLD_VIEW]) <= 1, it.judge.findings
-        it.held(log, found=OF_AN_OLD_VIEW, anchors=tuple(anchors))
+        it.held(log, anchors=tuple(anchors))
     return it
 
 
