@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -222,7 +223,7 @@ _SAID = frozenset({"at", "uid", "trigger", "from", "to", "mode"})
 
 def start(level: str = "info", form: str = "text", stream: TextIO | None = None) -> logging.Logger:
     """Log from `level` on, in `form`, to `stream` (standard error); gives the logger that everything of ours is below. Of other
-    packages only warnings are shown. Called again, it takes the place of the time before.
+    packages only warnings are shown, each once a minute. Called again, it takes the place of the time before.
 
     Raises InputError for a level or form that does not exist.
     """
@@ -232,6 +233,7 @@ def start(level: str = "info", form: str = "text", stream: TextIO | None = None)
         raise InputError(f"{form!r} is no form", where="log format", fix="use text or json")
     handler = _Lines(stream if stream is not None else sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(Repeating())
     handler.addFilter(Scrubbing())
     root, ours = logging.getLogger(), logging.getLogger(LOGGER)
     for old in [one for one in root.handlers if isinstance(one, _Lines)]:
@@ -248,6 +250,39 @@ class _Lines(logging.StreamHandler[TextIO]):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 # logging's own name
         """The reader is gone, or the disk is full: there is nobody to tell."""
+
+
+AGAIN = 60.0
+"""Seconds in which what another package says again is only counted."""
+_MOST_KNOWN = 1_000
+
+
+class Repeating(logging.Filter):
+    """Lets what another package says again and again pass once a minute; `repeated` then says how often it was held back. While
+    the API server is away urllib3 may warn at every request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
+        self._said: dict[tuple[str, str], tuple[float, int]] = {}
+        """By logger and words without their arguments: when they passed, and how often they were held back since."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] == LOGGER:
+            return True
+        words = _message(record) if record.msg == "%s" or not record.args else str(record.msg)
+        key = (record.name, words)
+        with self._lock:
+            at, held_back = self._said.get(key, (-AGAIN, 0))
+            if 0 <= record.created - at < AGAIN:
+                self._said[key] = (at, held_back + 1)
+                return False
+            if len(self._said) >= _MOST_KNOWN:
+                self._said.clear()
+            self._said[key] = (record.created, 0)
+        if held_back:
+            record.repeated = held_back
+        return True
 
 
 class Scrubbing(logging.Filter):

@@ -209,6 +209,39 @@ def test_of_other_packages_only_warnings_are_shown() -> None:
     assert names == ["dds.web", "py.warnings"]
 
 
+def said_by(name: str, words: str, *args: object, at: float) -> None:
+    """A record of another package, as of an instant in seconds."""
+    record = logging.LogRecord(name, logging.WARNING, "", 0, words, args, None)
+    record.created = at
+    logging.getLogger(name).handle(record)
+
+
+def test_what_another_package_says_again_is_one_line_a_minute() -> None:
+    stream = io.StringIO()
+    logs.start("debug", "json", stream)
+    for second in range(0, 121, 2):
+        said_by(
+            "urllib3.connectionpool", "Retrying (%r) after connection broken by %r", second, "gone", at=1000.0 + second
+        )
+    said_by("urllib3.connectionpool", "Connection pool is full (%s)", 10, at=1001.0)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["msg"], line.get("repeated")) for line in lines] == [
+        ("Retrying (0) after connection broken by 'gone'", None),
+        ("Retrying (60) after connection broken by 'gone'", 29),
+        ("Retrying (120) after connection broken by 'gone'", 29),
+        ("Connection pool is full (10)", None),
+    ]
+
+
+def test_our_own_words_are_never_held_back() -> None:
+    stream = io.StringIO()
+    ours = logs.start("info", "json", stream)
+    for _ in range(3):
+        ours.info("once more")
+        ours.getChild("events").info("once more")
+    assert len(stream.getvalue().splitlines()) == 6
+
+
 def test_words_that_do_not_fit_their_arguments_do_not_cost_the_line() -> None:
     record = logging.makeLogRecord({"name": "dds", "msg": "%d things", "args": ("many",)})
     assert logs.Scrubbing().filter(record)
