@@ -49,8 +49,15 @@ def told_to_us(name: str, **parts: Any) -> Scenario:
     if found.parts.operator is None and found.cluster.models:
         changed["operator"] = QUICK
     hands = () if name in FOREIGN else HANDS
-    steps = tuple(one for one in found.steps if all(getattr(one, hand) is None for hand in hands))
+    steps = tuple(
+        one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)
+    )
     return found.model_copy(update={"parts": found.parts.model_copy(update={**changed, **parts}), "steps": steps})
+
+
+def _awaits_a_clearing(step: Any) -> bool:
+    """An exchange clears an allocation too, but only for a moment, and does not let the pod go elsewhere."""
+    return step.wait_for is not None and step.wait_for.lacks == "status.allocation"
 
 
 def policy_for(name: str, **more: Any) -> Policy:

@@ -7,16 +7,13 @@ import pytest
 from dds_core.events import Capabilities
 from dds_core.replay import event_of
 from dds_core.scaler.component import SCALER
-from dds_lab.driver import SCALER_USER
 from tests.support import guarding
 from tests.support.ours import running, told_to_us
 
 
 @pytest.mark.parametrize("installed", [True, False])
 def test_it_is_known_before_the_first_decision(installed: bool) -> None:
-    with running(told_to_us("empty")) as run:
-        if installed:
-            guarding.install(run.lab.client("installer"), SCALER_USER)
+    with running(told_to_us("empty"), guarded=installed) as run:
         run.lab.run(until=run.lab.time.now() + 10_000_000)
     rows = {row.type: row for row in run.log.read()}
     told = event_of(rows["Capabilities"], SCALER)

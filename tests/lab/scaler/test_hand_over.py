@@ -1,8 +1,8 @@
 """The burst of forty claims with our scaler, under each mode of hand-over, over seeds.
 
-An exchange gives the claim its device itself, and its pod is bound when the scheduler looks next, within five seconds. A hand-over
-by the scheduler (`clear`) takes two to seven seconds in which the device stands open to every pod: the scheduler looks at conditions
-every five seconds, and then lets the pod back off. Who waits a second time was robbed in that gap, and the judge says by whom.
+An exchange gives the claim its device itself, and its pod is bound when the scheduler looks next, within five seconds. When the
+scheduler hands over (`clear`), the device stands open to every pod for two to seven seconds: it looks at conditions every five
+seconds, and then lets the pod back off. Who waits a second time was robbed in that gap, and the judge says by whom.
 """
 
 from __future__ import annotations

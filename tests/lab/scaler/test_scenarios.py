@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dds_adapters import sql
-from dds_core.scaler.events import ClaimFailed, ClaimMoved, HandOver
+from dds_core.scaler.events import ClaimFailed, ClaimMoved, ExchangeBegun, HandOver
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
 from dds_lab.scenario import Scenario
@@ -105,18 +105,20 @@ def test_a_refused_attach_fails_the_claim_within_the_budget_with_the_fabrics_wor
     assert run.outcomes.failed["unlucky"] == [f"AttachFailed: {decision.message}"]
 
 
+@pytest.mark.parametrize("mode", ["exchange", "clear"])
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int) -> None:
-    """Both are told at once, when the slower device is there, and no device is attached twice."""
+def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int, mode: str) -> None:
+    """Both are exchanged, or told, at once, when the slower device is there, and no device is attached twice."""
     slow = Fabrics(attach=between(0.5, 18.0))
-    with running(told_to_us("two_claims", fabric=slow), seed=seed) as run:
+    policy = policy_for("two_claims", hand_over=mode)
+    with running(told_to_us("two_claims", fabric=slow), policy, seed=seed) as run:
         run.lab.run()
         run.lab.run(120)
     assert run.outcomes.ran.keys() == {"tc"}
     assert run.outcomes.failed == {}
     assert run.outcomes.waits == {"tc-a": 1, "tc-b": 1}
     assert run.lab.ledger.count("attach", "done") == 2
-    ((_, told),) = run.events(HandOver)
-    assert isinstance(told, HandOver) and len(told.signals) == 2
+    ((_, told),) = run.events(HandOver, ExchangeBegun)
+    assert isinstance(told, (HandOver, ExchangeBegun)) and len(told.for_claims()) == 2
     assert run.judge.findings == []
     run.sound()

@@ -196,6 +196,17 @@ def _hand_over(event: e.HandOver, words: Words) -> Iterator[Task]:
         yield words.tell(_regarding(pod), "HandOver", "HandOver", note)
 
 
+def _devices_given(event: e.DevicesGiven, words: Words) -> Iterator[Task]:
+    claim = words.picture.claims.get(event.claim)
+    if claim is None:
+        return
+    given = ", ".join(one.device for one in event.swap.results)
+    what = f"given {given} on node {event.node} instead of {', '.join(event.instead)}"
+    note = f"{what}; its pod is bound when the scheduler looks next"
+    pod = _waiting_pod(words.picture, claim)
+    yield words.tell(_regarding(claim), "Exchanged", "HandOver", note, _regarding(pod) if pod is not None else None)
+
+
 def _claim_failed(event: e.ClaimFailed, words: Words) -> Iterator[Task]:
     claim = words.picture.claims.get(event.claim)
     if claim is None:
@@ -264,6 +275,7 @@ _WORDS: dict[type[Event], Callable[[Any, Words], Iterator[Task]]] = {
     e.AttachOrdered: _attach_ordered,
     e.ClaimMoved: _claim_moved,
     e.HandOver: _hand_over,
+    e.DevicesGiven: _devices_given,
     e.ClaimFailed: _claim_failed,
     e.DetachOrdered: _detach_ordered,
     e.DeviceMoved: _device_moved,

@@ -10,17 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import field as dataclass_field
+from typing import NamedTuple, Protocol
 
 import msgspec
 from msgspec import Struct, field
 
 from dds_adapters.kubernetes import guard
-from dds_adapters.kubernetes.cluster import Answer, path_of
+from dds_adapters.kubernetes.cluster import Answer, Asking, path_of
 from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import MAPS
 from dds_adapters.kubernetes.write.live_object import Server, Write
-from dds_adapters.kubernetes.write.tasks import Done, Result, Task
+from dds_adapters.kubernetes.write.tasks import Done, Later, Result, Task, Versions
 from dds_core.text import scrub
 
 ADMISSION = "admissionregistration.k8s.io/v1"
@@ -45,22 +46,42 @@ Told = Callable[[Guarding], None]
 
 @dataclass(frozen=True, slots=True)
 class AskGuarding(Write):
-    """`namespace` is that of dds; `told` gets the answer, on whatever thread this runs."""
+    """`namespace` is that of dds; `told` gets the answer, on whatever thread this runs. A server in trouble keeps nobody waiting:
+    as long as it has not answered everything, no device can be guarded. `answers` are those of earlier tries, by path."""
 
     namespace: str
     told: Told
+    answers: dict[str, Answer] = dataclass_field(default_factory=dict, compare=False)
+
+    def carry_out(self, api: Asking, versions: Versions) -> Result:
+        result = Write.carry_out(self, api, versions)
+        if isinstance(result, Later):
+            self.told(Guarding("", "", "the API server has not answered yet whether they can"))
+        return result
 
     def _once(self, server: Server) -> Result:
-        version = _release(server.question("/version"))
-        why = _against(server, self.namespace)
+        def ask(path: str, body: Mapping[str, object] | None = None) -> Answer:
+            if path not in self.answers:
+                self.answers[path] = server.question(path, body)
+            return self.answers[path]
+
+        version = _release(ask("/version"))
+        why = _against(ask, self.namespace)
+        self.answers.clear()
         self.told(Guarding(version, "" if why else self.namespace, why))
         return Done(written=False)
+
+
+class Ask(Protocol):
+    """A question to the API server: its answer to a GET, or with a body to a POST."""
+
+    def __call__(self, path: str, body: Mapping[str, object] | None = None) -> Answer: ...
 
 
 def ask_guarding(namespace: str, told: Told) -> Task:
     """It is asked until it is answered, and only once at a time."""
     thing = f"{MAPS}/{guard.CONFIG_MAP}"
-    return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe")
+    return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
 
 
 class _Release(Struct):
@@ -118,24 +139,24 @@ class _Lacking(Exception):
     """What keeps devices from being guarded."""
 
 
-def _against(server: Server, namespace: str) -> str:
+def _against(ask: Ask, namespace: str) -> str:
     """What is not as it has to be, "" when nothing is."""
     try:
-        policy = _there(server, "validatingadmissionpolicies", ADMISSION, guard.NAME)
-        _bound(_there(server, "validatingadmissionpolicybindings", ADMISSION, guard.NAME).spec, namespace)
-        _there(server, MAPS, "v1", guard.CONFIG_MAP, namespace)
-        probe = _there(server, CLAIMS, CLAIM_VERSION, guard.PROBE, namespace)
+        policy = _there(ask, "validatingadmissionpolicies", ADMISSION, guard.NAME)
+        _bound(_there(ask, "validatingadmissionpolicybindings", ADMISSION, guard.NAME).spec, namespace)
+        _there(ask, MAPS, "v1", guard.CONFIG_MAP, namespace)
+        probe = _there(ask, CLAIMS, CLAIM_VERSION, guard.PROBE, namespace)
         if probe.status.allocation is not None:
             raise _Lacking(f"{CLAIMS} {namespace}/{guard.PROBE} is allocated, and can probe nothing")
-        _lets(policy.spec, _who(server))
+        _lets(policy.spec, _who(ask))
     except _Lacking as lacking:
         return str(lacking)
     return ""
 
 
-def _there(server: Server, resource: str, version: str, name: str, namespace: str = "") -> _Object:
+def _there(ask: Ask, resource: str, version: str, name: str, namespace: str = "") -> _Object:
     what = f"{resource} {namespace}/{name}" if namespace else f"{resource} {name}"
-    return _read(what, server.question(path_of(resource, version, namespace, name)))
+    return _read(what, ask(path_of(resource, version, namespace, name)))
 
 
 def _read(what: str, answer: Answer) -> _Object:
@@ -159,9 +180,9 @@ def _bound(binding: _Spec, namespace: str) -> None:
         raise _Lacking(f"{what}: {INSTALL}")
 
 
-def _who(server: Server) -> str:
+def _who(ask: Ask) -> str:
     body: Mapping[str, object] = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
-    answer = server.question(path_of("selfsubjectreviews", AUTHENTICATION), body)
+    answer = ask(path_of("selfsubjectreviews", AUTHENTICATION), body)
     return _read("selfsubjectreviews", answer).status.user_info.username
 
 

@@ -110,7 +110,8 @@ def test_a_server_in_trouble_is_asked_again(stage: Stage) -> None:
         return Answer(503, b"") if method == "POST" else answer(method, path, **more)  # type: ignore[arg-type]
 
     stage.writer.ask = ask  # type: ignore[method-assign]
-    assert isinstance(stage.carry_out(task.work), Later) and found == []
+    assert isinstance(stage.carry_out(task.work), Later)
+    assert found == [Guarding("", "", "the API server has not answered yet whether they can")]
     assert task.needs == "observe" and task.replaces
 
 
