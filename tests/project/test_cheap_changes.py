@@ -37,7 +37,7 @@ MORE = {
         ("ClaimMoved", "DeviceMoved"), 10
     ),  # the steps of lives: measured, told in Kubernetes Events, logged
     **dict.fromkeys(
-        ("AttachOrdered", "HandOver", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
+        ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too
 }
 """Types that are named in more files."""
@@ -50,6 +50,7 @@ MORE_KNOBS = {
     "hand_over": 6,  # the ways to steer need other permissions; the doctor and the status say which it is
     "label_nodes": 5,  # needs another permission, and the doctor looks at labels
     "adopt": 4,
+    "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
     "no_removal_seconds": 4,  # said by the doctor, and to people who ask why a device goes
 }
 

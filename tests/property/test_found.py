@@ -126,15 +126,6 @@ def test_a_device_that_is_online_before_it_is_listed_is_no_reason_for_another() 
     assert [life.state for life in run.picture.lives.rows.values()] == ["Attached"]
 
 
-def test_ready_labels_and_pool_labels_do_not_take_turns() -> None:
-    run = Run("observe", 1)
-    run.play([Move("local device", 1), Move("claim"), Move("allocate oddly", 0, 0, 1), Move("config")])
-    labelled = [one for step in run.steps for one in step.decisions if isinstance(one, e.NodeLabelled)]
-    assert any("cohdi.io/nvidia-a100-40-ready" in one.labels for one in labelled)
-    run.feed(e.Synced())
-    assert run.steps[-1].decisions == []
-
-
 def test_observe_repeats_nothing_that_was_ordered_in_a_live_mode() -> None:
     run = Run("detach")
     run.play([Move("submit"), Move("schedule"), Move("restart"), Move("policy")])

@@ -17,12 +17,11 @@ from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
 from dds_core.events import NodeLabelled, WriteRefused
 from dds_core.log import EventLog, MemoryLog
-from dds_core.scaler.events import DetachOrdered, Steered, TaintLifted, VictimUnmarked
+from dds_core.scaler.events import DetachOrdered, DevicesGiven, GuardLifted, Steered, TaintLifted, VictimUnmarked
 from dds_lab.api.requests import User
 from dds_lab.driver import Direct
 from dds_lab.scenario.cluster import User as Named
 from tests.project.deploy.admission import ACCOUNT
-from tests.project.deploy.exchanged import by_hand
 from tests.project.deploy.permitted import GROUPS, Uses, give_roles, needed
 from tests.support.clinic import Clinic
 from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scaler
@@ -41,7 +40,9 @@ def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Us
         uses.follow(run.lab.server)
 
     policy_here = policy_for(name, **policy)
-    with running(scenario.model_copy(update={"cluster": cluster}), policy_here, prepare=prepare, groups=GROUPS) as run:
+    with running(
+        scenario.model_copy(update={"cluster": cluster}), policy_here, prepare=prepare, guarded=False, groups=GROUPS
+    ) as run:
         run.lab.run()
     return uses, run
 
@@ -102,16 +103,23 @@ def _reviews() -> Uses:
 
 FEATURES: dict[str, Drive] = {
     "hand-over clear, detach, taint rules": partial(
-        _scenario, "burst", Steered, DetachOrdered, TaintLifted, VictimUnmarked, fence_settle_seconds=2
+        _scenario,
+        "burst",
+        Steered,
+        DetachOrdered,
+        TaintLifted,
+        VictimUnmarked,
+        fence_settle_seconds=2,
+        hand_over="clear",
     ),
-    "an empty pool": partial(_scenario, "pool_exhausted", Steered),
+    "exchanges": partial(_scenario, "burst", DevicesGiven, GuardLifted),
+    "an empty pool": partial(_scenario, "pool_exhausted", DevicesGiven),
     "cool-down": partial(_scenario, "node_limit", NodeLabelled),
     "attach errors": partial(_scenario, "attach_failure"),
     "coexistence": partial(_scenario, "coexistence"),
     "two requests": partial(_scenario, "two_requests"),
     "extended resources": partial(_scenario, "extended_resource"),
     "reviews": _reviews,
-    "exchange, by hand": by_hand,
 }
 
 
