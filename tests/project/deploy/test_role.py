@@ -39,10 +39,8 @@ def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Us
         give_roles(run.lab.client("admin"), without)
         uses.follow(run.lab.server)
 
-    policy_here = policy_for(name, **policy)
-    with running(
-        scenario.model_copy(update={"cluster": cluster}), policy_here, prepare=prepare, guarded=False, groups=GROUPS
-    ) as run:
+    scenario, knobs = scenario.model_copy(update={"cluster": cluster}), policy_for(name, **policy)
+    with running(scenario, knobs, prepare=prepare, guarded=False, groups=GROUPS) as run:
         run.lab.run()
     return uses, run
 
@@ -161,7 +159,7 @@ def test_nothing_is_there_for_nothing(process: Uses) -> None:
 )
 def test_a_missing_rule_is_noticed_and_costs_that_feature_alone(resource: str) -> None:
     """B1: what may not be written is told as refused; the scaler goes on."""
-    uses, run = _ran("first_attach", without=(resource,))
+    uses, run = _ran("first_attach", without=(resource,), hand_over="clear")
     assert any(resource in one for one in uses.lacked), uses.lacked
     assert run.ours.crashed is None
     if resource != "composabilityrequests":  # without its watch there is no view, so nothing is decided at all
