@@ -6,10 +6,19 @@ itself. On virtual time, so that each boundary is hit exactly: some of them here
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from dds_core.log.chain import verify_log
+from dds_lab.driver import OurScaler, OurTimes, _Followed
+from dds_lab.judge.scaler import Judge
+from dds_lab.lab import Lab
+from dds_lab.latency import LogNormal
 from tests.support.ends import ENDS, survived
 from tests.support.exits import Boundaries, Kind, When, crashed
+from tests.support.ours import new_log, policy_for, told_to_us
+from tests.support.over_http import hurried, measure_at
 
 AWAY = (1.0, 0.05, 20.0)
 KINDS: tuple[tuple[Kind, When], ...] = (
@@ -70,3 +79,65 @@ def test_at_every_boundary(name: str, turn: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_in_the_middle_of_a_burst(seed: int) -> None:
     assert at_every("burst", 23, first=seed, seed=seed) > 60
+
+
+# -- at random instants, of a process that hears and writes slowly
+
+KILLS = 10
+SLOW = OurTimes(watch=LogNormal(0.012, 0.8, 0.9), write=LogNormal(0.018, 0.8, 0.9), turn=0.009)
+SOONER = {"no_removal_seconds": 8, "fence_settle_seconds": 4}
+
+
+class Uneven(OurScaler):
+    """Its lists are made at instants of their own, so that each shows another moment of the cluster."""
+
+    def start(self) -> None:
+        self.decider.open(self._now())
+        self.alive = True
+        known = self.decider.seeds()
+        for one in self.decider.watched():
+            followed = self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
+            self._time.after(self._random.uniform(0.0, 0.15), followed.begin)
+
+
+def killed_at_random(seed: int) -> Judge:
+    random = Random(seed)
+    scenario, policy = hurried(told_to_us("burst"), 2.0), policy_for("burst", **SOONER)
+    log = new_log(scenario)
+    with Lab.virtual(scenario, seed=seed) as lab:
+        judge = Judge(lab, measure_at(1.0))
+        instances: list[Uneven] = []
+
+        def begin() -> None:
+            instances.append(Uneven(lab, log, policy, times=SLOW))
+            instances[-1].start()
+            if len(instances) <= KILLS:
+                lab.time.after(random.uniform(0.1, 4.5), kill)
+
+        def kill() -> None:
+            instances[-1].kill()
+            lab.time.after(random.uniform(1.0, 2.0), begin)
+
+        begin()
+        lab.run(until=scenario.start + round((scenario.duration + 240.0) * 1_000_000))
+        instances[-1].kill()
+    verify_log(log)
+    return judge
+
+
+def no_device_too_many(seed: int) -> None:
+    """That a pod comes between the last look and the detach, and takes the device, is the risk that stays."""
+    assert killed_at_random(seed).rules.keys() <= {"detached in use"}
+
+
+@pytest.mark.parametrize("seed", [27, 75, 80])
+def test_ten_kills_at_random_instants(seed: int) -> None:
+    no_device_too_many(seed)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(1000, 1200, 50))
+def test_very_many_kills_at_random_instants(first: int) -> None:
+    for seed in range(first, first + 50):
+        no_device_too_many(seed)
