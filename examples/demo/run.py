@@ -44,7 +44,7 @@ UNTIL_BOUND: tuple[Chapter, ...] = (
     ("dds looks at the cluster, asks the fabric what is free, and shows it as a pool", "type", "PoolPublished"),
     ("a pod asks for a GPU; no node has one, the pool has four: one is ordered", "to", "Attaching"),
     ("the fabric attaches it", "to", "Attached"),
-    ("the scheduler is told, and chooses again: now the device on the node", "to", "Bound"),
+    ("the claim gets it in place of the pool's, and the scheduler, which still waits, binds the pod", "to", "Bound"),
 )
 """What is told, and the field of a line, with its value, that ends the chapter."""
 
@@ -64,6 +64,7 @@ MORE = (
 
 SHOWN = {"PoolPublished", "PoolWithdrawn", "FabricFailed"}
 SHOWN |= {"Synced", "ClaimMoved", "DeviceMoved", "AttachOrdered", "Reserved", "HandOver", "Steered"}
+SHOWN |= {"ExchangeBegun", "AllocationCleared", "DevicesGiven"}
 SHOWN |= {"VictimMarked", "DetachOrdered", "Alerted", "ClaimFailed", "WriteRefused", "Rejected"}
 """Events that are told; the log holds all."""
 

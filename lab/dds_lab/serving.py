@@ -8,6 +8,7 @@ import time as wall
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dds_lab import setup
 from dds_lab.api.requests import User
 from dds_lab.face import Credentials, Face
 from dds_lab.face.credentials import ADMIN
@@ -42,9 +43,9 @@ async def serve(
     managed: Callable[[ManagerFace], None] = lambda face: None,
 ) -> None:
     """Serve until `stop` is set; `ready` is called once it answers, and before that `managed` if the scenario has a manager of
-    the hardware, which always listens on loopback and knows a login of its own at each start. Its time begins at the wall
-    clock's, whatever the scenario says. Raises InputError when it cannot listen, BadObject when the scenario's objects are
-    refused."""
+    the hardware, which always listens on loopback and knows a login of its own at each start. The administrator can guard devices
+    and exchange them. Its time begins at the wall clock's, whatever the scenario says. Raises InputError when it cannot listen,
+    BadObject when the scenario's objects are refused."""
     loop = asyncio.get_running_loop()
     time = RealTime(
         loop,
@@ -59,6 +60,7 @@ async def serve(
     try:
         manager_face = await _managed(lab)
         lab.start()
+        setup.install_guard(lab.client(ADMIN.name), ADMIN.name)
         if manager_face is not None:
             managed(manager_face)
         ready(face, lab)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from dds_adapters.kubernetes import guard
 from dds_core.errors import InputError
 from dds_lab.actors.models import NAMESPACE, config_map
 from dds_lab.actors.objects import ready_condition
@@ -34,6 +35,15 @@ def fill(client: Client, scenario: Scenario) -> None:
     """Create everything that is there at the start. Raises BadObject, naming the object and the server's reason."""
     for place, obj in _objects(client, scenario):
         create(client, obj, place)
+
+
+def install_guard(client: Client, user: str) -> None:
+    """What an installation of dds brings so that this user can exchange devices: the policy that guards them, its binding, the
+    ConfigMap with the guarded devices, and the claim with which a guard is probed."""
+    if client.find("namespaces", NAMESPACE) is None:
+        client.create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    for obj in (guard.policy(user), guard.binding(NAMESPACE), guard.config_map(NAMESPACE), guard.probe(NAMESPACE)):
+        create(client, obj, "the guard")
 
 
 def create(client: Client, obj: Object, place: str) -> None:

@@ -120,7 +120,7 @@ def test_an_anchor_holds_the_log_to_its_word(log: str, tmp_path: Path) -> None:
     middle = json.loads(fine("log", "anchor", "--position", "20", "--log", log))
     assert middle["position"] == 20
     cut = str(tmp_path / "cut.jsonl")
-    fine("log", "export", cut, "--until", "50", "--log", log)
+    fine("log", "export", cut, "--until", "49", "--log", log)
     assert "the anchor's event is missing" in refused("log", "verify", cut, "--anchor", str(anchor), code=2)
     middle["hash"] = "00" * 32
     anchor.write_text(json.dumps(middle))

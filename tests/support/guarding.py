@@ -1,7 +1,4 @@
-"""What an installation brings to guard devices, made in a lab.
-
-guarding.install(client, "writer")     # `client` is an administrator's, "writer" the user whom the policy lets
-"""
+"""The guarded devices of a lab, and where they are."""
 
 from __future__ import annotations
 
@@ -10,16 +7,6 @@ from dds_lab.client import Client
 
 NAMESPACE = "composable-dra"
 POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
-
-
-def install(client: Client, user: str) -> None:
-    """All of it."""
-    if client.find("namespaces", NAMESPACE) is None:
-        client.create("namespaces", {"metadata": {"name": NAMESPACE}})
-    client.create(POLICIES, guard.policy(user))
-    client.create(BINDINGS, guard.binding(NAMESPACE))
-    client.create("configmaps", guard.config_map(NAMESPACE), NAMESPACE)
-    client.create("resourceclaims", guard.probe(NAMESPACE), NAMESPACE)
 
 
 def guarded(client: Client) -> dict[str, str]:

@@ -28,8 +28,8 @@ from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.parts import Operator
+from dds_lab.setup import install_guard
 from dds_lab.tally import Tally
-from tests.support import guarding
 
 Object = dict[str, Any]
 LOG = "lab/scaler"
@@ -197,7 +197,7 @@ def running(
     called before that; `more` goes to each process. `guarded`: the installation brings what an exchange needs."""
     with Lab.virtual(scenario, seed=seed) as lab:
         if guarded:
-            guarding.install(lab.client("installer"), SCALER_USER)
+            install_guard(lab.client("installer"), SCALER_USER)
         given = policy if policy is not None else policy_for(scenario.name)
         run = Running(lab, log if log is not None else new_log(scenario), given, measure, **more)
         run.another()

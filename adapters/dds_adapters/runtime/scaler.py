@@ -185,7 +185,11 @@ class Scaler(Decider[Picture]):
 
     def capabilities(self) -> Capabilities:
         known = self._capabilities()
-        return replace(known, **self._guarding._asdict()) if self._guarding is not None else known
+        found = self._guarding
+        if found is None:
+            return known
+        rules = "" if found.no_rules else known.taint_rules
+        return replace(known, taint_rules=rules, version=found.version, guards=found.guards, unguarded=found.unguarded)
 
     # -- whether devices can be guarded ------------------------------------------------------------------------------
 

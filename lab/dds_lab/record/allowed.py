@@ -1,4 +1,5 @@
-"""What of a cluster's objects may get into a recording: the fields that the decoder reads, and nothing else.
+"""What of a cluster's objects may get into a recording: the fields that the decoder reads, and nothing else. Of an allocated
+configuration not even the digest stays, for which the whole would have to be kept.
 
 The decoder's own types are the list, so the two cannot drift apart; what of the metadata a kind is read for is named here.
 A string where none is expected is not kept, and foreign words are scrubbed as they are before they become events. This module
@@ -125,7 +126,7 @@ _NAMES = ("uid", "name", "namespace")
 
 _ALL = (*_NAMES, "creationTimestamp", "deletionTimestamp")
 METADATA: Mapping[str, tuple[str, ...]] = {
-    "resourceclaims": (*_ALL, "annotations", "ownerReferences"),
+    "resourceclaims": (*_ALL, "annotations", "ownerReferences", "finalizers"),
     "resourceslices": (*_ALL, "labels"),
     "deviceclasses": _ALL,
     "devicetaintrules": (*_ALL, "labels"),
@@ -195,6 +196,8 @@ class Allowed:
                 del meta[name]
             _keep_only(meta, "labels", LABELS.get(self._resource))
             _keep_flags(meta)
+            if isinstance(finalizers := meta.get("finalizers"), list):
+                meta["finalizers"] = [one for one in finalizers if one == decoding.PROTECTION]
             _change(meta, ("labels", decoding.READY_TO_DETACH), lambda text: "")  # its being there says it all
             if isinstance(owners := meta.get("ownerReferences"), list):
                 meta["ownerReferences"] = [o for o in owners if isinstance(o, dict) and o.get("kind") == "Pod"]

@@ -170,4 +170,4 @@ def test_what_a_claim_keeps_is_as_the_newest_generation_shows_it() -> None:
     world.claim("train", requests=(asks("r0", A100.device, count=2),), constraints=constraints)
     waiting = replace(pool_results(0)[0], request="r0")
     world.allocate("train", "node0", Result("r0", GPU, "node0", "gpu-0"), waiting)
-    assert world.reserved("train") == ["GPU-1"]
+    assert world.reserved("train") == ["GPU-1", "GPU-0"], "what it has beside stays its own at a hand-over"

@@ -11,10 +11,11 @@ from random import Random
 import pytest
 
 from dds_core.log.chain import verify_log
-from dds_lab.driver import OurScaler, OurTimes, _Followed
+from dds_lab.driver import SCALER_USER, OurScaler, OurTimes, _Followed
 from dds_lab.judge.scaler import Judge
 from dds_lab.lab import Lab
 from dds_lab.latency import LogNormal
+from dds_lab.setup import install_guard
 from tests.support.ends import ENDS, survived
 from tests.support.exits import Boundaries, Kind, When, crashed
 from tests.support.ours import new_log, policy_for, told_to_us
@@ -98,13 +99,16 @@ class Uneven(OurScaler):
         for one in self.decider.watched():
             followed = self._followed[one.resource] = _Followed(self, one, known.get(one.resource, ()))
             self._time.after(self._random.uniform(0.0, 0.15), followed.begin)
+        self.decider.begin()
 
 
-def killed_at_random(seed: int) -> Judge:
+def killed_at_random(seed: int, *, guarded: bool) -> Judge:
     random = Random(seed)
     scenario, policy = hurried(told_to_us("burst"), 2.0), policy_for("burst", **SOONER)
     log = new_log(scenario)
     with Lab.virtual(scenario, seed=seed) as lab:
+        if guarded:
+            install_guard(lab.client("installer"), SCALER_USER)
         judge = Judge(lab, measure_at(1.0))
         instances: list[Uneven] = []
 
@@ -125,14 +129,15 @@ def killed_at_random(seed: int) -> Judge:
     return judge
 
 
-def no_device_too_many(seed: int) -> None:
+def no_device_too_many(seed: int, *, guarded: bool) -> None:
     """That a pod comes between the last look and the detach, and takes the device, is the risk that stays."""
-    assert killed_at_random(seed).rules.keys() <= {"detached in use"}
+    assert killed_at_random(seed, guarded=guarded).rules.keys() <= {"detached in use"}
 
 
+@pytest.mark.parametrize("guarded", [True, False])
 @pytest.mark.parametrize("seed", [27, 75, 80])
-def test_ten_kills_at_random_instants(seed: int) -> None:
-    no_device_too_many(seed)
+def test_ten_kills_at_random_instants(seed: int, guarded: bool) -> None:
+    no_device_too_many(seed, guarded=guarded)
 
 
 @pytest.mark.soak
@@ -140,4 +145,4 @@ def test_ten_kills_at_random_instants(seed: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 1200, 50))
 def test_very_many_kills_at_random_instants(first: int) -> None:
     for seed in range(first, first + 50):
-        no_device_too_many(seed)
+        no_device_too_many(seed, guarded=seed % 2 == 0)

@@ -34,11 +34,12 @@ _LET = re.compile(r"""request\.userInfo\.username\s*!=\s*(['"])(?P<name>[^'"]+)\
 
 class Guarding(NamedTuple):
     """The API server's release as "1.36" ("" when it does not tell), and the namespace in which devices can be guarded, or why
-    they cannot, in one sentence."""
+    they cannot, in one sentence. `no_rules`: its scheduler may exit while there is a DeviceTaintRule."""
 
     version: str
     guards: str
     unguarded: str
+    no_rules: bool = False
 
 
 Told = Callable[[Guarding], None]
@@ -65,10 +66,10 @@ class AskGuarding(Write):
                 self.answers[path] = server.question(path, body)
             return self.answers[path]
 
-        version = _release(ask("/version"))
+        version, no_rules = _release(ask("/version"))
         why = _against(ask, self.namespace)
         self.answers.clear()
-        self.told(Guarding(version, "" if why else self.namespace, why))
+        self.told(Guarding(version, "" if why else self.namespace, why, no_rules))
         return Done(written=False)
 
 
@@ -84,9 +85,14 @@ def ask_guarding(namespace: str, told: Told) -> Task:
     return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
 
 
-class _Release(Struct):
+class _Release(Struct, rename="camel"):
     major: str = ""
     minor: str = ""
+    git_version: str = ""
+
+
+_EXITS = re.compile(r"v1\.36\.[0-2](?!\d)")
+"""Whose kube-scheduler panics when a ResourceSlice changes while there is a DeviceTaintRule (Kubernetes pull request 139651)."""
 
 
 class _Condition(Struct):
@@ -125,14 +131,14 @@ _release_of = msgspec.json.Decoder(_Release)
 _object = msgspec.json.Decoder(_Object)
 
 
-def _release(answer: Answer) -> str:
-    """Some hosted servers write the minor number as "36+"."""
+def _release(answer: Answer) -> tuple[str, bool]:
+    """As `Guarding` has it. Some hosted servers write the minor number as "36+"."""
     try:
         told = _release_of.decode(answer.body)
     except ValueError:
-        return ""
+        return "", False
     digits = re.match(r"\d{1,4}", told.minor)
-    return f"1.{digits[0]}" if told.major == "1" and digits else ""
+    return f"1.{digits[0]}" if told.major == "1" and digits else "", bool(_EXITS.match(told.git_version))
 
 
 class _Lacking(Exception):

@@ -19,6 +19,7 @@ from dds_core.model import Consumer, Result
 from dds_core.scaler.events import Swap
 from dds_lab.api.requests import MASTERS
 from dds_lab.client import ApiError
+from dds_lab.setup import install_guard
 from tests.support import guarding
 from tests.support.guarding import NAMESPACE, guarded
 from tests.support.stage import GPU, Object, Stage, uid_of
@@ -31,7 +32,7 @@ KEY = f"{GPU}_node0_gpu-0"
 
 def stage_with_guard(user: str = "writer") -> Stage:
     stage = Stage()
-    guarding.install(stage.admin, user)
+    install_guard(stage.admin, user)
     return stage
 
 
