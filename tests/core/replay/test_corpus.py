@@ -46,7 +46,7 @@ KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types")
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
 """By modes that are no more; they are read as `clear`."""
 CLEARED_SINCE = {("restarts", position) for position in (207, 247, 327, 529, 569, 733, 773)}
-"""Where a claim that was told has let go of its stand-in and not taken its device yet: only then its time to take it begins now."""
+"""Where a claim that was told has let go of its stand-in and not taken its device yet: its time to take it begins there now."""
 SECOND = 1_000_000
 NODE = (
     b'{"apiVersion":"v1","kind":"Node","metadata":{"name":"a-new-one","uid":"uid-of-a-new-one","resourceVersion":"1"}}'

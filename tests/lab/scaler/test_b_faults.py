@@ -23,7 +23,7 @@ from dds_core.log import EventLog
 from dds_core.scaler.events import AttachOrdered, ConfigObserved, DevicesGiven, HandOver, NodeObserved
 from dds_lab.driver import Direct
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.cluster import Nodes
+from dds_lab.scenario.cluster import Cluster, Nodes
 from dds_lab.scenario.forms import between, fixed
 from dds_lab.scenario.trouble import Faults, WireFault
 from dds_lab.scenario.work import Ask, Mix
@@ -230,6 +230,33 @@ def test_b17_nodes_are_written_on_change_alone_and_only_those_of_a_fabric() -> N
         run.lab.run(600)
         assert [path for method, path in made if "/nodes/" in path] == []
         assert len(run.events(DeadlinePassed)) >= scans
+
+
+# -- F5: a fence that ends the scheduler
+
+
+GATES = {part: {"DRADeviceTaintRules": True} for part in ("api", "scheduler")}
+
+
+@pytest.mark.parametrize(("version", "rules"), [("1.36", False), ("1.36.3", True)])
+def test_f5_no_detach_ends_a_scheduler(version: str, rules: bool) -> None:
+    """Of 1.36.0 to 1.36.2 it exits when a slice changes while there is a taint rule; each of our detaches brought both."""
+    found = told_to_us("two_claims")
+    served = {"version": version, "taint_rules": "resource.k8s.io/v1beta2", "gates": GATES}
+    cluster = Cluster.model_validate({**found.cluster.model_dump(exclude_unset=True), **served})
+    seen: list[str] = []
+
+    def follow(run: Running) -> None:
+        mirror = run.lab.client("onlooker").mirror("devicetaintrules")
+        mirror.on_change(lambda old, new: seen.append("rule"))
+
+    with running(found.model_copy(update={"cluster": cluster}), prepare=follow) as run:
+        run.lab.run()
+        run.lab.run(180)
+        assert run.lab.ledger.count("detach", "done") == 2
+        assert run.lab.exits == []
+    assert bool(seen) is rules
+    run.sound()
 
 
 # -- B28: what an operator of the scaler needs
