@@ -60,7 +60,8 @@ def give_roles(admin: Client, without: Iterable[str] = (), *, publisher: bool = 
 
 
 def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] = ()) -> None:
-    """Make what of these objects gives an account its rights and their bounds, with the namespaces that they are in."""
+    """Make what of these objects gives an account its rights and their bounds, with the namespaces that they are in; what
+    has the same name is replaced."""
     for one in found:
         if one["kind"] not in MADE:
             continue
@@ -69,7 +70,10 @@ def make(admin: Client, found: Iterable[dict[str, Any]], without: Iterable[str] 
         namespace = one["metadata"].get("namespace", "")
         if namespace and admin.find("namespaces", namespace) is None:
             admin.create("namespaces", {"metadata": {"name": namespace}})
-        admin.create(MADE[one["kind"]], one, namespace)
+        resource, name = MADE[one["kind"]], one["metadata"]["name"]
+        if admin.find(resource, name, namespace) is not None:
+            admin.delete(resource, name, namespace)
+        admin.create(resource, one, namespace)
 
 
 def needed(rules: Iterable[Rule] = rbac.RULES) -> set[Use]:

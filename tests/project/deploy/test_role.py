@@ -33,7 +33,7 @@ Drive = Callable[[], Uses]
 def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Uses, Running]:
     """A scenario to its end with the scaler's own roles, less those for some resources, where taint rules are served."""
     scenario, uses = told_to_us(name), Uses()
-    cluster = scenario.cluster.model_copy(update={"taint_rules": "resource.k8s.io/v1beta2"})
+    cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1beta2"})
 
     def prepare(run: Running) -> None:
         give_roles(run.lab.client("admin"), without)

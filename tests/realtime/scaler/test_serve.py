@@ -112,7 +112,7 @@ def test_a_claim_is_served_in_mode_detach(lab: LiveLab, tmp_path: Path) -> None:
     policy = tmp_path / "policy.json"
     policy.write_text(QUICK.model_dump_json(), encoding="utf-8")
     with ours(lab, tmp_path, "--policy", str(policy)) as running:
-        eventually(lambda: "HandOver" in running.types())
+        eventually(lambda: "DevicesGiven" in running.types())
         assert running.ended(signal.SIGINT) == 0
     assert lab.call(lambda lab: lab.ledger.count("attach", "done")) == 1
     fine("log", "verify", running.log)
