@@ -202,6 +202,8 @@ class AttachOrdered(OfCell, frozen=True):
     previous: int | None = None
     uid: str = ""
     claims: tuple[str, ...] = ()
+    force_detach: bool = False
+    """Of a request that is made; one that is there keeps its own."""
 
     def words(self, names: Names) -> str:
         whom = f" for {_named(self.claims, names)}" if self.claims else ""

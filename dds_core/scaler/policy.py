@@ -74,6 +74,11 @@ class DriverPolicy(Strict):
         default="gpu",
         description="spec.resource.type of ComposabilityRequests for models without a `request-type` in device-info.",
     )
+    force_detach: bool = Field(
+        default=False,
+        description="spec.resource.force_detach of ComposabilityRequests made from now on: the operator detaches without looking"
+        " whether processes compute on the device. A request that is there keeps its own: changing it detaches all its devices.",
+    )
 
 
 class Policy(Strict):

@@ -393,6 +393,7 @@ def ask(work: Work, cell: Cell, reason: str, claims: tuple[str, ...] = ()) -> No
             uid=own.uid if own is not None else "",
             claims=claims,
             reason=reason,
+            force_detach=own is None and picture.policy.driver_of(cell.model.driver).force_detach,
         ),
         name,
     )

@@ -95,6 +95,24 @@ def test_b03_a_model_has_its_own_request_type() -> None:
     assert [world.state(f"train{number}") for number in range(2)] == ["Attached"] * 2
 
 
+def test_a_request_that_is_there_keeps_its_own_force_detach() -> None:
+    """Changing it would detach every device of the request."""
+    world = World("attach", models=(A100, H100))
+    world.node("node0")
+    world.pool(A100, 2)
+    world.pool(H100, 1)
+    world.waits("before", "node0")
+    world.settle()
+    world.change_policy(driver={"force_detach": True})
+    world.waits("same", "node0")
+    world.waits("other", "node0", (H100, 1))
+    assert [(one.model, one.previous, one.force_detach) for one in world.events(e.AttachOrdered)] == [
+        (A100.model, None, False),
+        (A100.model, 1, False),
+        (H100.model, None, True),
+    ]
+
+
 def test_b03_devices_of_another_request_type_count_for_the_limit() -> None:
     world = World("attach", models=(A100,), limit={"max": 1})
     world.node("node0")

@@ -37,6 +37,7 @@ CHOICES = {
     "hand_over": ("exchange", "clear"),
     "adoption": ("none", "reference", "all"),
     "driver.request_type": ("gpu", "cxlmemory"),
+    "driver.force_detach": (True, False),
     "rebalance": (True, False),
     "prewarm": (True, False),
 }

@@ -116,6 +116,7 @@ def _attach(decision: e.AttachOrdered, at: int, picture: Picture) -> Task:
         previous=decision.previous,
         epoch_key=epoch_key(picture),
         epoch=picture.epoch,
+        force_detach=decision.force_detach,
     )
     thing = request_object(decision.request)
     return Task(work, (thing,), target=decision.request, replaces=thing)

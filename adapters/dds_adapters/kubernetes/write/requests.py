@@ -35,6 +35,7 @@ class RaiseRequest(Write):
     previous: int | None
     epoch_key: str
     epoch: int
+    force_detach: bool = False
 
     def _once(self, server: Server) -> Result:
         ref = Ref(REQUESTS, self.name, uid=self.uid)
@@ -79,6 +80,7 @@ class RaiseRequest(Write):
                     "size": self.size,
                     "target_node": self.node,
                     "allocation_policy": "samenode",
+                    **({"force_detach": True} if self.force_detach else {}),
                 }
             },
         }

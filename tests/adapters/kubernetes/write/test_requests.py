@@ -35,6 +35,16 @@ def test_a_request_is_made_once_with_our_label_and_epoch() -> None:
     assert stage.writes == 1
 
 
+def test_a_request_is_made_with_force_detach_and_one_that_is_there_keeps_its_own() -> None:
+    stage = Stage()
+    forced = order(force_detach=True)
+    assert stage.carry_out(forced) == Done()
+    made = stage.get(REQUEST, "dds-r")
+    assert made["spec"]["resource"]["force_detach"] is True
+    assert stage.carry_out(order(2, 1, made["metadata"]["uid"])) == Done()
+    assert stage.get(REQUEST, "dds-r")["spec"]["resource"] == {**made["spec"]["resource"], "size": 2}
+
+
 def test_a_request_is_raised_once() -> None:
     stage = Stage()
     uid = uid_of(stage.request("dds-r", 1, **OURS))
