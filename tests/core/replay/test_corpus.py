@@ -41,7 +41,7 @@ from dds_core.replay import event_of, fold_log, verify
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 SCHEMA = "0001"
 """Of the databases."""
-KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types")
+KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types", "force_detach")
 """Of a driver's policy: a later version fills in its own."""
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
 """By modes that are no more; they are read as `clear`."""
