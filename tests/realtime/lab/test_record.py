@@ -192,7 +192,7 @@ def test_canaries_in_every_other_field_stay_where_they_are(served: Served, tmp_p
             "metadata": {"name": "c", "annotations": {"note": SECRET}, "labels": {"team": SECRET}},
             "spec": {
                 "devices": {
-                    "requests": [{"name": "r", "exactly": {"deviceClassName": "k", "selectors": [_cel(SECRET)]}}],
+                    "requests": [{"name": "r", "exactly": {"deviceClassName": "k"}}],
                     "config": [{"opaque": {"driver": "d.example.com", "parameters": {"key": SECRET}}}],
                 }
             },
@@ -279,10 +279,6 @@ def test_what_is_no_kubeconfig_is_refused(text: str, tmp_path: Path) -> None:
 
 def _node(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
-
-
-def _cel(text: str) -> dict[str, Any]:
-    return {"cel": {"expression": f'device.driver == "{text}"'}}
 
 
 def _timeless(events: list[RecordedEvent]) -> list[RecordedEvent]:

@@ -242,7 +242,7 @@ def test_scaler_and_publisher_in_one_program(
         eventually(lambda: lab.call(lambda lab: lab.ledger.count("detach", "done")) == 1, 60)
         eventually(lambda: published(lab, *FOUR), 60)
         assert ours.end() == 0
-    assert types(log, "lab/scaler")["HandOver"] >= 1 and types(log)["PoolPublished"] >= 2
+    assert types(log, "lab/scaler")["DevicesGiven"] >= 1 and types(log)["PoolPublished"] >= 2
     verified(log, "lab/scaler", "lab/publisher")
 
 

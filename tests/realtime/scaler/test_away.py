@@ -40,7 +40,7 @@ def test_an_api_server_that_is_away(when: str, seconds: int, tmp_path: Path) -> 
         nonlocal back
         eventually(lambda: lab.call(lambda lab: lab.client("test").list("composabilityrequests")), pause=0.01)
         if when == "while it is handed over":
-            eventually(lambda: any(row.type == "HandOver" for row in story.log.read()), pause=0.01)
+            eventually(lambda: any(row.type == "DevicesGiven" for row in story.log.read()), pause=0.01)
         with away(lab, story.traffic):
             time.sleep(seconds)
             assert ours.alive

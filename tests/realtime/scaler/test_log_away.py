@@ -111,7 +111,7 @@ BOTH = End(frozenset({"train-1", "short"}), (2, 2), stays=1)
 
 def idles(lab: Lab) -> bool:
     """Two devices are attached, and one claim is left."""
-    return len(lab.ledger.attached()) == 2 and len(lab.client("test").list("resourceclaims")) == 1
+    return len(lab.ledger.attached()) == 2 and len(lab.client("test").list("resourceclaims", "default")) == 1
 
 
 def emptied(file: Path) -> None:
