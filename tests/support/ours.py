@@ -49,8 +49,10 @@ def told_to_us(name: str, **parts: Any) -> Scenario:
     changed: dict[str, Any] = {"scaler": None}
     if found.parts.operator is None and found.cluster.models:
         changed["operator"] = QUICK
-        if found.parts.fabric is not None and any(one.cordon is not None for one in found.steps):
-            changed["fabric"] = found.parts.fabric.model_copy(update={"attach": fixed(3.0)})  # after the cordon, as by hand
+        if any(one.cordon is not None for one in found.steps):
+            changed["fabric"] = found.parts.fabric.model_copy(
+                update={"attach": fixed(3.0)}
+            )  # after the cordon, as by hand
     hands = () if name in FOREIGN else HANDS
     steps = tuple(
         one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)
