@@ -20,6 +20,8 @@ SMALL, LARGE = 100, 10_000
 """Live claims."""
 MODES = ("observe", "attach", "detach")
 PASS = "attach with a level pass a minute"
+PARTITIONS = 7
+PARTED = f"attach, {PARTITIONS} partitions listed of each device"
 
 
 @dataclass
@@ -29,9 +31,10 @@ class Running:
     claims: int
     mode: str
     scan_interval: int = 0
+    partitions: int = 0
 
     def __post_init__(self) -> None:
-        self.fleet = Fleet(self.claims // DEVICES_A_NODE)
+        self.fleet = Fleet(self.claims // DEVICES_A_NODE, self.partitions)
         self.engine = Engine()
         policy: dict[str, object] = {"mode": self.mode, "scan_interval_seconds": self.scan_interval}
         for _ in self.engine.run(self.fleet.begin(policy)):
@@ -76,13 +79,14 @@ def measure(rounds: int) -> list[Row]:
         contenders.append(Contender(f"{mode} small", Running(SMALL, mode).prepared))
         contenders.append(Contender(f"{mode} large", Running(LARGE, mode).prepared))
     contenders.append(Contender(PASS, Running(LARGE, "attach", 60).prepared))
+    contenders.append(Contender(PARTED, Running(LARGE, "attach", partitions=PARTITIONS).prepared))
     found = side_by_side(contenders, rounds)
     rates = [_rate(mode, found[f"{mode} large"]) for mode in MODES]
     growth = [_growth(mode, found[f"{mode} large"], found[f"{mode} small"]) for mode in MODES]
     size = _bytes_a_claim(LARGE)
     what = "memory a live claim, with its pod, device and share of the node"
     memory = Row(what, f"{size / 1024:.3g} KiB", target="≤ 10 KiB", met=size <= 10_240)
-    return [*rates, _rate(PASS, found[PASS]), *growth, memory]
+    return [*rates, _rate(PASS, found[PASS]), _rate(PARTED, found[PARTED]), *growth, memory]
 
 
 def _rate(mode: str, timing: Timing) -> Row:

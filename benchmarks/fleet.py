@@ -3,11 +3,13 @@
 Every node holds ten attached devices of one of two models, every device is held by a claim whose pod runs. One turn of
 the churn ends one claim and starts another: the old pod and claim go and their device goes back to the pool; a new pod
 gets a device from the pool, waits while somebody orders it and the fabric attaches it, and is handed over. That makes
-26 facts, each the difference that a change of one object makes, as adapters report it.
+26 facts, each the difference that a change of one object makes, as adapters report it. With partitions a node lists those of
+each device too, all drawing on its counters, which are in a slice of their own: two facts more.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +37,7 @@ from dds_core.model import (
 )
 from dds_core.scaler.state import PROJECTION
 
+T = TypeVar("T")
 Fact = tuple[int, Event]
 """An instant, microseconds since 1970-01-01 UTC, and what was learned then."""
 
@@ -62,6 +65,8 @@ class Fleet:
     """
 
     nodes: int
+    partitions: int = 0
+    """Listed beside each whole device; nobody has one."""
     objects: dict[str, Observed] = field(default_factory=dict)
     at: int = START
     serial: int = 0
@@ -109,8 +114,14 @@ class Fleet:
         labels = {f"cohdi.io/{model.device}": "true", "cohdi.io/fabric": "1", "kubernetes.io/hostname": node}
         yield self._see(Node(f"uid-{node}", node, labels))
         names = [f"{number}-{place}" for place in range(DEVICES_A_NODE)]
-        devices = {_device(name): _local_device(model, name) for name in names}
-        yield self._see(Slice(f"slice-{node}", f"{node}-gpu", DRIVER, node, 1, 1, node, devices=devices))
+        devices = {key: one for name in names for key, one in self._faces(model, name).items()}
+        slices = 2 if self.partitions else 1
+        yield self._see(Slice(f"slice-{node}", f"{node}-gpu", DRIVER, node, 1, slices, node, devices=devices))
+        if self.partitions:
+            counters = {_device(name): self._memory(self.partitions) for name in names}
+            yield self._see(
+                Slice(f"counters-{node}", f"{node}-counters", DRIVER, node, 1, slices, node, counters=counters)
+            )
         yield self._see(_request(number, DEVICES_A_NODE))
         for name in names:
             yield self._see(_resource(number, name))
@@ -129,7 +140,7 @@ class Fleet:
         yield self._see(replace(resource, marked=True))
         yield self._see(_request(node, DEVICES_A_NODE - 1))
         yield self._see(replace(resource, marked=True, deleting=True, state="Detaching"))
-        yield self._changed_slice(f"slice-{_node(node)}", _device(name), None)
+        yield from self._listed(node, name, False)
         yield self._gone(resource.uid)
         yield self._pool_changed(node, f"{name}-free", _pool_device(_model(node)))
 
@@ -152,7 +163,7 @@ class Fleet:
         yield self._see(replace(attaching, state="Attaching"))
         yield self._pool_changed(node, f"{old}-free", None)
         yield self._see(_resource(node, name))
-        yield self._changed_slice(f"slice-{where}", _device(name), _local_device(model, name))
+        yield from self._listed(node, name, True)
         signal = Condition(DRIVER, result.pool, result.device, RESCHEDULE, "True")
         yield self._see(replace(pending, conditions=(signal,)))
         yield self._see(replace(pod, waiting="SchedulerError"))
@@ -179,13 +190,43 @@ class Fleet:
         return self._next(OBSERVED[kind][1](uid))
 
     def _pool_changed(self, node: int, name: str, device: Device | None) -> Fact:
-        return self._changed_slice(_pool_slice(_model(node)), name, device)
+        pool = self._slice(_pool_slice(_model(node)))
+        return self._see(replace(pool, devices=_changed(pool.devices, {name: device})))
 
-    def _changed_slice(self, uid: str, name: str, device: Device | None) -> Fact:
-        old = self.objects[uid]
-        assert isinstance(old, Slice)
-        devices = {key: value for key, value in old.devices.items() if key != name}
-        return self._see(replace(old, devices=devices if device is None else {**devices, name: device}))
+    def _listed(self, node: int, name: str, there: bool) -> Iterator[Fact]:
+        """The vendor's driver lists a device from now on, or no more."""
+        faces, old = self._faces(_model(node), name), self._slice(f"slice-{_node(node)}")
+        devices = _changed(old.devices, {key: face if there else None for key, face in faces.items()})
+        yield self._see(replace(old, devices=devices))
+        if self.partitions:
+            sets = self._slice(f"counters-{_node(node)}")
+            own = self._memory(self.partitions) if there else None
+            yield self._see(replace(sets, counters=_changed(sets.counters, {_device(name): own})))
+
+    def _slice(self, uid: str) -> Slice:
+        found = self.objects[uid]
+        assert isinstance(found, Slice)
+        return found
+
+    def _faces(self, model: Model, name: str) -> dict[str, Device]:
+        """What a vendor's driver lists of one device."""
+        whole = _local_device(model, name)
+        if not self.partitions:
+            return {_device(name): whole}
+        part = {"productName": model.attributes["productName"], "type": "mig", "parentUUID": f"GPU-{name}"}
+        return {
+            _device(name): replace(whole, consumes={_device(name): self._memory(self.partitions)}),
+            **{
+                f"{_device(name)}-mig-{number}": Device(
+                    {**part, "uuid": f"MIG-{name}-{number}"}, consumes={_device(name): self._memory(1)}
+                )
+                for number in range(self.partitions)
+            },
+        }
+
+    @staticmethod
+    def _memory(parts: int) -> dict[str, str]:
+        return {"memory": f"{10 * parts}Gi"}
 
     def _claim(self, name: str, node: int) -> Claim:
         request = ClaimRequest("r0", alternatives=(Alternative(_model(node).device),))
@@ -196,6 +237,12 @@ class Fleet:
             f"pod-{name}", "team-a", f"train-{name}", phase="Pending", scheduler="default-scheduler",
             claims=(f"train-{name}",),
         )  # fmt: skip
+
+
+def _changed(old: Mapping[str, T], changes: Mapping[str, T | None]) -> dict[str, T]:
+    """Entries set, or left out where they are None."""
+    merged = {**old, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def _node(number: int) -> str:

@@ -495,6 +495,10 @@ class Indexes(OwnIndexes):
             self.slices_of.add((new.driver, new.pool), uid)
         for key in {(s.driver, s.pool) for s in (old, new) if s is not None}:
             self._gather_pool(key)
+            pool = self.pools.get(key)
+            if pool is not None and pool.node:  # its counters may have changed, which a pool does not show
+                self._allocators.pop(pool.node, None)
+                self.dirty.nodes.add(pool.node)
 
     def _gather_pool(self, key: PoolKey) -> None:
         before = self.pools.get(key)

@@ -190,8 +190,9 @@ _FABRIC = "-fabric"
 
 class Pool(Record, frozen=True):
     """A pool as published, its devices in the order of their names, `free` of them without a taint that keeps them from the
-    scheduler. `usable` is false while it is incomplete or names a device twice: then nothing new is taken from it, and what is
-    missing counts as unknown, not as gone. `owner` is that of its slices."""
+    scheduler. `usable` is false while it is incomplete, names a device or a counter set twice, or a device draws on counters that it
+    does not list, as the scheduler sees it: then nothing new is taken from it, and what is missing counts as unknown, not as gone.
+    `owner` is that of its slices."""
 
     generation: int
     usable: bool
@@ -211,15 +212,21 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
     newest = max(s.generation for s in seen)
     current = sorted((s for s in seen if s.generation == newest), key=lambda s: s.name)
     devices: dict[str, Device] = {}
-    total = 0
+    counters: dict[str, dict[str, str]] = {}
     for one in current:
-        total += len(one.devices)
         devices.update(one.devices)
+        counters.update(one.counters)
     first = current[0]
     devices = dict(sorted(devices.items()))
-    usable = len(current) >= first.slices and total == len(devices)
+    once = sum(len(s.devices) + len(s.counters) for s in current) == len(devices) + len(counters)
+    usable = len(current) >= first.slices and once and all(_draws(device, counters) for device in devices.values())
     free = sum(not is_tainted(device) for device in devices.values())
     return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes, first.owner, free)
+
+
+def _draws(device: Device, counters: dict[str, dict[str, str]]) -> bool:
+    """Whether all that the device draws on is there."""
+    return all(name in counters and drawn.keys() <= counters[name].keys() for name, drawn in device.consumes.items())
 
 
 def is_tainted(device: Device) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dds_core.model import Constraint, Device, Result
+from dds_core.model import Constraint, Device, Result, Slice
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, H100, World, asks, one_node
@@ -46,6 +46,25 @@ def test_nor_one_after_the_other_where_the_first_is_a_share() -> None:
     world.resource("res", "node0", state="Online")
     assert world.reserved("one") == ["GPU-0"]
     assert not world.reserved("two")
+
+
+def test_a_device_is_given_once_the_counters_on_which_it_draws_are_listed() -> None:
+    """Drivers list them in a slice of their own, in any order, and raise the generation for neither. The pool is invalid meanwhile:
+    a second device was ordered, and what had been found then was remembered for ever."""
+    world = one_node("attach", scan_interval_seconds=0)
+    waits_for(world, "train", asks("r0", A100.device))
+    world.carry_out()
+    (request,) = world.picture.requests.rows.values()
+    memory = {"gpu-0": {"memory": "40Gi"}}
+    own = {"gpu-0": Device({**A100.attributes, "uuid": "GPU-0"}, consumes=memory)}
+    counters = Slice("counters", "counters", GPU, "node0", 1, 2, node="node0")
+    world.observe(counters)
+    world.resource("res", "node0", state="Online", uuid="GPU-0", request=request.name)
+    world.observe(Slice("devices", "devices", GPU, "node0", 1, 2, node="node0", devices=own))
+    assert not world.reserved("train")
+    world.update(counters, counters=memory)
+    assert world.reserved("train") == ["GPU-0"]
+    assert world.only(e.AttachOrdered).size == 1
 
 
 # -- all devices ----------------------------------------------------------------------------------------------------------
