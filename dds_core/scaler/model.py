@@ -190,9 +190,9 @@ _FABRIC = "-fabric"
 
 class Pool(Record, frozen=True):
     """A pool as published, its devices in the order of their names, `free` of them without a taint that keeps them from the
-    scheduler. `usable` is false while it is incomplete, names a device or a counter set twice, or a device draws on counters that it
-    does not list, as the scheduler sees it: then nothing new is taken from it, and what is missing counts as unknown, not as gone.
-    `owner` is that of its slices."""
+    scheduler. `usable` is false while it is incomplete, names a device or a counter set twice, or has a device that draws on
+    counters that it does not list, as the scheduler sees it: then nothing new is taken from it, and what is missing counts as
+    unknown, not as gone. `owner` is that of its slices."""
 
     generation: int
     usable: bool

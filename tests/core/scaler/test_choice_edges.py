@@ -49,8 +49,8 @@ def test_nor_one_after_the_other_where_the_first_is_a_share() -> None:
 
 
 def test_a_device_is_given_once_the_counters_on_which_it_draws_are_listed() -> None:
-    """Drivers list them in a slice of their own, in any order, and raise the generation for neither. The pool is invalid meanwhile:
-    a second device was ordered, and what had been found then was remembered for ever."""
+    """Drivers list them in a slice of their own, in any order, and raise the generation for neither. The pool is invalid
+    meanwhile: a second device was ordered, and what had been found then was remembered for ever."""
     world = one_node("attach", scan_interval_seconds=0)
     waits_for(world, "train", asks("r0", A100.device))
     world.carry_out()
