@@ -66,7 +66,7 @@ def test_the_demo_shows_a_whole_life(tmp_path: Path) -> None:
         "dds decided to make request",
         "Pending -> Attaching",
         "Attaching -> Attached",
-        "hand-over to node000",
+        "exchanged nvidia-a100-40-",
         "Attached -> Bound",
         "claims: 1 Bound",
         "Bound -> Detaching",

@@ -145,6 +145,7 @@ def _lives(
         "leases",
         "tokenreviews",
         "subjectaccessreviews",
+        "selfsubjectreviews",
         "resourceslices",
     }  # mode observe; slices as dry runs
     return uses
