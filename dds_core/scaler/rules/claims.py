@@ -61,7 +61,8 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
                 names = sorted(f"{one.namespace}/{one.name}" for one in (claim, other))
                 both = f"claims {' and '.join(names)} have the device {result.device} of pool {result.pool} both"
                 what = "delete the pod of one of them, and restart the scheduler, whose record of devices in use is wrong by now"
-                work.alert(claim.uid, DEVICE_TWICE, f"{both}: {what}")
+                for one in (claim, other):
+                    work.alert(one.uid, DEVICE_TWICE, f"{both}: {what}")
 
 
 def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:
