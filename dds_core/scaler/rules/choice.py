@@ -259,16 +259,19 @@ def free_devices(picture: Picture, node: str) -> list[Found]:
 
 
 def _listed(picture: Picture, node: str) -> Iterator[Found]:
-    """Our drivers' devices in the node's own slices. A pool that is incomplete has none, a part is never given for a whole, and a
-    device that somebody is still to say is there is none yet."""
+    """Our drivers' devices in the node's own slices, but for those that a claim has as a whole: most, so they are left out first.
+    A pool that is incomplete has none, a part is never given for a whole, and a device that somebody is still to say is there is
+    none yet."""
     for key in picture.pools_at[node]:
         pool = picture.pools[key]
         if key[0] not in picture.drivers or not pool.usable:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
+            if device.binding or (not device.shared and _is_held(picture, full)):
+                continue
             face = picture.face(full)
-            if face.part or device.binding:
+            if face.part:
                 continue
             resource = picture.resource_of(full)
             if resource is None or resource.node == node:
@@ -276,22 +279,22 @@ def _listed(picture: Picture, node: str) -> Iterator[Found]:
 
 
 def _is_free(picture: Picture, found: Found) -> bool:
-    """No claim holds it, under its name, an older one, or as another face of its hardware."""
+    """No claim holds it under an older name, or as another face of its hardware."""
     if any(_is_held(picture, key) for key in found.others):
         return False
     if found.device.shared:
         return True
     life = picture.devices.get(found.resource.uid) if found.resource is not None else None
-    return not (
-        _is_held(picture, found.key) or (life is not None and life.key is not None and _is_held(picture, life.key))
-    )
+    return life is None or life.key is None or not _is_held(picture, life.key)
 
 
 def _is_held(picture: Picture, key: DeviceKey) -> bool:
     """Whether a claim has the device, or a share of it. Who looks on as an administrator keeps nobody from it."""
-    claims = (picture.claims.rows[uid] for uid in picture.holders[key])
-    results = (one for claim in claims if claim.allocation is not None for one in claim.allocation.results)
-    return any(one.key == key and not one.admin for one in results)
+    for uid in picture.holders[key]:
+        allocation = picture.claims.rows[uid].allocation
+        if allocation is not None and any(one.key == key and not one.admin for one in allocation.results):
+            return True
+    return False
 
 
 def _is_there(picture: Picture, node: str, found: Found) -> bool:
