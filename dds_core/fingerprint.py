@@ -1,8 +1,8 @@
 """Which code decides. A log says under which fingerprint it was written, so that a replay can tell "other code" from
 "other decision". `make fingerprint` writes this file; comments, docstrings and layout do not count."""
 
-FINGERPRINT = "881f7b12adeccf146e910fda9bb694228e1196b74bc28018b45f935a0da807b0"
+FINGERPRINT = "a2b8db7631f204971b2483ebbc12809bc81e7ea1b2c613282351444af2cd9801"
 """That of the scaler."""
 
-PUBLISHER_FINGERPRINT = "b656eb2883737db047da173ba72fd94c6e1447b1bb55ce26b4af2127af9e04bf"
+PUBLISHER_FINGERPRINT = "a61c2e0dd4f3356abedb74af87c1b00a3b52ac22367a6bc7b6fb27a004ef9390"
 """That of the publisher."""

@@ -220,7 +220,8 @@ class Constraint(Record, frozen=True):
 class Claim(Record, frozen=True):
     """A ResourceClaim. `extended` marks the special claim that the scheduler makes for an extended resource (KEP-5004). `config`
     is a digest of the allocated configuration, "" without any; `told` the devices that have an entry in status.devices, whosever;
-    `protected` that the finalizer is there which keeps an allocated claim."""
+    `protected` that the finalizer is there which keeps an allocated claim. `hold` is the uid of the FabricResource from which it
+    keeps everybody, "" unless it is a hold of ours."""
 
     uid: str
     namespace: str = ""
@@ -237,6 +238,7 @@ class Claim(Record, frozen=True):
     config: str = ""
     told: tuple[DeviceKey, ...] = ()
     protected: bool = False
+    hold: str = ""
 
     @property
     def known(self) -> bool:

@@ -23,11 +23,11 @@ Level = Literal["debug", "info", "warning"]
 
 
 class Names(Protocol):
-    """How those who tell of events call things: a timeline, or the log lines of a process. `fences` says whether whoever
-    decides has a use for taint rules; `deadlines` says what each kind of deadline means."""
+    """How those who tell of events call things: a timeline, or the log lines of a process. `guards` says whether whoever
+    decides keeps devices from others; `deadlines` says what each kind of deadline means."""
 
     @property
-    def fences(self) -> bool: ...
+    def guards(self) -> bool: ...
     @property
     def deadlines(self) -> Mapping[str, str]: ...
     def name(self, uid: str, /) -> str:

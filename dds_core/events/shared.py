@@ -110,9 +110,9 @@ class PolicyChanged(OfScaler, frozen=True):
 
 
 class Capabilities(OfScaler, frozen=True):
-    """What the API serves and keeps: `taint_rules` is the version served ("" = none), `version` that of the server as "1.36" (""
-    when it is not known). `guards` is the namespace in which devices can be guarded for an exchange, "" where they cannot, for
-    the reason `unguarded`.
+    """What the API serves and keeps: `version` is that of the server as "1.36" ("" when it is not known), `guards` the namespace
+    in which devices can be guarded, "" where they cannot, for the reason `unguarded`. `taint_rules`: in older logs, the version
+    in which DeviceTaintRules are served ("" = none).
 
     A field of a slice whose feature gate is off is dropped without a word: `binding_conditions`, `device_taints` and
     `shared_devices` (allowMultipleAllocations) say whether it is kept."""
@@ -133,10 +133,11 @@ class Capabilities(OfScaler, frozen=True):
             "allowMultipleAllocations": self.shared_devices,
         }
         lost = ", ".join(name for name, is_kept in kept.items() if not is_kept)
-        if not names.fences:
+        if not names.guards:
             return f"the API server drops {lost} of slices" if lost else "the API server keeps all of a slice"
-        drops = f"; it drops {lost} of slices" if lost else ""
-        return f"the API serves {'taint rules ' + self.taint_rules if self.taint_rules else 'no taint rules'}{drops}"
+        if self.guards:
+            return f"devices can be guarded, in namespace {self.guards}"
+        return f"no device can be guarded: {self.unguarded}" if self.unguarded else "no device can be guarded"
 
 
 class Synced(OfScaler, frozen=True):

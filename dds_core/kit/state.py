@@ -163,6 +163,8 @@ class Remembered(Generic[Kind]):
         "restarted": bool,
     }
     """What is kept in a checkpoint beside the tables, with its type."""
+    gone_scalars: ClassVar[frozenset[str]] = frozenset()
+    """What older checkpoints have, and nothing rests on any more."""
 
     dirty: Any
     policy: Any
@@ -287,6 +289,7 @@ class Form(Generic[S]):
         self.projection = projection
         self._picture, self._policy = picture, policy
         self._scalars: dict[str, Any] = kind.scalars
+        self._gone: frozenset[str] = kind.gone_scalars
         tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
@@ -326,7 +329,8 @@ class Form(Generic[S]):
     def load(self, plain: dict[str, Any]) -> S:
         """The picture that `dump` gave. Raises InputError when the data is not of that form."""
         try:
-            snapshot: Any = msgspec.convert(plain, self._struct)
+            known = {name: value for name, value in plain.items() if name not in self._gone}
+            snapshot: Any = msgspec.convert(known, self._struct)
         except msgspec.ValidationError as error:
             what = f"the checkpoint does not hold a picture of projection {self.projection}: {error}"
             raise InputError(what) from None

@@ -211,7 +211,7 @@ class Work(Generic[P]):
         target: what the adapter will name in the outcome of the write; the decision's subject when left out.
         """
         picture = self.picture
-        if not picture.live:
+        if getattr(decision, "mode", "observe") == "observe":
             if picture.shown.get(decision.key) == e.encode(decision):
                 return False
         else:

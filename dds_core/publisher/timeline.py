@@ -91,7 +91,7 @@ class PublisherKnown(Known):
     """Also machines by UUID and stocks by stream. `states` is what was told last of stocks, machines and questions, with
     the instant since when it is so, 0 where nobody knows."""
 
-    fences = False
+    guards = False
     deadlines = KINDS
     kinds = Known.kinds | {
         Host: ("node", _host),

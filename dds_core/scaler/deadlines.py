@@ -10,7 +10,7 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due
-from dds_core.scaler.rules.release import fence_due, idle_due
+from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import Picture
 
@@ -20,13 +20,15 @@ KINDS = kit.KINDS | {
     "guard": "the guard of its devices is over",
     "idle": "it has idled long enough to go back",
     "fence": "the fence around it has settled",
+    "hold": "the guard under which it was to be held is over",
+    "rules": "no slice has changed lately, so that an old taint rule may go",
     "grace": "its attach error has stood long enough to be definite",
     "cooling": "the cool-down is over",
     "publisher": "the failure waits no longer for the publisher to close the pool",
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",
 }
-_OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"))
+_OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"), ("rules", "fleet"))
 
 
 def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
@@ -46,10 +48,13 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
     if uid not in picture.resources:
         return
     life, fence = picture.devices.get(uid), picture.fences.get(uid)
-    if life is not None and life.state == IDLE and fence is None:
+    if life is not None and life.state == IDLE and fence is None and uid not in picture.holds:
         yield Deadline(idle_due(picture, uid), "idle", uid)
     if fence is not None and not fence.wanted:
         yield Deadline(fence_due(picture, fence), "fence", uid)
+    hold = picture.holds.get(uid)
+    if hold is not None and hold.stage not in ("held", "lost", "ending"):
+        yield Deadline(hold.until, "hold", uid)
     definite = definite_due(picture, uid)
     if definite is not None:
         yield Deadline(definite, "grace", uid)
@@ -68,6 +73,8 @@ def of_fleet(picture: Picture) -> Iterator[Deadline]:
     policy = picture.policy
     if len(picture.marks) >= policy.detaches_per_hour and picture.marks.rows:
         yield Deadline(min(picture.marks.rows.values()) + HOUR, "detaches", "fleet")
+    if any(rule not in picture.lifted for rule in picture.our_rules):
+        yield Deadline(quiet_due(picture), "rules", "fleet")
     if policy.prewarm:
         last = picture.passed.get(("prewarm", "")) or picture.synced_at
         yield Deadline(last + policy.prewarm_interval_seconds * MICROSECONDS, "prewarm", "fleet")
@@ -101,7 +108,7 @@ class Agenda(kit.Agenda[Picture]):
         for uid in touched.claims:
             self._replace((("budget", uid), ("reservation", uid), ("guard", uid)), of_claim(picture, uid))
         for uid in touched.devices:
-            self._replace((("idle", uid), ("fence", uid), ("grace", uid)), of_device(picture, uid))
+            self._replace((("idle", uid), ("fence", uid), ("grace", uid), ("hold", uid)), of_device(picture, uid))
         for node in touched.nodes:
             now = list(of_node(picture, node))
             known = self._of_nodes.pop(node, ())

@@ -76,7 +76,7 @@ AttachRequestObserved, AttachRequestGone = observed(
 
 class ClaimsListed(OfScaler, frozen=True):
     """A consistent LIST of all claims, begun at `started`, was folded. `resource` is what it was for: the device of a fence, once
-    that had settled, or the claim of an exchange, once its devices were guarded."""
+    that had settled, or the device of a hold or the claim of an exchange, once its devices were guarded."""
 
     level: ClassVar[Level] = "debug"
 
@@ -488,7 +488,8 @@ class OfDevice(Decision, frozen=True):
 
 
 class VictimMarked(OfDevice, frozen=True):
-    """Annotate the resource as the next to go and taint its device where rules are obeyed. Starts the fence."""
+    """Annotate the resource as the next to go. Starts the fence, which rests on a hold where devices can be guarded. `taint`: in
+    older logs, that a DeviceTaintRule was made for it."""
 
     name: str
     node: str
@@ -521,9 +522,51 @@ class VictimUnmarked(OfDevice, frozen=True):
         yield self.resource, "mark", str(False)
 
 
+class HoldBegun(OfDevice, frozen=True):
+    """Guard a device that is to go back until the instant `until`, so that a hold can be put on it. `devices` are all its faces,
+    as claims name them."""
+
+    name: str
+    node: str
+    model: str
+    uuid: str
+    devices: tuple[DeviceKey, ...]
+    until: int
+    reason: str
+
+    def words(self, names: Names) -> str:
+        what = f"guard {', '.join(key[2] for key in self.devices)} on {self.node} until {time_of_day(self.until)}"
+        return f"{what}, to hold {self.uuid or self.name}: {self.reason}"
+
+
+class DeviceHeld(OfDevice, frozen=True):
+    """Allocate all faces of the device to a claim of ours, named `hold`, so that the scheduler goes elsewhere. They stay guarded
+    meanwhile: what it had decided before may be written late."""
+
+    hold: str
+    name: str
+    node: str
+    devices: tuple[DeviceKey, ...]
+
+    def words(self, names: Names) -> str:
+        return f"hold {', '.join(key[2] for key in self.devices)} on {self.node} with claim {self.hold}"
+
+
+class HoldEnded(OfDevice, frozen=True):
+    """Clear the claim `hold` of ours, then delete it: a deletion alone wakes no pod that waits. A guard goes too. The device
+    idles from here on, so that others have time to take it, and nobody who takes holds away makes it go round."""
+
+    hold: str
+    node: str
+    devices: tuple[DeviceKey, ...]
+    reason: str
+
+    def words(self, names: Names) -> str:
+        return f"hold {', '.join(key[2] for key in self.devices)} on {self.node} no more: {self.reason}"
+
+
 class TaintLifted(Decision, frozen=True):
-    """Delete our DeviceTaintRule `rule` (its uid): the device that it names is no victim, or no more. Names recur, so a rule
-    left behind would keep the scheduler from another device."""
+    """Delete the DeviceTaintRule `rule` (its uid) of an older dds: devices are held instead."""
 
     gone_with: ClassVar[str] = "rule"
 
@@ -540,8 +583,8 @@ class TaintLifted(Decision, frozen=True):
 
 
 class ClaimsListWanted(OfDevice, frozen=True):
-    """The fence of a device has settled, or the devices of a claim's exchange are guarded: confirm with a consistent LIST of
-    claims that nobody holds them."""
+    """The fence of a device has settled, or the devices of a hold or of a claim's exchange are guarded: confirm with a consistent
+    LIST of claims that nobody holds them."""
 
     written: ClassVar[bool] = False
 
@@ -659,7 +702,8 @@ EVENTS = (
         ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
     ),
     *register(ClaimsRelisted, ExchangeBegun, AllocationCleared, DevicesGiven, ExchangeEnded, GuardLifted),
-    *register(CoolDown, CoolDownOver, VictimMarked, VictimUnmarked, TaintLifted, ClaimsListWanted, DetachOrdered),
+    *register(CoolDown, CoolDownOver, HoldBegun, DeviceHeld, HoldEnded, VictimMarked, VictimUnmarked, TaintLifted),
+    *register(ClaimsListWanted, DetachOrdered),
     *register(UsedStamped, ClaimMoved, DeviceMoved),
 )
 """What the scaler's log may hold."""

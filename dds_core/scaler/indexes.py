@@ -41,6 +41,7 @@ from dds_core.scaler.model import (
     Fence,
     Guarded,
     HandOverRow,
+    Hold,
     Order,
     Pool,
     PoolKey,
@@ -112,6 +113,7 @@ class Tables(Remembered[Observed]):
     guarded: Table[DeviceKey, Guarded]
     failures: Table[str, Failure]
     cooling: Table[Cell, Cooling]
+    holds: Table[str, Hold]
     fences: Table[str, Fence]
     timeouts: Table[str, Timeout]
     unmarked: Table[str, int]
@@ -121,8 +123,8 @@ class Tables(Remembered[Observed]):
     counters: Table[str, int]
     rates: Table[str, Rate]
 
+    gone_scalars = frozenset({"taint_rules"})
     scalars = Remembered.scalars | {
-        "taint_rules": str,
         "skew": int | None,
         "version": str,
         "guards": str,
@@ -137,7 +139,6 @@ class Tables(Remembered[Observed]):
     def __init__(self) -> None:
         super().__init__()
         self.policy = Policy()
-        self.taint_rules = ""
         self.skew: int | None = None
         self.version = ""
         self.guards = ""
@@ -179,8 +180,8 @@ class OwnIndexes(Tables):
         self.idle_of_model: Index[str, str] = Index()
         self.idle_at: Index[str, str] = Index()
         self.waiting_at: Index[str, str] = Index()
-        self.our_rules: Index[DeviceKey, str] = Index()
-        self.fenced: Index[DeviceKey, str] = Index()
+        self.held_as: Index[DeviceKey, str] = Index()
+        self.holds_at: Index[str, str] = Index()
         self.guarded_for: Index[str, DeviceKey] = Index()
 
         self.lives.watch(self._life_changed)
@@ -191,7 +192,8 @@ class OwnIndexes(Tables):
         self.guarded.watch(self._guarded_changed)
         self.failures.watch(self._failure_changed)
         self.cooling.watch(self._cell_changed)
-        self.fences.watch(self._fence_changed)
+        self.fences.watch(lambda resource, old, new: self.dirty.devices.add(resource))
+        self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:
         """Whether the fabric has brought no device of the model to so many of its nodes lately that it is the fabric's fault."""
@@ -263,12 +265,14 @@ class OwnIndexes(Tables):
                 change(self.failed_at, failure.node, claim)
                 self.dirty.nodes.add(failure.node)
 
-    def _fence_changed(self, resource: str, old: Fence | None, new: Fence | None) -> None:
+    def _hold_changed(self, resource: str, old: Hold | None, new: Hold | None) -> None:
         self.dirty.devices.add(resource)
-        for fence, change in ((old, Index.discard), (new, Index.add)):
-            if fence is not None:
-                change(self.fenced, fence.key, resource)
-                self.dirty.rules |= self.our_rules[fence.key]
+        for row, change in ((old, Index.discard), (new, Index.add)):
+            if row is not None:
+                change(self.holds_at, row.node, resource)
+                self.dirty.nodes.add(row.node)
+                for key in row.devices:
+                    change(self.held_as, key, resource)
 
     def _cell_changed(self, cell: Cell, old: Any, new: Any) -> None:
         if isinstance(new or old, Cooling):
@@ -313,6 +317,9 @@ class Indexes(OwnIndexes):
         self.claim_named: dict[tuple[str, str], str] = {}
         self.node_named: dict[str, str] = {}
         self.holders: Index[DeviceKey, str] = Index()
+        self.held_by: Index[DeviceKey, str] = Index()
+        self.claims_holding: Index[str, str] = Index()
+        self.our_rules: set[str] = set()
         self.claims_on: Index[str, str] = Index()
         self.claims_in_pool: Index[PoolKey, str] = Index()
         self.pods_naming: Index[tuple[str, str], str] = Index()
@@ -426,9 +433,12 @@ class Indexes(OwnIndexes):
             else:
                 self.claim_named[name] = uid
             change = Index.discard if gone else Index.add
+            allocation = claim.allocation
+            if claim.hold:
+                self._keep_hold(claim, change)
+                continue
             for consumer in claim.consumers:
                 change(self.claims_for, consumer.uid, uid)
-            allocation = claim.allocation
             if allocation is None:
                 continue
             change(self.claims_on, allocation.node, uid)
@@ -439,6 +449,15 @@ class Indexes(OwnIndexes):
                 change(self.claims_in_pool, key[:2], uid)
                 self._device_touched(key)
         dirty.claims.add(uid)
+
+    def _keep_hold(self, claim: Claim, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
+        """A hold is no pod's claim: what it names is in use by nobody."""
+        change(self.claims_holding, claim.hold, claim.uid)
+        for result in claim.allocation.results if claim.allocation is not None else ():
+            change(self.held_by, result.key, claim.uid)
+            self.dirty.claims |= self.holders[result.key]
+        if claim.allocation is not None:
+            self.dirty.nodes.add(claim.allocation.node)
 
     def _device_touched(self, key: DeviceKey) -> None:
         for uuid in self.face(key).uuids:
@@ -495,14 +514,13 @@ class Indexes(OwnIndexes):
             self.slices_of.add((new.driver, new.pool), uid)
         for key in {(s.driver, s.pool) for s in (old, new) if s is not None}:
             self._gather_pool(key)
-            pool = self.pools.get(key)
-            if pool is not None and pool.node:  # its counters may have changed, which a pool does not show
-                self._allocators.pop(pool.node, None)
-                self.dirty.nodes.add(pool.node)
 
     def _gather_pool(self, key: PoolKey) -> None:
         before = self.pools.get(key)
         after = gather(s for uid in self.slices_of[key] if (s := self.slices.get(uid)) is not None)
+        for node in {pool.node for pool in (before, after) if pool is not None} - {""}:
+            self._allocators.pop(node, None)  # its counters may have changed, which a pool does not show
+            self.dirty.nodes.add(node)
         if before == after:
             return
         if after is None:
@@ -511,9 +529,7 @@ class Indexes(OwnIndexes):
             self.pools[key] = after
         for pool, change in ((before, Index.discard), (after, Index.add)):
             if pool is not None and pool.node:
-                self._allocators.pop(pool.node, None)
                 change(self.pools_at, pool.node, key)
-                self.dirty.nodes.add(pool.node)
             elif pool is not None and (model := self.model_of_pool(key)) is not None:
                 change(self.pools_of_model, model.model, key)
         self._index_devices(key, before, after)
@@ -574,9 +590,9 @@ class Indexes(OwnIndexes):
     def _rule_changed(self, uid: str, old: TaintRule | None, new: TaintRule | None) -> None:
         self.dirty.rules.add(uid)
         self._allocators.clear()
-        for rule, change in ((old, Index.discard), (new, Index.add)):
+        for rule, change in ((old, set.discard), (new, set.add)):
             if rule is not None and rule.labels.get(OWNER_LABEL) == OWNER:
-                change(self.our_rules, (rule.driver, rule.pool, rule.device), uid)
+                change(self.our_rules, uid)
         for rule in (old, new):
             if rule is None:
                 continue

@@ -154,7 +154,7 @@ class Cooling(Record, frozen=True):
 
 class Fence(Record, frozen=True):
     """The fence around a victim. `confirmed` is the instant of the LIST that confirmed it, 0 before; `ordered` that its
-    detach was ordered."""
+    detach was ordered; `held` that it rests on a hold."""
 
     since: int
     key: DeviceKey
@@ -162,6 +162,30 @@ class Fence(Record, frozen=True):
     wanted: bool = False
     confirmed: int = 0
     ordered: bool = False
+    held: bool = False
+
+
+def hold_name(resource: str) -> str:
+    """The name of the claim that holds a FabricResource of this name."""
+    return f"dds-hold-{resource}"
+
+
+HoldStage = Literal["guarding", "listing", "listed", "holding", "held", "lost", "ending"]
+
+
+class Hold(Record, frozen=True):
+    """A claim of ours that keeps everybody from a device before it goes back; `devices` are all its faces. `stage` is how far it
+    is: the devices are being guarded, all claims are being listed, were listed; the claim is being made, is seen to hold them;
+    it is to be given up, or being taken away. Before it is seen, `until` is the end of the guard. `wanted`: the list was asked
+    for; `reason`: why the device is to go."""
+
+    node: str
+    devices: tuple[DeviceKey, ...]
+    until: int
+    since: int
+    reason: str
+    stage: HoldStage = "guarding"
+    wanted: bool = False
 
 
 class Timeout(Record, frozen=True):

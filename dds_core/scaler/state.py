@@ -8,8 +8,10 @@ touched, so that the rules look at nothing else.
 from __future__ import annotations
 
 from dds_core.kit import work
+from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
 from dds_core.model import Allocation, Claim, Device, DeviceKey, FabricResource, Model, Node, Pod, Result
+from dds_core.scaler.events import Promise
 from dds_core.scaler.indexes import Indexes
 from dds_core.scaler.model import model_of_device
 from dds_core.scaler.policy import read_policy
@@ -89,9 +91,28 @@ class Picture(Indexes):
         uids = self.resources_of_uuid[uuid]
         return self.resources.get(min(uids)) if uids else None
 
+    def promises_to(self, claim: Claim) -> tuple[Promise, ...]:
+        """What is kept for the claim; for that of an extended resource, which is made anew, it is kept for its pod."""
+        if not self.live:
+            life = self.lives.get(claim.uid)
+            return life.promises if life is not None else ()
+        row = self.reservations.get(claim.uid)
+        if row is None and claim.extended and claim.owner:
+            row = self.reservations.get(f"pod:{claim.owner}")
+        return row.promises if row is not None else ()
+
     def promised(self, identity: str) -> frozenset[str] | set[str]:
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
+
+    def is_held(self, key: DeviceKey) -> bool:
+        """Whether a hold of ours keeps everybody from the device, is about to, or is not taken away yet."""
+        return bool(self.held_as[key] or self.held_by[key])
+
+    @property
+    def undoing_mode(self) -> Mode:
+        """The mode of a decision that takes back what we have put there: it is written whatever the mode is by now."""
+        return "attach" if self.mode == "observe" else self.mode
 
     def touch_device(self, uid: str) -> None:
         self.dirty.devices.add(uid)
@@ -105,7 +126,9 @@ class Picture(Indexes):
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
         self.dirty.rules |= self.rules.rows.keys()
-        self.dirty.nodes |= self.failed_at.sets.keys()  # also those that no node was found for
+        self.dirty.nodes |= (
+            self.failed_at.sets.keys() | self.holds_at.sets.keys()
+        )  # also those that no node was found for
 
 
 PROJECTION = 1

@@ -185,9 +185,9 @@ class Known:
     """What it takes to speak in names: objects by uid as they were told last, the names of those that are gone, and in
     `states` the state of every life told so far with the instant it began. A fold of facts about objects only, much lighter
     than the picture: it has no indexes and decides nothing. `kinds` says how each kind of object is called and how its changes
-    are told; for `fences` and `deadlines` see `dds_core.events.Names`."""
+    are told; for `guards` and `deadlines` see `dds_core.events.Names`."""
 
-    fences: ClassVar[bool] = True
+    guards: ClassVar[bool] = True
     deadlines: ClassVar[Mapping[str, str]] = {}
     kinds: ClassVar[dict[type[Any], tuple[str, Words]]] = {
         Claim: ("claim", _claim),

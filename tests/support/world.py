@@ -78,12 +78,11 @@ class World(Told):
         models: Sequence[Model] = (A100, H100),
         prefix: str = "cohdi.io",
         kill_switch: str = "",
-        taint_rules: str = "v1beta2",
         synced: bool = True,
         exchange: bool = False,
         **policy: Any,
     ) -> None:
-        """`exchange`: the server and its scheduler are such that devices can be guarded and exchanged."""
+        """`exchange`: the server and its scheduler are such that devices can be guarded, so exchanged and held."""
         super().__init__()
         self.prefix = prefix
         self._carried_out = 0
@@ -91,7 +90,7 @@ class World(Told):
         self.policy = {"mode": mode, **policy}
         self.feed(e.PolicyChanged(policy=self.policy))
         version, guards = ("1.36", "dds") if exchange else ("", "")
-        self.feed(e.Capabilities(taint_rules=taint_rules, version=version, guards=guards))
+        self.feed(e.Capabilities(version=version, guards=guards))
         self.observe(Config("config", prefix, tuple(models), mode=kill_switch))
         for one in (EVERY, *map(class_of, models)):
             self.observe(one)
@@ -328,7 +327,16 @@ class World(Told):
                     self.update(self.picture.claims.rows[uid], allocation=None, consumers=(), conditions=())
             case e.VictimMarked(resource=uid) | e.VictimUnmarked(resource=uid):
                 self.update(self.picture.resources.rows[uid], marked=isinstance(decision, e.VictimMarked))
-            case e.ExchangeBegun() | e.GuardLifted():
+            case e.ExchangeBegun() | e.GuardLifted() | e.HoldBegun():
+                self.done(decision)
+            case e.DeviceHeld(resource=uid, node=name, devices=keys):
+                allocation = Allocation(tuple(Result("device", *key) for key in keys), name)
+                self.observe(Claim(f"hold-{uid}", "dds", decision.hold, allocation=allocation, hold=uid))
+                self.done(decision)
+            case e.HoldEnded(resource=uid):
+                for claim in [self.picture.claims.rows[one] for one in sorted(self.picture.claims_holding[uid])]:
+                    self.update(claim, allocation=None)
+                    self.gone(claim)
                 self.done(decision)
             case e.AllocationCleared(claim=uid):
                 cleared = {"allocation": None, "consumers": (), "conditions": (), "told": (), "config": ""}

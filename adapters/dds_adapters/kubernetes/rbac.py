@@ -56,21 +56,28 @@ class Feature:
     spare: bool = False
 
 
-def _exchanges(policy: Policy) -> bool:
+def exchanges(policy: Policy) -> bool:
     """Whether the claims of any scheduler's pods are given devices in place."""
     named = (one.hand_over for one in (policy.scheduler, *policy.schedulers.values()))
     return "exchange" in (policy.hand_over, *named)
 
 
+def _guards(policy: Policy) -> bool:
+    """Whether devices are kept from others, for an exchange or before they go back."""
+    return exchanges(policy) or policy.mode == "detach"
+
+
 WATCH = Feature("watch")
 ATTACH = Feature("attach", "attach", "attach")
 SIGNAL = Feature("conditions on claims", "signal", "attach")
-EXCHANGE = Feature("exchange", "exchange", "attach", _exchanges, spare=True)
+EXCHANGE = Feature("exchange", "exchange", "attach", exchanges, spare=True)
+GUARD = Feature("guards", "exchange", "attach", _guards, spare=True)
+HOLD = Feature("holds", "exchange", "detach", spare=True)
 CLEAR = Feature("hand-over clear", "steer", "attach")
 LABELS = Feature("node labels", "labels", "attach")
 STAMP = Feature("last-used stamps", "stamp", "attach")
 DETACH = Feature("detach", "detach", "detach")
-TAINTS = Feature("taint rules", "taint_rules", "detach")
+TAINTS = Feature("taint rules of before", "taint_rules", "attach", spare=True)
 PUBLISH = Feature("publish", "publish", "publish")
 NODE_LABELS = Feature("labels of fabric and limits", "node_labels", "publish", lambda policy: policy.label_nodes)
 MACHINES = Feature("machines by BareMetalHost", "bare_metal_hosts", told=True)
@@ -145,19 +152,21 @@ RULES: tuple[Rule, ...] = (
         SIGNAL, DRA, "resourceclaims/driver", ("arbitrary-node:patch",),
         "the same for devices of these drivers, from Kubernetes 1.36", (DRIVERS,),
     ),
-    Rule(EXCHANGE, DRA, "resourceclaims", ("get",), "compare a claim before its devices are exchanged; read dds-probe"),
-    Rule(EXCHANGE, DRA, "resourceclaims/status", ("patch",), "exchange the devices of a claim; see whether a guard is in force"),
-    Rule(EXCHANGE, DRA, "resourceclaims/binding", ("patch",), "the same, from Kubernetes 1.36 (which asks cluster-wide)"),
+    Rule(EXCHANGE, DRA, "resourceclaims", ("get",), "compare a claim before its devices are exchanged"),
+    Rule(EXCHANGE, DRA, "resourceclaims/status", ("patch",), "exchange the devices of a claim"),
+    Rule(GUARD, DRA, "resourceclaims", ("get",), "read dds-probe; compare a hold"),
+    Rule(GUARD, DRA, "resourceclaims/status", ("patch",), "see whether a guard is in force; hold a device; let go of it"),
+    Rule(GUARD, DRA, "resourceclaims/binding", ("patch",), "the same, from Kubernetes 1.36 (which asks cluster-wide)"),
     Rule(
-        EXCHANGE, _ADMISSION, "validatingadmissionpolicies", ("get",),
+        GUARD, _ADMISSION, "validatingadmissionpolicies", ("get",),
         "whether the guard is installed, and exempts us", (guard.NAME,),
     ),
-    Rule(EXCHANGE, _ADMISSION, "validatingadmissionpolicybindings", ("get",), "where its ConfigMap is", (guard.NAME,)),
+    Rule(GUARD, _ADMISSION, "validatingadmissionpolicybindings", ("get",), "where its ConfigMap is", (guard.NAME,)),
     Rule(
-        EXCHANGE, "authentication.k8s.io", "selfsubjectreviews", ("create",),
-        "who we are; every user usually may, but without it there is no exchange",
+        GUARD, "authentication.k8s.io", "selfsubjectreviews", ("create",),
+        "who we are; every user usually may, but without it there is no guard",
     ),
-    Rule(EXCHANGE, "", "configmaps", ("get", "patch"), "guard a device; take the guard off", (guard.CONFIG_MAP,), "guard"),
+    Rule(GUARD, "", "configmaps", ("get", "patch"), "guard a device; take the guard off", (guard.CONFIG_MAP,), "guard"),
     Rule(CLEAR, "", "pods/status", ("patch",), "nominate the node for a pod"),
     Rule(CLEAR, DRA, "resourceclaims", ("get",), "compare a claim before its allocation is cleared"),
     Rule(CLEAR, DRA, "resourceclaims/status", ("patch",), "clear an allocation that was signalled"),
@@ -166,7 +175,8 @@ RULES: tuple[Rule, ...] = (
     Rule(STAMP, OPERATOR, "composableresources", ("get", "patch"), "say when a device was last used; take a mark off"),
     Rule(DETACH, OPERATOR, "composableresources", ("get", "patch"), "mark the device that is to go"),
     Rule(DETACH, OPERATOR, "composabilityrequests", ("get", "patch"), "lower a request by its marked victims"),
-    Rule(TAINTS, DRA, "devicetaintrules", ("create", "delete"), "keep the scheduler from a victim; let go of it again"),
+    Rule(HOLD, DRA, "resourceclaims", ("create", "delete"), "hold a device before it goes back; let go of it", (), "guard"),
+    Rule(TAINTS, DRA, "devicetaintrules", ("delete",), "remove what an older dds has made"),
     Rule(EVENTS, "events.k8s.io", "events", ("create",), "tell users what was done for their claims and pods"),
     *_PROGRAM,
 )  # fmt: skip

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.decode.translate import Translator
@@ -155,20 +154,17 @@ class Scaler(Decider[Picture]):
         policy: Effective,
         *,
         code: str,
-        capabilities: Callable[[], Capabilities] = Capabilities,
         config_namespace: str = config.NAMESPACE,
         outlet: Outlet | None = None,
         guards: GuardQuestion | None = None,
         watchers: Sequence[Watcher[Picture]] = (),
         told: Told = lambda error: None,
     ) -> None:
-        """`capabilities` says what the API serves, as far as it is known by now. `outlet` takes the answers about pods that have
-        to be asked for; without one none is. `guards` asks whether devices can be guarded, which is known before anything is
-        decided; without it they cannot."""
+        """`outlet` takes the answers about pods that have to be asked for; without one none is. `guards` asks whether devices can
+        be guarded, which is known before anything is decided; without it they cannot."""
         self._guards = guards
         self._guarding: Guarding | None = None
         self._seen = False
-        self._capabilities = capabilities
         self._config_namespace = config_namespace
         self._questions = PodQuestions(outlet)
         self._wishes: dict[str, int] = {}
@@ -184,12 +180,8 @@ class Scaler(Decider[Picture]):
         return Translator(picture, self._config_namespace)
 
     def capabilities(self) -> Capabilities:
-        known = self._capabilities()
         found = self._guarding
-        if found is None:
-            return known
-        rules = "" if found.no_rules else known.taint_rules
-        return replace(known, taint_rules=rules, version=found.version, guards=found.guards, unguarded=found.unguarded)
+        return Capabilities(**found._asdict()) if found is not None else Capabilities()
 
     # -- whether devices can be guarded ------------------------------------------------------------------------------
 
@@ -273,15 +265,10 @@ def make_scaler(
     installed."""
 
     def make(log: EventLog, policy: Effective, around: Surroundings[Picture]) -> Scaler:
-        def capabilities() -> Capabilities:
-            """As the reflector found it."""
-            return Capabilities(taint_rules=around.version("devicetaintrules").rpartition("/")[2])
-
         return Scaler(
             log,
             policy,
             code=code,
-            capabilities=capabilities,
             config_namespace=config_namespace,
             outlet=around.arrivals,
             guards=GuardQuestion(namespace, around.arrivals.instant, around.arrivals.wake),

@@ -17,7 +17,19 @@ from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
 from dds_core.scaler import events as e
-from dds_core.scaler.model import Cooling, Exchange, Failure, Fence, Guarded, HandOverRow, Order, Reservation, Stage
+from dds_core.scaler.model import (
+    Cooling,
+    Exchange,
+    Failure,
+    Fence,
+    Guarded,
+    HandOverRow,
+    Hold,
+    HoldStage,
+    Order,
+    Reservation,
+    Stage,
+)
 from dds_core.scaler.state import Picture
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -139,8 +151,11 @@ def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
 
 # -- exchanges ---------------------------------------------------------------------------------------------------------
 
-RELISTED, UNGUARDED = ("claims", "relisted"), ("guard", "refused")
-"""Under these `passed` remembers when the watch of claims began anew, and when a step of an exchange was refused for good."""
+RELISTED, UNGUARDED, UNHELD = ("claims", "relisted"), ("guard", "refused"), ("hold", "refused")
+"""Under these `passed` remembers when the watch of claims began anew, when a step of an exchange was refused for good, and when a
+hold was."""
+LET_GO = "let-go"
+"""With the uid of a device: when its hold ended."""
 
 
 def _exchange_begun(picture: Picture, event: e.ExchangeBegun, at: int) -> None:
@@ -170,13 +185,13 @@ def _allocation_cleared(picture: Picture, event: e.AllocationCleared, at: int) -
     go_on(picture, (event.claim,), "listed", "clearing", at)
 
 
+_CLEARED: tuple[Stage, ...] = ("listed", "cleared")
+
+
 def _devices_given(picture: Picture, event: e.DevicesGiven, at: int) -> None:
     for stage in _CLEARED:
         go_on(picture, (event.claim,), stage, "giving", at)
     picture.counters.put("hand-over/exchange", (picture.counters.get("hand-over/exchange") or 0) + 1)
-
-
-_CLEARED: tuple[Stage, ...] = ("listed", "cleared")
 
 
 def _exchange_ended(picture: Picture, event: e.ExchangeEnded, at: int) -> None:
@@ -194,6 +209,9 @@ _NEXT: dict[str, tuple[Stage, Stage]] = {
     e.AllocationCleared.__name__: ("clearing", "cleared"),
     e.DevicesGiven.__name__: ("giving", "given"),
 }
+
+
+_HOLDS = (e.HoldBegun.__name__, e.DeviceHeld.__name__)
 
 
 def _step_done(picture: Picture, event: e.WriteDone, at: int) -> None:
@@ -289,25 +307,101 @@ def _labels_unseen(picture: Picture, unseen: set[Key]) -> None:
 # -- devices -----------------------------------------------------------------------------------------------------------
 
 
-def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
-    resource = picture.resources.get(event.resource)
-    picture.fences.put(
-        event.resource,
-        Fence(at, (event.driver, event.pool, event.device), resource.request if resource else ""),
-    )
-    picture.unmarked.drop(event.resource)
+def _hold_begun(picture: Picture, event: e.HoldBegun, at: int) -> None:
+    picture.holds.put(event.resource, Hold(event.node, event.devices, event.until, at, event.reason))
+    _count_detach(picture, event.resource, at)
+
+
+def _device_held(picture: Picture, event: e.DeviceHeld, at: int) -> None:
+    hold_is(picture, event.resource, "holding", at)
+
+
+def _hold_ended(picture: Picture, event: e.HoldEnded, at: int) -> None:
+    row = picture.holds.get(event.resource) or Hold(event.node, event.devices, 0, at, event.reason)
+    picture.holds.put(event.resource, replace(row, stage="ending", since=at))
+    picture.passed.drop(("hold", event.resource))
+    device = picture.devices.get(event.resource)
+    if device is not None and device.idle_since and not event.reissued:
+        picture.passed.put((LET_GO, event.resource), at)
+        picture.devices.put(event.resource, replace(device, idle_since=at))
+
+
+def hold_is(picture: Picture, resource: str, stage: HoldStage, at: int) -> None:
+    row = picture.holds.get(resource)
+    if row is not None:
+        picture.holds.put(resource, replace(row, stage=stage, since=at))
+
+
+def hold_seen(picture: Picture, resource: str, at: int) -> None:
+    """What became of the claim that holds a device, as it is observed."""
+    row = picture.holds.get(resource)
+    if row is None:
+        return
+    whole = _is_held_whole(picture, resource, row)
+    if row.stage == "holding" and whole:
+        hold_is(picture, resource, "held", at)
+    elif row.stage == "held" and not whole:
+        hold_is(picture, resource, "lost", at)
+    elif row.stage == "ending" and not picture.claims_holding[resource]:
+        picture.holds.drop(resource)
+
+
+def _is_held_whole(picture: Picture, resource: str, row: Hold) -> bool:
+    claims = [picture.claims.rows[uid] for uid in picture.claims_holding[resource]]
+    held = {one.key for claim in claims if claim.allocation is not None for one in claim.allocation.results}
+    return held.issuperset(row.devices) and not any(claim.deleting for claim in claims)
+
+
+def _hold_void(picture: Picture, resource: str) -> None:
+    """What of it was written is taken away: it begins anew."""
+    row = picture.holds.get(resource)
+    if row is not None:
+        picture.holds.put(resource, replace(row, stage="lost"))
+
+
+def _hold_written(picture: Picture, event: e.WriteDone, at: int) -> None:
+    row = picture.holds.get(event.target)
+    if row is None:
+        return
+    if event.action == e.HoldBegun.__name__ and row.stage == "guarding":
+        hold_is(picture, event.target, "listing", at)
+    elif event.action == e.HoldEnded.__name__ and row.stage == "ending" and not picture.claims_holding[event.target]:
+        picture.holds.drop(event.target)
+
+
+def _holds_unseen(picture: Picture, unseen: set[Key]) -> None:
+    """A hold that is not seen whole is taken away, and begins anew."""
+    for uid, row in list(picture.holds.rows.items()):
+        if row.stage in ("holding", "held") and _is_held_whole(picture, uid, row):
+            picture.holds.put(uid, replace(row, stage="held"))
+        else:
+            picture.holds.put(uid, replace(row, stage="lost"))
+            unseen.add((e.HoldEnded.__name__, uid))
+
+
+def _count_detach(picture: Picture, resource: str, at: int) -> None:
     picture.marks.drop_where(lambda uid: picture.marks.rows[uid] <= at - HOUR)
-    picture.marks.put(event.resource, at)
-    picture.touch_device(event.resource)
+    picture.marks.put(resource, at)
+    picture.touch_device(resource)
+
+
+def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
+    resource, key = picture.resources.get(event.resource), (event.driver, event.pool, event.device)
+    held = event.resource in picture.holds
+    picture.fences.put(event.resource, Fence(at, key, resource.request if resource else "", held=held))
+    picture.unmarked.drop(event.resource)
+    _count_detach(picture, event.resource, at)
 
 
 def _mark_void(picture: Picture, resource: str) -> None:
     picture.fences.drop(resource)
+    _hold_void(picture, resource)
     picture.touch_device(resource)
 
 
 def _victim_unmarked(picture: Picture, event: e.VictimUnmarked, at: int) -> None:
     picture.fences.drop(event.resource)
+    _hold_void(picture, event.resource)
     picture.passed.drop(("fence", event.resource))
     picture.unmarked.put(event.resource, at)
     picture.touch_device(event.resource)
@@ -329,8 +423,11 @@ def _lift_void(picture: Picture, rule: str) -> None:
 
 def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) -> None:
     fence, exchange = picture.fences.get(event.resource), picture.exchanges.get(event.resource)
+    hold = picture.holds.get(event.resource)
     if fence is not None:
         picture.fences.put(event.resource, replace(fence, wanted=True))
+    elif hold is not None:
+        picture.holds.put(event.resource, replace(hold, wanted=True))
     if exchange is not None:
         picture.exchanges.put(event.resource, replace(exchange, wanted=True))
 
@@ -363,6 +460,7 @@ def void_unseen(picture: Picture, at: int) -> set[Key]:
     _failures_unseen(picture, unseen)
     _labels_unseen(picture, unseen)
     _fences_unseen(picture, unseen, at)
+    _holds_unseen(picture, unseen)
     return unseen
 
 
@@ -377,6 +475,9 @@ VOIDS: dict[str, Callable[[Picture, str], None]] = {
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.TaintLifted.__name__: _lift_void,
+    e.HoldBegun.__name__: _hold_void,
+    e.DeviceHeld.__name__: _hold_void,
+    e.HoldEnded.__name__: _hold_void,
     e.VictimMarked.__name__: _mark_void,
     e.VictimUnmarked.__name__: _unmark_void,
 }
@@ -386,6 +487,7 @@ VOIDS: dict[str, Callable[[Picture, str], None]] = {
 def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     kit.write_done(picture, event)
     _step_done(picture, event, at)
+    _hold_written(picture, event, at)
     request = picture.requests.get(picture.request_named.get(event.target, ""))
     if request is not None and event.action in _ORDERS:
         order_met(picture, request)
@@ -398,6 +500,8 @@ def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at:
     kit.try_later(picture, event, at, next(ordered, before.node if before is not None else ""))
     if isinstance(event, e.WriteRefused) and event.action in _NEXT:
         picture.passed.put(UNGUARDED, at)
+    if isinstance(event, e.WriteRefused) and event.action in _HOLDS:
+        picture.passed.put(UNHELD, at)
     void = VOIDS.get(event.action)
     if void is not None:
         void(picture, event.target)
@@ -426,6 +530,9 @@ FOLDS: dict[type[Event], Fold] = {
     e.CoolDown: _cool_down,
     e.CoolDownOver: _cool_down_over,
     e.NodeLabelled: _node_labelled,
+    e.HoldBegun: _hold_begun,
+    e.DeviceHeld: _device_held,
+    e.HoldEnded: _hold_ended,
     e.VictimMarked: _victim_marked,
     e.VictimUnmarked: _victim_unmarked,
     e.TaintLifted: _taint_lifted,

@@ -9,7 +9,7 @@ from dds_core.events import Event
 from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
 from dds_core.model import BLOCKING, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import detach_void, order_met
+from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.model import DEPARTED
 from dds_core.scaler.state import Picture
@@ -20,6 +20,8 @@ _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell"
 
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
 """Reasons of alerts about a device that came, and about one that two claims have."""
+SLICES = ("slices", "changed")
+"""Under this `passed` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""
 
 
 def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
@@ -36,6 +38,7 @@ def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
 def _slice_observed(picture: Picture, event: Any, at: int) -> None:
     before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(picture, event, at)
+    _slice_changed(picture, picture.slices.rows[event.uid].driver, at)
     _forget_departed(picture, before)
     _tell_taints_again(picture, before)
 
@@ -44,8 +47,15 @@ def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     old = picture.slices.get(event.uid)
     before = _uuids(picture, old, old.devices) if old is not None else set()
     gone(picture, event, at)
+    _slice_changed(picture, old.driver if old is not None else "", at)
     _forget_departed(picture, before)
     _tell_taints_again(picture, before)
+
+
+def _slice_changed(picture: Picture, driver: str, at: int) -> None:
+    """Rules of ours may only go while the slices of their drivers are quiet."""
+    if any(picture.rules.rows[uid].driver == driver for uid in picture.our_rules):
+        picture.passed.put(SLICES, at)
 
 
 def _tell_taints_again(picture: Picture, uuids: set[str]) -> None:
@@ -69,6 +79,9 @@ def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     before = picture.claims.get(event.uid)
     observed(picture, event, at)
     claim = picture.claims.rows[event.uid]
+    if claim.hold:
+        hold_seen(picture, claim.hold, at)
+        return
     if before is not None and before.allocation != claim.allocation:
         picture.tell_again(event.uid, DEVICE_TWICE)
     if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
@@ -79,10 +92,18 @@ def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
 
 
 def _claim_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
+    claim = picture.claims.get(event.uid)
     picture.claims.drop(event.uid)
+    if claim is not None and claim.hold:
+        hold_seen(picture, claim.hold, at)
     life = picture.lives.get(event.uid)
     if life is None or life.state == "Released":
         forget_claim(picture, event.uid)
+
+
+def _rule_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
+    observed(picture, event, at)
+    _slice_changed(picture, picture.rules.rows[event.uid].driver, at)  # what changed before is not known
 
 
 def _rule_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
@@ -197,6 +218,7 @@ FOLDS: dict[type[Event], Fold] = {
     e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,
     e.SliceGone: ending(_slice_gone),
+    e.TaintRuleObserved: _rule_observed,
     e.TaintRuleGone: ending(_rule_gone),
     e.PodGone: ending(_pod_gone),
     e.NodeObserved: _node_observed,

@@ -9,7 +9,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import RELISTED, go_on, void_unseen
+from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import Picture
 
@@ -24,8 +24,7 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
 
 
 def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
-    picture.dirty.everything = picture.taint_rules != event.taint_rules or picture.dirty.everything
-    picture.taint_rules = event.taint_rules
+    picture.dirty.everything = picture.guards != event.guards or picture.dirty.everything
     picture.version, picture.guards, picture.unguarded = event.version, event.guards, event.unguarded
 
 
@@ -38,7 +37,9 @@ def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
     exchange = picture.exchanges.get(event.resource)
     if exchange is not None and exchange.stage == "listing" and event.started >= exchange.since:
         go_on(picture, exchange.group, "listing", "listed", at)
-    fence = picture.fences.get(event.resource)
+    hold, fence = picture.holds.get(event.resource), picture.fences.get(event.resource)
+    if hold is not None and hold.stage == "listing" and event.started >= hold.since:
+        hold_is(picture, event.resource, "listed", at)
     settled = picture.policy.fence_settle_seconds * MICROSECONDS
     if fence is not None and event.started >= fence.since + settled:
         picture.fences.put(event.resource, replace(fence, confirmed=at))
@@ -55,8 +56,10 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
         case "level":
             picture.level_at = at
             picture.touch_everything()
-        case "idle" | "fence" | "grace":
+        case "idle" | "fence" | "grace" | "hold":
             picture.touch_device(event.of)
+        case "rules":
+            picture.dirty.rules |= picture.our_rules
         case "cooling":
             picture.dirty.nodes.add(event.of.partition("/")[0])
         case "retry":

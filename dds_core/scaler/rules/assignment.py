@@ -126,7 +126,7 @@ def _groups(picture: Picture, waiting: list[Claim]) -> Iterator[list[Claim]]:
 
 def _cover_the_rest(picture: Picture, node: str, supplies: dict[str, Supply], current: Cover) -> None:
     there = {promise.result for promise, _ in current.ready}
-    promises = _promises(picture, current.claim)
+    promises = {promise.result: promise.identity for promise in picture.promises_to(current.claim)}
     seen: set[DeviceKey] = set()
     for place, result, model in picture.pool_results(current.claim.allocation):
         supply = supplies.get(model.model)
@@ -173,19 +173,6 @@ def _is_ready(claim: Claim, result: Result) -> bool:
     """Somebody says that the device is there: the scheduler binds, and nothing has to be found or asked for."""
     true = {c.type for c in claim.conditions if c.status == "True" and (c.driver, c.pool, c.device) == result.key}
     return true.issuperset(result.binding)
-
-
-def _promises(picture: Picture, claim: Claim) -> dict[int, str]:
-    """The device meant for each result of the claim; for an extended-resource claim by the pod that it serves."""
-    if not picture.live:
-        life = picture.lives.get(claim.uid)
-        return {promise.result: promise.identity for promise in life.promises} if life is not None else {}
-    keys = [claim.uid, *([f"pod:{claim.owner}"] if claim.extended and claim.owner else [])]
-    for key in keys:
-        row = picture.reservations.get(key)
-        if row is not None:
-            return {promise.result: promise.identity for promise in row.promises}
-    return {}
 
 
 def _coming(picture: Picture, resource: FabricResource) -> bool:

@@ -318,7 +318,8 @@ def _may_be_coming(picture: Picture, node: str, found: Found) -> bool:
 
 
 def _is_marked(picture: Picture, found: Found) -> bool:
-    return found.resource is not None and is_marked(picture, found.resource.uid, found.resource)
+    resource = found.resource
+    return resource is not None and (resource.uid in picture.holds or is_marked(picture, resource.uid, resource))
 
 
 def _promised_to(picture: Picture, found: Found) -> set[str]:

@@ -13,6 +13,7 @@ from dds_core.scaler.rules.devices import BEING_ATTACHED
 from dds_core.scaler.rules.exchange import exchanged, go_on
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
+from dds_core.scaler.rules.holds import end_stray
 from dds_core.scaler.rules.orders import limits_of, usable
 from dds_core.scaler.state import Picture, Work
 
@@ -23,6 +24,12 @@ _MOST_IN_VAIN = 2
 
 def step(work: Work, uid: str) -> None:
     """Take every step that is due for the claim, then look whether its time is up and whether it can be steered."""
+    claim = work.picture.claims.get(uid)
+    if claim is not None and claim.hold:
+        end_stray(work, claim)
+        if claim.allocation is not None:
+            _tell_doubles(work, claim, claim.allocation)
+        return
     for _ in range(_LONGEST_CHAIN):
         move = next_move(work.picture, uid, work.at)
         if move is None:
@@ -52,9 +59,9 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     gives the device to a third."""
     picture = work.picture
     for result in allocation.results:
-        if len(picture.holders[result.key]) < 2 or not result.whole:
+        if len(picture.holders[result.key]) + len(picture.held_by[result.key]) < 2 or not result.whole:
             continue
-        for uid in sorted(picture.holders[result.key] - {claim.uid}):
+        for uid in sorted({*picture.holders[result.key], *picture.held_by[result.key]} - {claim.uid}):
             other = picture.claims.rows[uid]
             results = other.allocation.results if other.allocation is not None else ()
             if any(one.key == result.key and one.whole for one in results):

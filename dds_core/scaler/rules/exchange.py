@@ -123,7 +123,7 @@ def _against_claim(picture: Picture, claim: Claim, pods: list[Pod], node: str) -
 
 def _swap(picture: Picture, claim: Claim) -> Swap:
     assert claim.allocation is not None
-    promises = {one.result: one for one in _promises(picture, claim)}
+    promises = {one.result: one for one in picture.promises_to(claim)}
     waiting = {place for place, _, _ in picture.pool_results(claim.allocation)}
     results: list[Result] = []
     for place, result in enumerate(claim.allocation.results):
@@ -141,14 +141,6 @@ def _swap(picture: Picture, claim: Claim) -> Swap:
 def _given(promise: Promise, instead: Result | None = None) -> Result:
     request = promise.request or (instead.request if instead is not None else "")
     return Result(request, *promise.key, share=promise.share, consumed=promise.consumed)
-
-
-def _promises(picture: Picture, claim: Claim) -> tuple[Promise, ...]:
-    if not picture.live:
-        return picture.lives.rows[claim.uid].promises
-    for key in sorted(picture.reservations_for[claim.uid]):
-        return picture.reservations.rows[key].promises
-    return ()
 
 
 # -- step by step ------------------------------------------------------------------------------------------------------
@@ -216,7 +208,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
 def _rivals(picture: Picture, swap: Swap) -> Iterable[Claim]:
     """Claims that have a device of the swap as a whole."""
     whole = [one.key for one in swap.results if one.whole]
-    others = {uid for key in whole for uid in picture.holders[key]} - {swap.claim}
+    others = {uid for key in whole for uid in (*picture.holders[key], *picture.held_by[key])} - {swap.claim}
     return [picture.claims.rows[uid] for uid in sorted(others)]
 
 
@@ -264,7 +256,7 @@ def _lift(work: Work, uid: str) -> None:
     keys = sorted(picture.guarded_for[uid])
     over = [key for key in keys if key not in held or work.has_come(picture.guarded.rows[key].until)]
     if over:
-        work.want(GuardLifted(claim=uid, devices=tuple(over), mode=picture.mode))
+        work.want(GuardLifted(claim=uid, devices=tuple(over), mode=picture.undoing_mode))
 
 
 # -- as it is told -----------------------------------------------------------------------------------------------------

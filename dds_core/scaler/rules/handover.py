@@ -31,6 +31,8 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
     if group is None:
         return
     pods, claims = group
+    if any(picture.is_held(promise.key) for one in claims for promise in picture.promises_to(one)):
+        return  # what is held is let go of first
     why = begin(work, pods, claims, node)
     if not why:
         return

@@ -14,7 +14,9 @@ from dds_core.lifecycle import IDLE, LEAVING, MARKED
 from dds_core.matching.records import claim_of
 from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
-from dds_core.scaler.model import Fence
+from dds_core.scaler.fold.objects import SLICES
+from dds_core.scaler.model import Fence, Hold
+from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key
 from dds_core.scaler.rules.failures import definite_due
@@ -124,7 +126,7 @@ UNLISTED = 600 * MICROSECONDS
 
 
 def detach(work: Work, node: str, covers: list[Cover]) -> None:
-    """Check the fences of the node, go on with those that hold, and mark what has idled long enough."""
+    """Check holds and fences of the node, go on with those that stand, and choose what has idled long enough."""
     picture = work.picture
     fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
     idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
@@ -132,13 +134,16 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
     if picture.unmarked:
         unmark_again(work, node)
     unmark_strange(work, node)
-    if not fenced and not idle and not vain:
+    held = sorted(picture.holds_at[node])
+    if not fenced and not held and not idle and not vain:
         return
     wanted = {uid for one in covers for uid in one.resources}
     for uid in fenced:
         _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
         if picture.reissue:
             _mark_again(work, uid)
+    for uid in held:
+        _check_hold(work, uid, picture.holds.rows[uid], wanted)
     if picture.mode == "attach":
         return
     for name in sorted(idle | vain | {picture.resources.rows[uid].model for uid in fenced}):
@@ -150,6 +155,48 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
                 _lower(work, cell, cell.own)
                 if name in vain:
                     call_off(work, cell, cell.own, covers)
+
+
+# --- hold --------------------------------------------------------------------------------------------------------------
+
+
+def _check_hold(work: Work, uid: str, row: Hold, wanted: set[str]) -> None:
+    """Go on until the device is held, then mark it; from there on its fence decides what becomes of it."""
+    picture = work.picture
+    fence, resource = picture.fences.get(uid), picture.resources.get(uid)
+    if fence is not None and (picture.live or fence.ordered):
+        return
+    why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
+    if resource is not None and row.stage == "held" and not why:
+        work.want(_marking(picture, resource, row.devices[0], row.reason), uid)
+    else:
+        holds.go_on(work, uid, row, why)
+
+
+def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[str]) -> str:
+    picture, life = work.picture, work.picture.devices.get(resource.uid)
+    why = _against_detach(work, resource, list(row.devices), wanted)
+    if why:
+        return why
+    if set(_faces_of(picture, resource)) != set(row.devices):
+        return "its names on the node have changed"
+    if life is None or life.state != IDLE or picture.promised(resource.uuid):
+        return "it is idle no more"
+    return "the node's minimum keeps it" if _is_kept(picture, resource) else ""
+
+
+def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey], wanted: set[str]) -> str:
+    """Why a device may not go whatever stands around it, "" when nothing is against it."""
+    picture = work.picture
+    if picture.mode != "detach":
+        return f"mode is {picture.mode}"
+    if any(picture.holders[key] for key in faces) or held_key(picture, resource.uid, resource) is not None:
+        return "a claim holds it"
+    if resource.uid in wanted:
+        return "a claim waits for it"
+    if _could_be_taken(picture, resource, faces):
+        return "a pod nominated to the node could take it"
+    return ""
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -175,18 +222,18 @@ def fence_due(picture: Picture, fence: Fence) -> int:
 def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
     """Why the victim may not go after all, "" while the fence holds."""
     picture, faces = work.picture, _faces_of(work.picture, resource)
-    if picture.mode != "detach":
-        return f"mode is {picture.mode}"
-    if picture.holders[fence.key] or held_key(picture, resource.uid, resource) is not None:
-        return "a claim holds it"
-    if resource.uid in wanted:
-        return "a claim waits for it"
+    why = _against_detach(work, resource, list({fence.key: None} | dict.fromkeys(faces)), wanted)
+    if why:
+        return why
     if faces and fence.key not in faces:
         return "its name on the node has changed"
     if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):
         return "the node has not listed it for long, and others of its request wait for it"
-    if _could_be_taken(picture, resource, faces or [fence.key]):
-        return "a pod nominated to the node could take it"
+    hold = picture.holds.get(resource.uid)
+    if fence.held and (hold is None or hold.stage != "held"):
+        return "its hold was taken away"
+    if not fence.held and not fence.ordered and picture.policy.detach_without_fence == "never":
+        return "nothing holds it"
     if not fence.ordered and _is_kept(picture, resource):
         return "the node's minimum keeps it"
     if fence.ordered and picture.live and _called_off(picture, resource):
@@ -201,9 +248,15 @@ def _is_kept(picture: Picture, resource: FabricResource, more: int = 0) -> bool:
     if model is None:
         return False
     cell = cell_of(picture, resource.node, model)
-    here = (picture.resources.rows[uid] for uid in picture.resources_at[resource.node] if uid in picture.fences)
-    going = sum(one.model == resource.model and not picture.fences.rows[one.uid].ordered for one in here)
+    here = (picture.resources.rows[uid] for uid in picture.resources_at[resource.node] if _is_going(picture, uid))
+    going = sum(one.model == resource.model for one in here)
     return cell.size + cell.others - going - more < limits_of(picture, resource.node, model.model)[0]
+
+
+def _is_going(picture: Picture, uid: str) -> bool:
+    """Whether it was chosen to go, and its size is not lowered yet."""
+    fence = picture.fences.get(uid)
+    return not fence.ordered if fence is not None else uid in picture.holds
 
 
 def _faces_of(picture: Picture, resource: FabricResource) -> list[DeviceKey]:
@@ -257,16 +310,22 @@ def _called_off(picture: Picture, resource: FabricResource) -> bool:
     return cell is not None and cell.own is not None and cell.size >= len(staying_of(picture, cell.own))
 
 
+_QUIET = 2 * MICROSECONDS
+
+
 def lift(work: Work, uid: str) -> None:
-    """Delete a taint rule of ours whose device no fence stands around: its detach is done, was called off, or another device
-    has the name by now."""
+    """Delete a DeviceTaintRule of an older dds, while no slice changes: the scheduler of Kubernetes 1.36.0 to 1.36.2 exits when
+    one does while there is a rule (Kubernetes pull request 139651)."""
     picture = work.picture
     rule = picture.rules.get(uid)
-    if rule is None or rule.deleting or uid in picture.lifted:
-        return
-    key = (rule.driver, rule.pool, rule.device)
-    if uid in picture.our_rules[key] and not picture.fenced[key]:
+    stands = uid in picture.our_rules and uid not in picture.lifted and rule is not None and not rule.deleting
+    if stands and rule is not None and work.has_come(quiet_due(picture)):
         work.want(TaintLifted(rule=uid, name=rule.name, mode=picture.mode), uid)
+
+
+def quiet_due(picture: Picture) -> int:
+    """The instant from which on no slice has changed lately; what changed before a start is not known."""
+    return max(picture.passed.get(SLICES) or 0, picture.level_at) + _QUIET
 
 
 def _mark_again(work: Work, uid: str) -> None:
@@ -293,7 +352,7 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
     ]
     idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(picture, cell.node, cell.model.model)[0]
-    marked = sum(_is_marked(picture, r.uid) for r in owned)
+    marked = sum(_is_marked(picture, r.uid) or r.uid in picture.holds for r in owned)
     spare = cell.size + cell.others - marked - low
     for resource in idle[: max(0, spare)]:
         seconds = picture.policy.no_removal_seconds
@@ -301,14 +360,17 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
 
 
 def mark(work: Work, resource: FabricResource, reason: str) -> bool:
-    """Choose the device as the next to go, unless a fence around it would be broken at once."""
+    """Choose the device as the next to go, unless its hold or fence would be broken at once; a hold comes first where devices can
+    be held."""
     picture = work.picture
     faces = _faces_of(picture, resource)
     life = picture.devices.get(resource.uid)
     if not faces or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, faces):
         return False
-    if _is_kept(picture, resource, more=1) or (len(faces) > 1 and picture.policy.detach_without_fence == "never"):
-        return False  # a DeviceTaintRule fences one name only
+    if _is_kept(picture, resource, more=1):
+        return False
+    if holds.are_possible(picture, work.at):
+        return holds.begin(work, resource, faces, reason)
     return work.want(_marking(picture, resource, faces[0], reason), resource.uid)
 
 
@@ -325,16 +387,15 @@ def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason:
         device=key[2],
         reason=reason,
         idle_since=picture.devices.rows[resource.uid].idle_since,
-        taint=bool(picture.taint_rules),
     )
 
 
 def may_mark(picture: Picture, at: int) -> bool:
-    """Nothing goes while a view is stale; detaches per hour are capped, and without a DeviceTaintRule the policy may forbid
+    """Nothing goes while a view is stale; detaches per hour are capped, and where no device can be held the policy may forbid
     them."""
     if picture.stale:
         return False
-    if not picture.taint_rules and picture.policy.detach_without_fence == "never":
+    if not holds.are_possible(picture, at) and picture.policy.detach_without_fence == "never":
         return False
     recent = sum(marked > at - HOUR for marked in picture.marks.rows.values())
     return recent < picture.policy.detaches_per_hour
@@ -343,7 +404,8 @@ def may_mark(picture: Picture, at: int) -> bool:
 def _is_idle(picture: Picture, resource: FabricResource) -> bool:
     """Online, in no claim's hands, and meant for none."""
     life = picture.devices.get(resource.uid)
-    free = life is not None and life.state == IDLE and resource.uid not in picture.fences
+    chosen = resource.uid in picture.fences or resource.uid in picture.holds
+    free = life is not None and life.state == IDLE and not chosen
     return free and not picture.promised(resource.uuid)
 
 
@@ -421,7 +483,7 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
     picture = work.picture
     on_the_way = [
         uid
-        for uid, f in picture.fences.rows.items()
+        for uid in picture.fences.rows.keys() | picture.holds.rows.keys()
         if (r := picture.resources.get(uid)) and r.model == model and r.node != node
     ]
     candidates = []

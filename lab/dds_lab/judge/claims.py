@@ -35,7 +35,8 @@ class Finding:
 @dataclass(frozen=True)
 class Held:
     """A claim: `cells` counts the devices of its allocation by node and model, `waits` those of them that are a pool's; `serials`
-    are those that it has on a node, `whole` names all that it has as a whole, whosever they are. `needs` is what its spec asks
+    are those that it has on a node, `whole` names all that it has as a whole, whosever they are; one that is reserved for no pod
+    only keeps others from it, and has the last alone. `needs` is what its spec asks
     for, by model. `told` and `failed`: the allocation's devices were said to be there, or to be out of reach (`words`). `since`:
     when it was allocated or cleared."""
 
@@ -230,12 +231,13 @@ class View:
         cells: Counter[Cell] = Counter()
         waits: Counter[Cell] = Counter()
         serials, whole = set(), set()
+        reserved = [one["resource"] for one in (claim.get("status") or {}).get("reservedFor") or ()]
         for one in results(claim):
             key = key_of(one)
             if not one.get("shareID") and not one.get("adminAccess"):
                 whole.add(key)
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
-            if one["driver"] not in self._drivers or model is None:
+            if one["driver"] not in self._drivers or model is None or (reserved and "pods" not in reserved):
                 continue
             cells[node, model] += 1
             if one.get("bindingConditions"):

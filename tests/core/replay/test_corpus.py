@@ -32,11 +32,12 @@ from dds_adapters.runtime.scaler import Scaler
 from dds_adapters.sql import Database, SqlLog, upgrade
 from dds_core.component import Component, component_named, component_of
 from dds_core.errors import DdsError
-from dds_core.events import Capabilities, Started
+from dds_core.events import Started
 from dds_core.log import Envelope, EventLog, JoinedSource, verify_chain, verify_log
 from dds_core.log.codec import decode_anchor, encode_envelope
 from dds_core.log.envelope import lean
 from dds_core.replay import event_of, fold_log, verify
+from dds_core.scaler.fold.objects import SLICES
 
 LOGS = Path(__file__).parents[2] / "data" / "logs"
 SCHEMA = "0001"
@@ -45,6 +46,8 @@ KNOBS_SINCE = ("parent_attributes", "hardware_attributes", "partition_types", "f
 """Of a driver's policy: a later version fills in its own."""
 HANDED_OVER = {"attach-prefer": "prefer", "node-limit-plain": "plain"}
 """By modes that are no more; they are read as `clear`."""
+TAINT_RULES = dict.fromkeys(("taint-rules", "troubles", "cut-short"), "v1beta2")
+"""The version that the picture of a log had, when DeviceTaintRules were still made."""
 CLEARED_SINCE = {("restarts", position) for position in (207, 247, 327, 529, 569, 733, 773)}
 """Where a claim that was told has let go of its stand-in and not taken its device yet: its time to take it begins there now."""
 SECOND = 1_000_000
@@ -131,6 +134,10 @@ def digest(kept: Kept, picture: Any) -> str:
         del policy["guard_seconds"]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
             del scheduler["hand_over"]
+        if kept.name in TAINT_RULES:
+            state["taint_rules"] = TAINT_RULES[kept.name]
+            rest = [row for row in state.pop("passed", ()) if tuple(row[0]) != SLICES]
+            state |= {"passed": rest} if rest else {}
         policy["hand_over"] = HANDED_OVER.get(kept.name, policy["hand_over"])
     plain = json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return sha256(plain.encode()).hexdigest()
@@ -249,6 +256,8 @@ def test_it_is_folded_to_the_same_picture(kept: Kept, rows: list[Envelope]) -> N
     component = kept.of
     whole = component.load(json.loads(content(kept.picture)))
     picture = picture_of(kept, rows)
+    if kept.name in TAINT_RULES:  # when slices changed is remembered since
+        picture.passed.drop(SLICES)
     assert component.same(picture, whole)
     assert digest(kept, picture) == kept.fold
     done, picture = 0, component.picture()
@@ -291,10 +300,7 @@ def process(kept: Kept, log: EventLog, picture: Any, faults: list[DdsError]) -> 
     if kept.component == "publisher":
         return Publisher(log, picture.policy, code="a later version", told=faults.append)
 
-    def capabilities() -> Capabilities:
-        return Capabilities(taint_rules=picture.taint_rules)
-
-    return Scaler(log, picture.policy, code="a later version", capabilities=capabilities, told=faults.append)
+    return Scaler(log, picture.policy, code="a later version", told=faults.append)
 
 
 def all_listed(decider: Decider[Any], at: int) -> list[Arriving]:

@@ -20,7 +20,7 @@ def hanging(mode: str = "detach", **policy: Any) -> World:
         "error_grace_seconds": 10,
         **policy,
     }
-    world = one_node(mode, 8, taint_rules="v1beta2", **given)
+    world = one_node(mode, 8, **given)
     world.request(
         "ours", "node0", size=2, acted_size=2, state="Updating", labels={"app.kubernetes.io/managed-by": "dds"}
     )

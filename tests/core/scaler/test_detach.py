@@ -10,10 +10,10 @@ from dds_core.scaler import events as e
 from tests.support.world import H100, World, one_node
 
 
-def idle(count: int, mode: str = "detach", *, taint_rules: str = "v1beta2", **policy: Any) -> World:
+def idle(count: int, mode: str = "detach", **policy: Any) -> World:
     """So many idle devices `res0`, `res1`, … under one request of ours on node0, each a minute younger than the last."""
     given = {"no_removal_seconds": 3600, "fence_settle_seconds": 30, "scan_interval_seconds": 0, **policy}
-    world = one_node(mode, 8, taint_rules=taint_rules, **given)
+    world = one_node(mode, 8, **given)
     world.request("ours", "node0", size=count, labels={"app.kubernetes.io/managed-by": "dds"})
     for number in range(count):
         world.online(f"res{number}", "node0", request="ours")
@@ -164,18 +164,18 @@ def test_no_detaches_per_hour_means_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("served", "knob", "marked", "taint"),
+    ("guards", "knob", "decided"),
     [
-        ("v1beta2", "never", True, True),
-        ("v1alpha3", "best_effort", True, True),
-        ("", "best_effort", True, False),
-        ("", "never", False, False),
+        (True, "never", [e.HoldBegun]),
+        (True, "best_effort", [e.HoldBegun]),
+        (False, "best_effort", [e.VictimMarked]),
+        (False, "never", []),
     ],
 )
-def test_without_taint_rules_the_policy_decides(served: str, knob: str, marked: bool, taint: bool) -> None:
-    world = idle(1, taint_rules=served, detach_without_fence=knob)
+def test_where_nothing_can_be_held_the_policy_decides(guards: bool, knob: str, decided: list[type]) -> None:
+    world = idle(1, exchange=guards, detach_without_fence=knob)
     world.tick(3600)
-    assert [v.taint for v in world.events(e.VictimMarked)] == ([taint] if marked else [])
+    assert [type(one) for one in world.decisions(e.VictimMarked, e.HoldBegun)] == decided
 
 
 def test_mode_attach_gives_nothing_back() -> None:

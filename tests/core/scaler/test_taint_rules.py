@@ -1,63 +1,67 @@
-"""Our own DeviceTaintRules go when the fence they belong to is gone, at a restart too: device names recur."""
+"""DeviceTaintRules that an older dds has made go, while no slice changes: a scheduler of 1.36.0 to 1.36.2 exits otherwise."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from dds_core.model import OWNER, OWNER_LABEL, Taint, TaintRule
 from dds_core.scaler import events as e
-from tests.support.world import World, one_node
+from tests.support.world import A100, GPU, World, one_node
 
-IDLE = 600
-
-
-def world_with_a_victim() -> World:
-    world = one_node("detach", 4, taint_rules="v1beta2", no_removal_seconds=IDLE, scan_interval_seconds=0)
-    world.request("composability-x", "node0", generate_name="composability-", state="Running", acted_size=1)
-    world.online("res", "node0", request="composability-x")
-    world.tick(IDLE + 1)
-    assert world.only(e.VictimMarked).taint
-    return world
+OTHER = replace(A100, driver="nic.example.com")
+OURS = TaintRule(
+    "rule", "dds-rule", GPU, "node0", "gpu-1", Taint("dds/leaving", effect="NoSchedule"), {OWNER_LABEL: OWNER}
+)
 
 
-def our_rule(world: World, uid: str = "rule") -> TaintRule:
-    mark = world.only(e.VictimMarked)
-    taint = Taint("dds/leaving", effect="NoSchedule")
-    return TaintRule(uid, f"dds-{uid}", mark.driver, mark.pool, mark.device, taint, {OWNER_LABEL: OWNER})
+def world() -> World:
+    made = one_node("attach", 4, scan_interval_seconds=0)
+    made.plug("node0", "gpu-1", "GPU-1")
+    made.tick(60)
+    made.observe(OURS)
+    return made
 
 
-def test_a_rule_stands_with_its_fence_and_goes_with_it() -> None:
-    world = world_with_a_victim()
-    world.observe(our_rule(world))
-    world.tick(10)
-    assert not world.events(e.TaintLifted)
-    world.take_away("res")
-    assert [(lifted.rule, lifted.name) for lifted in world.events(e.TaintLifted)] == [("rule", "dds-rule")]
-    world.tick(IDLE)
-    assert len(world.events(e.TaintLifted)) == 1, "once"
+def test_it_goes_when_no_slice_has_changed_for_two_seconds() -> None:
+    one = world()
+    one.plug("node0", "gpu-2", "GPU-2")
+    one.tick(1.5)
+    one.plug("node0", "gpu-3", "GPU-3")
+    one.tick(1.5)
+    assert not one.events(e.TaintLifted)
+    one.tick(1)
+    assert [(lifted.rule, lifted.name) for lifted in one.events(e.TaintLifted)] == [("rule", "dds-rule")]
+    one.tick(600)
+    assert len(one.events(e.TaintLifted)) == 1, "once"
+
+
+def test_other_drivers_slices_do_not_keep_it() -> None:
+    one = world()
+    for number in range(6):
+        one.tick(0.5)
+        one.plug("node0", f"nic-{number}", f"NIC-{number}", more={}, model=OTHER)
+    assert one.events(e.TaintLifted)
 
 
 def test_a_refused_deletion_is_decided_again() -> None:
-    world = world_with_a_victim()
-    world.observe(our_rule(world))
-    world.take_away("res")
-    world.feed(e.WriteRefused(decision="d", action="TaintLifted", target="rule", code=500, reason="InternalError"))
-    world.tick(60)
-    assert len(world.events(e.TaintLifted)) == 2
+    one = world()
+    one.tick(3)
+    one.feed(e.WriteRefused(decision="d", action="TaintLifted", target="rule", code=500, reason="InternalError"))
+    one.tick(60)
+    assert len(one.events(e.TaintLifted)) == 2
 
 
-def test_what_an_earlier_process_left_behind_goes_at_the_start() -> None:
-    world = world_with_a_victim()
-    left = our_rule(world)
-    world.take_away("res")
-    world.observe(left)
-    assert len(world.events(e.TaintLifted)) == 1
-    world.feed(e.Started("code", "fingerprint", 1, 2, "detach"))
-    again = world.feed(e.Synced())
-    assert [d.reissued for d in again.decisions if isinstance(d, e.TaintLifted)] == [True]
+def test_what_an_earlier_process_was_about_to_delete_goes_after_the_start() -> None:
+    one = world()
+    one.tick(3)
+    one.feed(e.Started("code", "fingerprint", 1, 2, "attach"))
+    one.feed(e.Synced())
+    one.tick(3)
+    assert len(one.events(e.TaintLifted)) == 2
 
 
 def test_a_rule_of_somebody_else_is_left_alone() -> None:
-    world = world_with_a_victim()
-    rule = our_rule(world)
-    world.observe(TaintRule("other", "other", rule.driver, rule.pool, rule.device, rule.taint))
-    world.take_away("res")
-    assert not world.events(e.TaintLifted)
+    one = one_node("attach", 4, scan_interval_seconds=0)
+    one.observe(TaintRule("other", "other", OURS.driver, OURS.pool, OURS.device, OURS.taint))
+    one.tick(10)
+    assert not one.events(e.TaintLifted)

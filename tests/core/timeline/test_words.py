@@ -192,12 +192,8 @@ def test_what_is_gone_is_told_by_its_name() -> None:
     [
         (e.Started("1.0", "f", 1, 3, "observe"), "dds 1.0 started in mode observe, epoch 3"),
         (e.PolicyChanged({"mode": "attach"}), "the policy was set, mode attach"),
-        (e.Capabilities("v1beta2"), "the API serves taint rules v1beta2"),
-        (e.Capabilities(), "the API serves no taint rules"),
-        (
-            e.Capabilities(binding_conditions=False, shared_devices=False),
-            "the API serves no taint rules; it drops binding conditions, allowMultipleAllocations of slices",
-        ),
+        (e.Capabilities(guards="dds"), "devices can be guarded, in namespace dds"),
+        (e.Capabilities(unguarded="no policy is there"), "no device can be guarded: no policy is there"),
         (
             p.MachineObserved(Machine("u-0", "server-0", "1", {"A100": Limit(4, 1), "H100": Limit()})),
             "machine u-0 (server-0) is in fabric 1, may have at most 4 and at least 1 of A100",
@@ -296,6 +292,18 @@ DECISIONS: list[tuple[Any, str]] = [
     (
         e.DetachOrdered("node0", "A100", "detach", "req", "u", 0, 1, ("r",)),
         "lower request req from 1 to 0, so that r goes",
+    ),
+    (
+        e.HoldBegun("r", "detach", "gpu-x", "node0", "A100", "GPU-1", (("d", "node0", "gpu-0"),), 0, "idle for 60 s"),
+        "guard gpu-0 on node0 until 00:00:00.000, to hold GPU-1: idle for 60 s",
+    ),
+    (
+        e.DeviceHeld("r", "detach", "dds-hold-gpu-x", "gpu-x", "node0", (("d", "node0", "gpu-0"),)),
+        "hold gpu-0 on node0 with claim dds-hold-gpu-x",
+    ),
+    (
+        e.HoldEnded("r", "detach", "dds-hold-gpu-x", "node0", (("d", "node0", "gpu-0"),), "a claim waits for it"),
+        "hold gpu-0 on node0 no more: a claim waits for it",
     ),
     (e.UsedStamped("r", "detach", "gpu-x", 1), "note on gpu-x when it was last used"),
     (

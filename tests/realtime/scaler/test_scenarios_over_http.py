@@ -25,8 +25,9 @@ from tests.support.serve_program import Program
 
 SPEED = 5.0
 QUICKER = 8.0
-UNHURRIED = {"withdrawn": 1.5}
-"""Scenes at a speed of their own: in this one a claim goes three seconds after it came, and is to have had its order by then."""
+UNHURRIED = {"withdrawn": 1.5, "ready_mode": 2.0, "preempted": 2.0}
+"""Scenes at a speed of their own: in the first a claim goes three seconds after it came, and is to have had its order by then; in
+the others what the script does is to come within few seconds of what the scheduler does."""
 SIDE_BY_SIDE = 5
 HEAD_START = 10.0
 """Seconds of the lab's time in which our process gets ready."""

@@ -21,6 +21,8 @@ from dds_adapters.kubernetes.decode.objects import Object
 from dds_core.errors import DdsError, InputError
 from dds_core.matching import quantities
 from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
     PUBLISHER,
     Allocation,
     Alternative,
@@ -164,7 +166,17 @@ def claim(raw: bytes) -> Claim:
         config=_config_of(status.allocation) if status.allocation is not None else "",
         told=tuple(sorted({(d.driver, d.pool, d.device) for d in status.devices or ()})),
         protected=PROTECTION in (meta.finalizers or ()),
+        hold=_held(meta, status),
     )
+
+
+def _held(meta: raw_.Metadata, status: raw_.ClaimStatus) -> str:
+    """The owner of a hold of ours. What is reserved for anything else than a ComposableResource is none, whoever made it."""
+    if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
+        return ""
+    if any(one.resource != "composableresources" for one in status.reserved_for or ()):
+        return ""
+    return next((owner.uid for owner in meta.owner_references or () if owner.kind == "ComposableResource"), "")
 
 
 def resource_slice(raw: bytes) -> Slice:

@@ -55,10 +55,10 @@ CLUSTER_CHECKS: tuple[tuple[str, Check], ...] = (
 """What concerns scaler and publisher, in the order in which it is told."""
 
 SCALER_CHECKS: tuple[tuple[str, Check], ...] = (
-    ("taint rules", server.taint_rules),
     ("operator", server.custom_kinds),
     ("permissions", permissions.permissions),
     ("guard", guarding.guarded),
+    ("holds", guarding.holds),
     ("scheduler", scheduling.schedulers),
     ("beside", fleet.beside),
 )

@@ -10,28 +10,31 @@ from dds_adapters.kubernetes.cluster import Refused, path_of
 from dds_adapters.kubernetes.doctor.findings import Finding, foreign, many, note, ok, several, warning
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.watch.watched import DRA
+from dds_core.kit.policy import MICROSECONDS, lower
 from dds_core.timeline.clock import rfc3339
 
 _CHECK = "guard"
 _INSTALL = "install it with the chart (guard.enabled) or the kustomize base of this version"
 _POLICIES = "validatingadmissionpolicies"
+_STRAY = 60 * MICROSECONDS
+"""So old a hold is one of a device that is marked to go."""
 
 Say = Callable[[str, str, str], Finding]
 
 
 def exchanges(patient: Patient) -> bool:
     """Whether the policy ever gives a claim its device in place."""
-    return rbac.EXCHANGE.power in rbac.needed(patient.policy, rbac.RULES)
+    return patient.policy.mode != "observe" and rbac.exchanges(patient.policy)
 
 
 def guarded(patient: Patient) -> Iterator[Finding]:
-    """Each part of it. Without one, claims are handed over by `clear`."""
-    say: Say = warning if exchanges(patient) else note
+    """Each part of it. Without one, claims are handed over by `clear`, and devices go back unheld or not at all."""
+    say: Say = warning if exchanges(patient) or detaches(patient) else note
     policy = _found(patient, path_of(_POLICIES, guard.ADMISSION, name=guard.NAME))
     if policy is None:
-        yield say(
-            _CHECK, f"there is no policy {guard.NAME}: claims are handed over by clear, none by exchange", _INSTALL
-        )
+        without = "no device goes back" if patient.policy.detach_without_fence == "never" else "devices go back unheld"
+        what = f"there is no policy {guard.NAME}: claims are handed over by clear, none by exchange, and {without}"
+        yield say(_CHECK, what, _INSTALL)
         return
     yield from _policy(patient, policy, say)
     bound = _found(patient, path_of("validatingadmissionpolicybindings", guard.ADMISSION, name=guard.NAME))
@@ -42,6 +45,24 @@ def guarded(patient: Patient) -> Iterator[Finding]:
     yield _same("binding", guard.NAME, guard.binding(namespace), bound, say)
     yield from _config_map(patient, namespace, say)
     yield from _probe(patient, namespace, say)
+
+
+def holds(patient: Patient) -> Iterator[Finding]:
+    """Claims of ours that keep devices which go back, and those that keep one which does not go."""
+    held = [claim for claim in patient.claims() if claim.hold]
+    going = {one.uid for one in patient.resources() if one.marked or one.leaving}
+    if held:
+        yield ok(_CHECK, f"{many(len(held), 'device')} that {'is' if len(held) == 1 else 'are'} to go back held by dds")
+    for claim in held:
+        if claim.hold not in going and claim.created < patient.now() - _STRAY:
+            name = f"{claim.namespace}/{claim.name}"
+            mend = f"where dds runs, it ends it; else: kubectl -n {claim.namespace} delete resourceclaim {claim.name}"
+            yield warning(_CHECK, f"claim {name} holds a device that is not about to go: no pod gets it", mend)
+
+
+def detaches(patient: Patient) -> bool:
+    """Whether devices are given back at all."""
+    return lower(patient.policy.mode, patient.config_or_usual().mode) == "detach"
 
 
 def _found(patient: Patient, path: str) -> Any:
@@ -55,7 +76,7 @@ def _found(patient: Patient, path: str) -> Any:
 
 
 def _policy(patient: Patient, found: Any, say: Say) -> Iterator[Finding]:
-    exempt, me = guard.exempt(found.get("spec") or {}), patient.user()
+    exempt, me = _exempt(found), patient.user()
     yield _same("policy", guard.NAME, guard.policy(exempt), found, say)
     if exempt and exempt != me:
         what = (
@@ -68,7 +89,11 @@ def _policy(patient: Patient, found: Any, say: Say) -> Iterator[Finding]:
 
 def _namespace(patient: Patient, policy: Any) -> str:
     """That of the account which the guard is for: the ConfigMap is there."""
-    return guard.namespace_of(guard.exempt(policy.get("spec") or {})) or patient.namespace
+    return guard.namespace_of(_exempt(policy)) or patient.namespace
+
+
+def _exempt(policy: Any) -> str:
+    return guard.exempt(str(one.get("expression")) for one in (policy.get("spec") or {}).get("matchConditions") or ())
 
 
 def _same(kind: str, name: str, shipped: Any, found: Any, say: Say) -> Finding:

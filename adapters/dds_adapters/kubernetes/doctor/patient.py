@@ -29,7 +29,7 @@ from dds_adapters.kubernetes.publish.decode import BareMetalHosts, host, pool_sl
 from dds_adapters.kubernetes.publish.device_info import read_pool_config
 from dds_adapters.kubernetes.watch.watched import BARE_METAL_HOSTS, VERSIONS, scope_of_config
 from dds_core.errors import DdsError
-from dds_core.model import Claim, Config, Node, Slice
+from dds_core.model import Claim, Config, FabricResource, Node, Slice
 from dds_core.publisher.model import Host, PoolConfig, PoolSlice
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import Policy
@@ -273,6 +273,10 @@ class Patient:
     def claims(self) -> Iterator[Claim]:
         """The claims, page by page, asked anew each time. Raises Refused and Unreachable."""
         return _read(decoding.claim, self.objects("resourceclaims"))
+
+    def resources(self) -> list[FabricResource]:
+        """What the fabric attached. Raises Refused and Unreachable."""
+        return list(_read(decoding.fabric_resource, self.everything("composableresources")))
 
     def config_or_usual(self) -> Config:
         """The configuration, or an empty one where there is none that can be read."""

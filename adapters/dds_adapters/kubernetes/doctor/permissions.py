@@ -117,7 +117,7 @@ def _said(rule: Rule, missing: list[Asked]) -> tuple[str, str]:
 
 def _level(patient: Patient, rule: Rule, needed: frozenset[str]) -> Level:
     """How bad it is: nothing is lost by what this policy, release or way of starting never uses."""
-    if (rule.resource in _GRANULAR or rule.of is rbac.EXCHANGE) and 0 < patient.minor() < GATED:
+    if (rule.resource in _GRANULAR or rule.of in (rbac.EXCHANGE, rbac.GUARD)) and 0 < patient.minor() < GATED:
         return "note"
     if rule.resource == "devicetaintrules" and not taint_rule_version(patient):
         return "note"

@@ -15,10 +15,8 @@ from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, not
 from dds_adapters.kubernetes.doctor.patient import Patient, instant_of
 from dds_adapters.kubernetes.publish.probe import slice_on_trial
 from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR, VERSIONS
-from dds_core.kit.policy import lower
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, Slice
 from dds_core.scaler.model import model_of_pool
-from dds_core.scaler.policy import Policy
 from dds_core.timeline.clock import duration, rfc3339
 
 OLDEST, NEWEST = 34, 36
@@ -216,20 +214,6 @@ def scheduler_gates(patient: Patient) -> Iterator[Finding]:
         yield unknown(check, "unknown until the first allocation of a pool device shows them")
 
 
-def taint_rules(patient: Patient) -> Iterator[Finding]:
-    """The fence around a victim. A rule that is served may still be obeyed by nobody."""
-    check = "taint rules"
-    served = taint_rule_version(patient)
-    if served:
-        what = f"DeviceTaintRule is served as {served}; whether the scheduler obeys it was not verified"
-        yield note(check, what, "see that DRADeviceTaintRules is on in the scheduler too")
-        return
-    what = f"DeviceTaintRule is not served: {_without_fence(patient.policy)}"
-    mend = f"serve {DRA}/v1beta2 (1.36) or v1alpha3 with runtime-config and switch DRADeviceTaintRules on"
-    detaches = lower(patient.policy.mode, patient.config_or_usual().mode) == "detach"
-    yield warning(check, what, mend) if detaches else note(check, what, mend)
-
-
 def taint_rule_version(patient: Patient) -> str:
     """The version in which DeviceTaintRules are served, "" for none."""
     try:
@@ -238,12 +222,6 @@ def taint_rule_version(patient: Patient) -> str:
         if refused.code != 404:
             raise
         return ""
-
-
-def _without_fence(policy: Policy) -> str:
-    if policy.detach_without_fence == "never":
-        return "no device is detached, as the policy says (detach_without_fence: never)"
-    return "a victim is fenced by watching alone, so that the scheduler may take it in the last moment"
 
 
 # -- the operator's kinds ----------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class GuardDevices(Write):
         if len(asks.requests) != 1:
             raise Ended(Declined(0, NOT_GUARDED, f"{probe.ref} is to have one request"))
         result = matching.Result(asks.requests[0].name, (driver, pool, device)).to_object()
-        return {"status": {"allocation": _allocation([result], [], self.node, self.until - BEFORE)}}
+        return {"status": {"allocation": allocation_of([result], [], self.node, self.until - BEFORE)}}
 
 
 def not_guarded(seconds: float) -> Declined:
@@ -114,14 +114,16 @@ class LiftGuards(Write):
     devices: tuple[DeviceKey, ...]
 
     def _once(self, server: Server) -> Result:
+        return Done(self.lift(server))
+
+    def lift(self, server: Server) -> bool:
+        """Whether there was anything to take off."""
         guards = server.find(_guards(self.namespace))
-        if guards is None:
-            return Done(written=False)
-        standing = _data(guards)
+        standing = _data(guards) if guards is not None else {}
         off = {key: None for device in self.devices if (key := guard.key(*device)) in standing}
-        if off:
+        if guards is not None and off:
             server.merge(guards, {"data": off})
-        return Done(bool(off))
+        return bool(off)
 
 
 def _guards(namespace: str) -> Ref:
@@ -230,7 +232,7 @@ class GiveDevices(Write):
             return Obsolete(f"{self.ref} was changed since its allocation was cleared")
         results, config = _given(server, live, self.swap)
         status = {
-            "allocation": _allocation(results, config, self.node, self.swap.timestamp),
+            "allocation": allocation_of(results, config, self.node, self.swap.timestamp),
             "reservedFor": [_consumer(one) for one in self.swap.consumers],
         }
         # No merge patch: the server would leave out what is null in a driver's parameters.
@@ -300,7 +302,8 @@ def _result(given: Given, asked: matching.Alternative) -> Object:
     ).to_object()
 
 
-def _allocation(results: list[Object], config: list[Object], node: str, at: int | None) -> Object:
+def allocation_of(results: list[Object], config: list[Object], node: str, at: int | None) -> Object:
+    """The JSON of an allocation on one node, made at the instant `at` (microseconds)."""
     only = {"key": "metadata.name", "operator": "In", "values": [node]}
     return {
         "devices": {"results": results, **({"config": config} if config else {})},

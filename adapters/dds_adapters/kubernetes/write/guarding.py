@@ -24,22 +24,19 @@ from dds_adapters.kubernetes.write.live_object import Server, Write
 from dds_adapters.kubernetes.write.tasks import Done, Later, Result, Task, Versions
 from dds_core.text import scrub
 
-ADMISSION = "admissionregistration.k8s.io/v1"
 AUTHENTICATION = "authentication.k8s.io/v1"
 CLAIM_VERSION = "resource.k8s.io/v1"
 """What every release serves in which a scheduler looks anew; in which version claims are followed may not be known yet."""
 INSTALL = "install it as the manifests of dds have it"
-_LET = re.compile(r"""request\.userInfo\.username\s*!=\s*(['"])(?P<name>[^'"]+)\1""")
 
 
 class Guarding(NamedTuple):
     """The API server's release as "1.36" ("" when it does not tell), and the namespace in which devices can be guarded, or why
-    they cannot, in one sentence. `no_rules`: its scheduler may exit while there is a DeviceTaintRule."""
+    they cannot, in one sentence."""
 
     version: str
     guards: str
     unguarded: str
-    no_rules: bool = False
 
 
 Told = Callable[[Guarding], None]
@@ -66,10 +63,10 @@ class AskGuarding(Write):
                 self.answers[path] = server.question(path, body)
             return self.answers[path]
 
-        version, no_rules = _release(ask("/version"))
+        version = _release(ask("/version"))
         why = _against(ask, self.namespace)
         self.answers.clear()
-        self.told(Guarding(version, "" if why else self.namespace, why, no_rules))
+        self.told(Guarding(version, "" if why else self.namespace, why))
         return Done(written=False)
 
 
@@ -85,14 +82,9 @@ def ask_guarding(namespace: str, told: Told) -> Task:
     return Task(AskGuarding(namespace, told), (thing,), replaces=f"ask/{thing}", needs="observe", lasting=True)
 
 
-class _Release(Struct, rename="camel"):
+class _Release(Struct):
     major: str = ""
     minor: str = ""
-    git_version: str = ""
-
-
-_EXITS = re.compile(r"v1\.36\.[0-2](?!\d)")
-"""Whose kube-scheduler panics when a ResourceSlice changes while there is a DeviceTaintRule (Kubernetes pull request 139651)."""
 
 
 class _Condition(Struct):
@@ -131,14 +123,14 @@ _release_of = msgspec.json.Decoder(_Release)
 _object = msgspec.json.Decoder(_Object)
 
 
-def _release(answer: Answer) -> tuple[str, bool]:
+def _release(answer: Answer) -> str:
     """As `Guarding` has it. Some hosted servers write the minor number as "36+"."""
     try:
         told = _release_of.decode(answer.body)
     except ValueError:
-        return "", False
+        return ""
     digits = re.match(r"\d{1,4}", told.minor)
-    return f"1.{digits[0]}" if told.major == "1" and digits else "", bool(_EXITS.match(told.git_version))
+    return f"1.{digits[0]}" if told.major == "1" and digits else ""
 
 
 class _Lacking(Exception):
@@ -148,8 +140,8 @@ class _Lacking(Exception):
 def _against(ask: Ask, namespace: str) -> str:
     """What is not as it has to be, "" when nothing is."""
     try:
-        policy = _there(ask, "validatingadmissionpolicies", ADMISSION, guard.NAME)
-        _bound(_there(ask, "validatingadmissionpolicybindings", ADMISSION, guard.NAME).spec, namespace)
+        policy = _there(ask, "validatingadmissionpolicies", guard.ADMISSION, guard.NAME)
+        _bound(_there(ask, "validatingadmissionpolicybindings", guard.ADMISSION, guard.NAME).spec, namespace)
         _there(ask, MAPS, "v1", guard.CONFIG_MAP, namespace)
         probe = _there(ask, CLAIMS, CLAIM_VERSION, guard.PROBE, namespace)
         if probe.status.allocation is not None:
@@ -194,7 +186,7 @@ def _who(ask: Ask) -> str:
 
 def _lets(policy: _Spec, user: str) -> None:
     """A policy that lets another would refuse us what nobody else is to get."""
-    found = [match["name"] for one in policy.match_conditions or () for match in _LET.finditer(one.expression)]
-    if found != [user]:
-        lets = scrub(" and ".join(found)) or "nobody"
-        raise _Lacking(f"policy {guard.NAME} lets {lets} give guarded devices, and we are {scrub(user) or 'unknown'}")
+    lets = guard.exempt(one.expression for one in policy.match_conditions or ())
+    if lets != user:
+        whom = scrub(lets) or "nobody"
+        raise _Lacking(f"policy {guard.NAME} lets {whom} give guarded devices, and we are {scrub(user) or 'unknown'}")

@@ -20,7 +20,6 @@ from dds_adapters.kubernetes.write.devices import (
     StampUse,
     UnmarkVictim,
     rfc3339,
-    rule_name,
 )
 from dds_adapters.kubernetes.write.exchange import (
     MAPS,
@@ -30,10 +29,12 @@ from dds_adapters.kubernetes.write.exchange import (
     LiftGuards,
     not_guarded,
 )
+from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
 from dds_adapters.kubernetes.write.live_object import Ref
-from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
+from dds_adapters.kubernetes.write.requests import RESOURCES, LowerRequest, RaiseRequest, StampEpoch
 from dds_adapters.kubernetes.write.tasks import Obsolete, Result, Task, Versions, Work
 from dds_core.events import Decision
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, Node
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
@@ -96,6 +97,10 @@ def request_object(name: str) -> str:
     return f"composabilityrequests/{name}"
 
 
+def _resource_object(uid: str) -> str:
+    return f"{RESOURCES}/{uid}"
+
+
 def _is_ours(picture: Picture, uid: str) -> bool:
     """By its label or its name; one that is only adopted is left as it is."""
     one = picture.requests.rows[uid]
@@ -132,7 +137,7 @@ def _detach(decision: e.DetachOrdered, at: int, picture: Picture) -> Task:
         unattached=decision.unattached,
     )
     thing = request_object(decision.request)
-    objects = (thing, *(f"composableresources/{uid}" for uid in decision.victims))
+    objects = (thing, *map(_resource_object, decision.victims))
     return Task(work, objects, target=decision.request, replaces=thing, needs="detach")
 
 
@@ -206,22 +211,26 @@ def _claim_object(uid: str) -> str:
     return f"{CLAIMS}/{uid}"
 
 
-# --- the exchange ------------------------------------------------------------------------------------------------------
+# --- guards, exchanges and holds ---------------------------------------------------------------------------------------
 
 GUARDED_SECONDS = 2.0
 """So long it is tried to see that a guard acts; then its claims are handed over in another way."""
-MICROSECONDS = 1_000_000
 NO_PLACE = "it is not known any more where devices are guarded"
 NO_EXCHANGE = "the exchange of this claim is over"
 
 
 def _begin(decision: e.ExchangeBegun, at: int, picture: Picture) -> Task:
-    work: Work = GuardDevices(picture.guards, decision.guarded, decision.until, decision.node)
+    task = _guard(decision, decision.guarded, decision.until, decision.node, picture)
+    return replace(task, objects=(*task.objects, *(_claim_object(uid) for uid in decision.for_claims())))
+
+
+def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, picture: Picture) -> Task:
+    ahead = max(0, -(picture.skew or 0))  # it ends by the clock of whoever stamps an allocation
+    work: Work = GuardDevices(picture.guards, devices, until + ahead, node)
     if not picture.guards:
         work = Overtaken(NO_PLACE)
-    objects = (*_guard_objects(decision.guarded), *(_claim_object(uid) for uid in decision.for_claims()))
     late = not_guarded(GUARDED_SECONDS)
-    return Task(work, objects, target=decision.subject, within=GUARDED_SECONDS, too_late=late)
+    return Task(work, _guard_objects(devices), target=decision.subject, within=GUARDED_SECONDS, too_late=late)
 
 
 def _clear(decision: e.AllocationCleared, at: int, picture: Picture) -> Task:
@@ -246,7 +255,34 @@ def _give(decision: e.DevicesGiven, at: int, picture: Picture) -> Task:
 
 def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
     work: Work = LiftGuards(picture.guards, decision.devices) if picture.guards else Overtaken(NO_PLACE)
-    return Task(work, _guard_objects(decision.devices), target=decision.claim)
+    return Task(work, _guard_objects(decision.devices), target=decision.claim, needs="observe")
+
+
+def _begin_hold(decision: e.HoldBegun, at: int, picture: Picture) -> Task:
+    task = _guard(decision, decision.devices, decision.until, decision.node, picture)
+    return replace(task, objects=(*task.objects, _resource_object(decision.resource)), needs="detach")
+
+
+def _hold(decision: e.DeviceHeld, at: int, picture: Picture) -> Task:
+    row = picture.holds.get(decision.resource)
+    objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
+    if not picture.guards or row is None or row.stage not in ("holding", "held"):
+        return Task(Overtaken("the device is not to be held any more"), objects, target=decision.resource)
+    owner = Ref(RESOURCES, decision.name, uid=decision.resource)
+    work = HoldDevice(_hold_claim(decision.hold, picture), owner, decision.devices, decision.node)
+    return Task(work, objects, target=decision.resource, needs="detach", within=(row.until - at) / MICROSECONDS)
+
+
+def _end_hold(decision: e.HoldEnded, at: int, picture: Picture) -> Task:
+    objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
+    work: Work = Overtaken(NO_PLACE)
+    if picture.guards:
+        work = EndHold(_hold_claim(decision.hold, picture), decision.resource, decision.devices)
+    return Task(work, objects, target=decision.resource, needs="observe")
+
+
+def _hold_claim(name: str, picture: Picture) -> Ref:
+    return Ref(CLAIMS, name, picture.guards)
 
 
 def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:
@@ -270,22 +306,13 @@ def label(decision: e.NodeLabelled, node: Node | Host | None) -> Task:
 
 
 def _mark(decision: e.VictimMarked, at: int, picture: Picture) -> Task:
-    key = (decision.driver, decision.pool, decision.device)
-    work = MarkVictim(
-        name=decision.name,
-        uid=decision.resource,
-        device_id=decision.uuid,
-        key=key,
-        taint=decision.taint,
-        taint_key=f"{picture.config.prefix}/detach",
-    )
-    thing = f"composableresources/{decision.resource}"
-    rule = (f"devicetaintrules/{rule_name(decision.name, key)}",) if decision.taint else ()
-    return Task(work, (thing, *rule), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
+    thing = _resource_object(decision.resource)
+    work = MarkVictim(decision.name, decision.resource, decision.uuid)
+    return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark", needs="detach")
 
 
 def _unmark(decision: e.VictimUnmarked, at: int, picture: Picture) -> Task:
-    thing = f"composableresources/{decision.resource}"
+    thing = _resource_object(decision.resource)
     work = UnmarkVictim(decision.name, decision.resource)
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: mark")
 
@@ -295,7 +322,7 @@ def _lift(decision: e.TaintLifted, at: int, picture: Picture) -> Task:
 
 
 def _stamp(decision: e.UsedStamped, at: int, picture: Picture) -> Task:
-    thing = f"composableresources/{decision.resource}"
+    thing = _resource_object(decision.resource)
     work = StampUse(decision.name, decision.resource, rfc3339(decision.at))
     return Task(work, (thing,), target=decision.resource, replaces=f"{thing}: used")
 
@@ -311,6 +338,9 @@ _PLANS: Plans[Picture] = {
     e.DevicesGiven: _give,
     e.GuardLifted: _lift_guards,
     e.NodeLabelled: _label,
+    e.HoldBegun: _begin_hold,
+    e.DeviceHeld: _hold,
+    e.HoldEnded: _end_hold,
     e.VictimMarked: _mark,
     e.VictimUnmarked: _unmark,
     e.TaintLifted: _lift,

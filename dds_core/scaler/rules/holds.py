@@ -1,0 +1,93 @@
+"""The hold: before a device goes back to the pool, a claim of ours is allocated all its faces; so the scheduler goes elsewhere.
+
+The scheduler's book of devices is a set: a claim of ours beside another one would free the device for a third when either of them
+goes. So the device is guarded first, as for an exchange, and all claims are listed after that; only what none of them names is
+held, and from then on the hold is the only claim that names it. It is cleared before it is deleted, since a deletion wakes no pod
+that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.model import Claim, DeviceKey, FabricResource
+from dds_core.scaler.events import ClaimsListWanted, DeviceHeld, HoldBegun, HoldEnded, VictimMarked
+from dds_core.scaler.fold.decisions import LET_GO, UNGUARDED, UNHELD
+from dds_core.scaler.model import Hold, hold_name
+from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS
+from dds_core.scaler.state import Picture, Work
+
+_PAUSE = 30 * MICROSECONDS
+"""From the end of a hold to the next one of the device, so that those for whom it ended can take it."""
+_STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, VictimMarked))
+
+
+def are_possible(picture: Picture, at: int) -> bool:
+    """Whether devices can be held. After a refusal none is for some time."""
+    refused = (when for key in (UNGUARDED, UNHELD) if (when := picture.passed.get(key)) is not None)
+    return bool(picture.guards) and all(at >= when + AFTER_REFUSAL for when in refused)
+
+
+def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
+    """The first step towards a hold of the device with these names on the node. Not while a step that was refused is to wait, or
+    an exchange still guards it; what has more faces than a claim may name is not held at all."""
+    picture = work.picture
+    refusals = (picture.refusals.get((step, resource.uid)) for step in _STEPS)
+    if any(one is not None and work.at < one.until for one in refusals) or len(faces) > MOST_RESULTS:
+        return False
+    if resource.uid in picture.holds or any(key in picture.guarded for key in faces):
+        return False
+    let_go = picture.passed.get((LET_GO, resource.uid))
+    if let_go is not None and work.at < let_go + _PAUSE:
+        return False
+    return work.want(
+        HoldBegun(
+            resource=resource.uid,
+            mode=picture.mode,
+            name=resource.name,
+            node=resource.node,
+            model=resource.model,
+            uuid=resource.uuid,
+            devices=tuple(faces),
+            until=work.at + picture.policy.guard_seconds * MICROSECONDS if picture.live else 0,
+            reason=reason,
+        )
+    )
+
+
+def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
+    """The next step of a hold that is not seen yet; its end when `why` says that the device may not go after all."""
+    late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
+    if row.stage == "ending":
+        return
+    if row.stage == "lost":
+        _end(work, uid, row.node, row.devices, why or "it was not there as it should be")
+    elif why or (row.stage != "held" and work.has_come(late)):
+        _end(work, uid, row.node, row.devices, why or "its guard is over")
+    elif row.stage == "listing" and not row.wanted:
+        work.want(ClaimsListWanted(resource=uid, mode=work.picture.mode, fenced=row.since), uid)
+    elif row.stage == "listed":
+        name = work.picture.resources.rows[uid].name
+        hold = hold_name(name)
+        work.want(
+            DeviceHeld(resource=uid, mode=work.picture.mode, hold=hold, name=name, node=row.node, devices=row.devices)
+        )
+
+
+def end_stray(work: Work, claim: Claim) -> None:
+    """A hold of ours that nobody here knows of, such as that of a scaler whose log is gone, would keep its device for ever."""
+    picture = work.picture
+    if claim.hold in picture.holds or not picture.live or claim.namespace != picture.guards or claim.allocation is None:
+        return
+    devices = tuple(one.key for one in claim.allocation.results)
+    _end(work, claim.hold, claim.allocation.node, devices, "nobody here knows why it is held")
+
+
+def _end(work: Work, uid: str, node: str, devices: tuple[DeviceKey, ...], reason: str) -> None:
+    picture = work.picture
+    hold = next((picture.claims.rows[claim].name for claim in sorted(picture.claims_holding[uid])), "")
+    resource = picture.resources.get(uid)
+    if not hold and resource is not None:
+        hold = hold_name(resource.name)
+    work.want(HoldEnded(resource=uid, mode=picture.undoing_mode, hold=hold, node=node, devices=devices, reason=reason))

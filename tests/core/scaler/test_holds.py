@@ -1,0 +1,230 @@
+"""The hold: before a device goes back, a claim of ours has all its faces, so that the scheduler goes elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dds_core.model import Allocation, AttachRequest, Claim, Pod, Result
+from dds_core.scaler import events as e
+from tests.core.scaler.test_restart import restart
+from tests.support.world import A100, GPU, World, asks
+
+IDLE = 300
+STEPS = (
+    e.HoldBegun,
+    e.ClaimsListWanted,
+    e.DeviceHeld,
+    e.VictimMarked,
+    e.DetachOrdered,
+    e.VictimUnmarked,
+    e.HoldEnded,
+)
+FACE = (GPU, "node0", "gpu-GPU-res0")
+
+
+def idle(mode: str = "detach", **policy: Any) -> World:
+    """A device on node0 that has idled long enough; what was decided then is not carried out."""
+    world = World(mode, exchange=True, scan_interval_seconds=0, no_removal_seconds=IDLE, **policy)
+    for name in ("node0", "node1"):
+        world.node(name)
+    world.pool(A100, 4)
+    world.request("ours", "node0", labels={"app.kubernetes.io/managed-by": "dds"})
+    world.online("res0", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=1)
+    world.tick(IDLE + 1)
+    return world
+
+
+def up_to(step: type[e.Decision], **policy: Any) -> World:
+    world = idle(**policy)
+    for _ in range(20):
+        if world.events(step):
+            return world
+        if not world.carry_out():
+            world.tick(31)
+    raise AssertionError(f"no {step.__name__}: {world.decisions()}")
+
+
+def go_on(world: World) -> None:
+    for _ in range(10):
+        world.settle()
+        world.tick(31)
+
+
+def decided(world: World) -> list[str]:
+    return [type(one).__name__ for one in world.decisions(*STEPS)]
+
+
+def test_a_device_is_guarded_listed_and_held_before_it_is_marked_and_let_go_of_when_it_is_gone() -> None:
+    world = idle()
+    go_on(world)
+    assert decided(world) == [
+        "HoldBegun",
+        "ClaimsListWanted",
+        "DeviceHeld",
+        "VictimMarked",
+        "ClaimsListWanted",
+        "DetachOrdered",
+        "HoldEnded",
+    ]
+    assert world.only(e.HoldBegun).devices == (FACE,)
+    assert world.only(e.DeviceHeld).hold == "dds-hold-res0"
+    assert "res0" not in world.picture.resources
+    assert not world.picture.holds.rows
+    assert not world.picture.claims_holding["res0"]
+    assert not world.events(e.Alerted)
+
+
+def test_nothing_is_held_before_all_claims_were_listed_under_the_guard() -> None:
+    world = idle()
+    begun = world.only(e.HoldBegun)
+    assert 55_000_000 < begun.until - world.now < 60_000_000
+    world.tick(3)
+    assert not world.events(e.ClaimsListWanted)
+    world.done(begun)
+    wanted = world.only(e.ClaimsListWanted)
+    world.feed(e.ClaimsListed(resource=wanted.resource, started=wanted.fenced - 1))
+    assert not world.events(e.DeviceHeld), "that list was begun before the guard was known"
+    world.feed(e.ClaimsListed(resource=wanted.resource, started=world.now))
+    assert world.only(e.DeviceHeld).devices == (FACE,)
+    assert not world.events(e.VictimMarked), "nothing shows the hold yet"
+
+
+def test_what_a_claim_names_is_not_held() -> None:
+    world = up_to(e.ClaimsListWanted)
+    world.holds("quick", "node0", FACE[2])
+    assert world.only(e.HoldEnded).reason == "a claim holds it"
+    go_on(world)
+    assert not world.events(e.DeviceHeld)
+    assert not world.picture.holds.rows
+    assert world.device("res0") == "Used"
+
+
+def test_all_faces_of_the_hardware_are_held() -> None:
+    world = idle()
+    world.plug("node0", "gpu-0-part", "MIG-1", more={"type": "mig", "parentUUID": "GPU-res0"})
+    world.tick(IDLE)
+    go_on(world)
+    held = world.events(e.DeviceHeld)[-1].devices
+    assert {device for _, _, device in held} == {FACE[2], "gpu-0-part"}
+
+
+@pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked])
+def test_a_claim_that_waits_for_it_gets_it_once_the_hold_is_gone(step: type[e.Decision]) -> None:
+    world = up_to(step)
+    world.waits("train", "node0")
+    assert not world.decisions(e.ExchangeBegun, e.HandOver)
+    world.settle()
+    go_on(world)
+    names = [type(one).__name__ for one in world.decisions(e.HoldEnded, e.ExchangeBegun, e.DevicesGiven)]
+    assert names == ["HoldEnded", "ExchangeBegun", "DevicesGiven"]
+    assert [one.device for one in world.get(Claim, "train").allocation.results] == [FACE[2]]  # type: ignore[union-attr]
+    assert not world.events(e.AttachOrdered), "it is there"
+
+
+def test_a_pod_that_could_take_it_ends_the_hold() -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.claim("soon", requests=(asks("r", A100.device),))
+    world.update(world.get(Pod, "soon"), nominated="node0")
+    assert world.only(e.VictimUnmarked).reason == "a pod nominated to the node could take it"
+    assert world.only(e.HoldEnded)
+
+
+@pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked])
+@pytest.mark.parametrize("mode", ["attach", "observe"])
+def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mode: str) -> None:
+    world = up_to(step)
+    world.change_policy(mode=mode)
+    ended = world.only(e.HoldEnded)
+    assert ended.mode != "observe", "it is written whatever the mode is by now"
+    for _ in range(3):
+        world.carry_out()
+    assert not world.picture.claims_holding["res0"]
+    assert not world.picture.holds.rows
+
+
+def test_a_device_whose_detach_is_ordered_is_held_until_it_is_gone() -> None:
+    world = up_to(e.DetachOrdered)
+    world.carry_out()
+    world.change_policy(mode="observe")
+    world.carry_out()
+    assert world.picture.claims_holding["res0"]
+    world.operate()
+    world.carry_out()
+    assert not world.picture.claims_holding["res0"]
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_hold_that_somebody_takes_away_keeps_the_device_from_going(deleted: bool) -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    hold = world.picture.claims.rows["hold-res0"]
+    if deleted:
+        world.gone(hold)
+    else:
+        world.update(hold, allocation=Allocation((Result("device", GPU, "node0", "another"),), "node0"))
+    assert world.only(e.VictimUnmarked).reason == "its hold was taken away"
+    assert world.only(e.HoldEnded)
+    assert not world.events(e.DetachOrdered)
+    world.tick(IDLE)
+    go_on(world)
+    assert len(world.events(e.DeviceHeld)) == 2, "it begins anew"
+    assert "res0" not in world.picture.resources
+
+
+@pytest.mark.parametrize("step", [e.HoldBegun, e.DeviceHeld])
+def test_where_a_hold_is_refused_the_guard_goes_and_the_policy_decides(step: type[e.Decision]) -> None:
+    world = up_to(step, detach_without_fence="never")
+    world.refused(world.events(step)[-1])
+    assert world.only(e.HoldEnded)
+    world.carry_out()
+    world.tick(IDLE - 30)
+    assert not world.decisions(e.VictimMarked, step)[1:]
+    world.change_policy(detach_without_fence="best_effort")
+    world.tick(30)
+    assert world.only(e.VictimMarked)
+
+
+@pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked, e.DetachOrdered])
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_after_a_crash_it_goes_on_or_begins_anew_and_nothing_is_left_over(
+    step: type[e.Decision], carried_out: bool
+) -> None:
+    world = up_to(step)
+    if carried_out:
+        world.carry_out(step)
+    restart(world)
+    go_on(world)
+    assert "res0" not in world.picture.resources
+    assert not world.picture.claims_holding["res0"]
+    assert not world.picture.holds.rows
+
+
+def test_a_hold_of_a_lost_log_is_taken_away() -> None:
+    world = idle("attach")
+    allocation = Allocation((Result("device", *FACE),), "node0")
+    world.observe(Claim("hold-res0", "dds", "dds-hold-res0", allocation=allocation, hold="res0"))
+    assert world.only(e.HoldEnded).reason == "nobody here knows why it is held"
+    world.carry_out()
+    assert not world.picture.holds.rows
+    elsewhere = Claim("other", "elsewhere", "dds-hold-res0", allocation=allocation, hold="res0")
+    world.observe(elsewhere)
+    assert len(world.events(e.HoldEnded)) == 1, "only what is in our namespace is ours"
+
+
+def test_a_claim_beside_a_hold_is_told() -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.holds("thief", "node0", FACE[2])
+    told = {alert.of for alert in world.events(e.Alerted) if alert.reason == "DeviceTwice"}
+    assert told == {"hold-res0", world.uid("thief")}
+
+
+def test_in_observe_the_first_step_is_shown_and_nothing_follows() -> None:
+    world = idle("observe")
+    assert world.only(e.HoldBegun).mode == "observe"
+    go_on(world)
+    assert decided(world) == ["HoldBegun"]
