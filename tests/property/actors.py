@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
+    Allocation,
     AttachRequest,
     Claim,
     Condition,
@@ -47,7 +50,7 @@ def submit(cluster: Cluster, a: int, b: int, c: int) -> None:
             number = cluster.number()
             request = asks("r0", NVIDIA, count=2 if b == 7 else 1)
             cluster.put(Claim(f"claim-{one}-{number}", "default", one, cluster.now, requests=(request,)))
-    cluster.put(Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=tuple(own)))
+    cluster.put(Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default-scheduler", claims=tuple(own)))
 
 
 def finish(cluster: Cluster, a: int, b: int, c: int) -> None:
@@ -101,6 +104,7 @@ def _find_node(cluster: Cluster, pod: Pod, claims: list[Claim], wanted: list[Cla
     model = MODELS[1 if c == 7 else 0]
     for node in nodes:
         taken = {r.key for k in cluster.all(Claim) if k.allocation is not None for r in k.allocation.results}
+        taken |= cluster.guarded
         plan: list[tuple[Claim, tuple[Result, ...]]] = []
         for one in wanted:
             count = wanted_by(one)
@@ -237,6 +241,27 @@ def carry_out(cluster: Cluster, decision: e.Decision) -> None:
             resource = cluster.get(FabricResource, uid)
             if resource is not None:
                 cluster.update(resource, marked=isinstance(decision, e.VictimMarked))
+        case e.ExchangeBegun() | e.HoldBegun():
+            cluster.guarded |= set(decision.guarded if isinstance(decision, e.ExchangeBegun) else decision.devices)
+        case e.GuardLifted(devices=keys):
+            cluster.guarded -= set(keys)
+        case e.AllocationCleared(claim=uid):
+            claim = cluster.get(Claim, uid)
+            if claim is not None and claim.allocation is not None:
+                cluster.update(claim, allocation=None, consumers=(), conditions=())
+        case e.DevicesGiven(claim=uid, node=name, swap=swap):
+            claim = cluster.get(Claim, uid)
+            if claim is not None and claim.allocation is None:
+                given = Allocation(swap.results, name, timestamp=swap.timestamp)
+                cluster.update(claim, allocation=given, consumers=swap.consumers)
+        case e.DeviceHeld(resource=uid, node=name, devices=keys):
+            if cluster.get(FabricResource, uid) is not None and cluster.get(Claim, f"hold-{uid}") is None:
+                held = Allocation(tuple(Result("device", *key) for key in keys), name)
+                hold = Claim(f"hold-{uid}", "dds", decision.hold, cluster.now, requests=(asks("device", "gpu"),))
+                cluster.put(replace(hold, allocation=held, hold=uid))
+        case e.HoldEnded(resource=uid, devices=keys):
+            cluster.guarded -= set(keys)
+            cluster.drop(cluster.get(Claim, f"hold-{uid}"))
         case _:
             pass
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from dds_core.model import Model, Observed
+from dds_core.model import DeviceKey, Model, Observed
 
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
@@ -46,6 +46,7 @@ class Cluster:
         self.objects: dict[tuple[Kind, str], Observed] = {}
         self.now = START
         self.made = 0
+        self.guarded: set[DeviceKey] = set()
 
     def get(self, kind: type[Thing], uid: str) -> Thing | None:
         of: Any = kind

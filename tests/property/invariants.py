@@ -17,7 +17,10 @@ from dds_core.scaler.deadlines import Agenda, deadlines
 from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.state import Picture, dump, load
 
-INTENTS = ("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked")
+INTENTS = (
+    *("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked"),
+    *("exchanges", "guarded", "holds"),
+)
 """The tables that hold what we decided. In mode observe nothing is added to them."""
 
 _CLAIM_ROWS = {(row.trigger, row.source, row.target) for row in CLAIM_TABLE}
@@ -32,7 +35,7 @@ _INDEXES = (
         for n, v in vars(Picture()).items()
         if isinstance(v, (Index, dict)) and n not in MEMOS and not n.startswith("_")
     ),
-    *("drivers", "config", "mode", "live", "under_way", "units_coming"),
+    *("drivers", "config", "mode", "live", "under_way", "units_coming", "our_rules"),
 )
 
 
@@ -71,6 +74,10 @@ def check(engine: Engine, step: Step, before: dict[str, dict[Any, Any]], streams
             _not_below_min(picture, decision)
         elif isinstance(decision, e.AttachOrdered):
             _not_above_max(picture, decision, before["orders"])
+        elif isinstance(decision, e.DeviceHeld):
+            _named_by_nobody(picture, set(decision.devices), "")
+        elif isinstance(decision, e.DevicesGiven):
+            _named_by_nobody(picture, {one.key for one in decision.swap.results if one.whole}, decision.claim)
         elif isinstance(decision, e.HandOver) and decision.mode != "observe":
             _reserved_before_signal(picture, step, decision)
     assert not picture.dirty, "something is left to look at"
@@ -142,6 +149,13 @@ def _promised_once(picture: Picture) -> None:
     assert not twice, f"promised twice: {twice}"
 
 
+def _named_by_nobody(picture: Picture, keys: set[tuple[str, str, str]], but: str) -> None:
+    """Before a claim is allocated devices by us, no other claim is known to have one of them."""
+    for uid, claim in picture.claims.rows.items():
+        had = {one.key for one in claim.allocation.results} if claim.allocation is not None else set()
+        assert uid == but or not had & keys, f"{claim.name} has {had & keys}"
+
+
 def _nothing_folded_in_observe(picture: Picture, step: Step, before: dict[str, dict[Any, Any]]) -> None:
     """What a decision of mode observe would put is not there; facts and transitions may only take away."""
     if picture.mode == "observe":
@@ -149,7 +163,8 @@ def _nothing_folded_in_observe(picture: Picture, step: Step, before: dict[str, d
             added = getattr(picture, name).rows.keys() - before[name].keys()
             assert not added, f"{name} of {added} in mode observe, after {step.fact}"
     for decision in step.decisions:
-        assert getattr(decision, "mode", picture.mode) == picture.mode
+        undoes = isinstance(decision, e.HoldEnded | e.GuardLifted)
+        assert getattr(decision, "mode", picture.mode) == (picture.undoing_mode if undoes else picture.mode)
 
 
 def _held_uuids(picture: Picture) -> set[str]:

@@ -35,9 +35,9 @@ POLICIES: tuple[dict[str, Any], ...] = (
     {"pool_cool_down_nodes": 1, "error_grace_seconds": 0, "cool_down_read_back_seconds": 20},
 )
 
-WRITTEN = (
-    *(e.AttachOrdered, e.DetachOrdered, e.NodeLabelled, e.HandOver, e.Steered, e.FailureSignalled),
-    *(e.VictimMarked, e.VictimUnmarked, e.ClaimsListWanted, e.UsedStamped),
+WRITTEN: tuple[type[e.Decision], ...] = (
+    e.ClaimsListWanted,
+    *(kind for kind in e.EVENTS if issubclass(kind, e.Decision) and kind.written and kind is not e.TaintLifted),
 )
 """The decisions that the writer carries out; the others are of the log alone."""
 
@@ -59,7 +59,7 @@ class Run:
         self.epoch = 0
         self.restart(mode)
         self.feed(e.PolicyChanged(policy={"mode": mode, **POLICIES[policy % len(POLICIES)]}))
-        self.feed(e.Capabilities(taint_rules="v1beta2" if policy % 2 else ""))
+        self.feed(capabilities(policy))
         self.tell()
         if synced:
             self.feed(e.Synced())
@@ -111,7 +111,9 @@ class Run:
         self.streams.add(fact.subject)
         self.streams.update(node.name for node in self.picture.nodes.rows.values())
         self._follow(step)
-        self.outbox += [one for one in step.decisions if self.picture.live and isinstance(one, WRITTEN)]
+        self.outbox += [
+            one for one in step.decisions if isinstance(one, WRITTEN) and getattr(one, "mode", "") != "observe"
+        ]
         invariants.check(self.engine, step, before, self.streams)
         if self._thorough or len(self.steps) % 8 == 0:
             invariants.check_rebuilt(self.engine)
@@ -155,6 +157,11 @@ def _policy(run: Run, a: int, b: int, c: int) -> None:
     run.feed(e.PolicyChanged(policy={"mode": mode, **POLICIES[b % len(POLICIES)]}))
 
 
+def capabilities(number: int) -> e.Capabilities:
+    """Devices can be guarded, or not."""
+    return e.Capabilities(version="1.36", guards="dds") if number % 2 else e.Capabilities()
+
+
 def _target(decision: e.Decision) -> str:
     match decision:
         case e.AttachOrdered(request=name) | e.DetachOrdered(request=name):
@@ -171,7 +178,10 @@ def _write(run: Run, a: int, b: int, c: int) -> None:
         if isinstance(decision, e.ClaimsListWanted):
             run.feed(e.ClaimsListed(resource=decision.resource, started=run.now))
         elif b % 4:
-            run.feed(e.WriteDone(decision="", action=type(decision).__name__, target=_target(decision)))
+            version = "1" if isinstance(decision, e.AllocationCleared) else ""
+            run.feed(
+                e.WriteDone(decision="", action=type(decision).__name__, target=_target(decision), version=version)
+            )
 
 
 def _refuse(run: Run, a: int, b: int, c: int) -> None:
@@ -223,6 +233,6 @@ ENGINE: dict[str, Callable[[Run, int, int, int], None]] = {
     "stale": lambda run, a, b, c: run.feed(e.Stale(resource="pods", age=60)),
     "synced": lambda run, a, b, c: run.feed(e.Synced()),
     "restart": lambda run, a, b, c: run.restart(),
-    "capabilities": lambda run, a, b, c: run.feed(e.Capabilities(taint_rules="v1beta2" if a % 2 else "")),
+    "capabilities": lambda run, a, b, c: run.feed(capabilities(a)),
     "rejected": _rejected,
 }

@@ -94,7 +94,7 @@ def _waiting(name: str, node: str, result: Result) -> list[Chain]:
     models = [class_of(model) for model in (A100, H100, MI300) if result.pool.startswith(model.device)]
     wanted = asks("r0", result.driver, selectors=tuple(text for one in models for text in one.selectors))
     claim = Claim(f"claim-{name}", "default", name, START + len(name), requests=(wanted,))
-    pod = Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default", claims=(name,))
+    pod = Pod(f"pod-{name}", "default", name, phase="Pending", scheduler="default-scheduler", claims=(name,))
     allocated = replace(
         claim, allocation=Allocation((result,), node, timestamp=START), consumers=(Consumer(pod.uid, pod.name),)
     )

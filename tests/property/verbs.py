@@ -91,7 +91,7 @@ def give(cluster: Cluster, claim: Claim, results: tuple[Result, ...], node: str)
     if len(claim.requests[0].alternatives) > 1:
         results = tuple(replace(one, request=f"r0/{one.driver}") for one in results)
     allocation = Allocation(results, node, timestamp=cluster.now // SECOND * SECOND)
-    cluster.update(claim, allocation=allocation, consumers=consumers, conditions=())
+    cluster.update(claim, allocation=allocation, consumers=consumers, conditions=(), protected=True)
 
 
 def wanted_by(claim: Claim) -> int:
@@ -169,7 +169,7 @@ def _pod(cluster: Cluster, a: int, b: int, c: int) -> None:
             "default",
             f"pod{a}",
             phase="Pending",
-            scheduler=("default", "other")[c // 4],
+            scheduler=("default-scheduler", "other")[c // 4],
             claims=names[:1] if extended else names,
             extended_claim=extended,
             tolerations=tolerations,

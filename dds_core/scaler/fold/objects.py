@@ -54,7 +54,7 @@ def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
 
 def _slice_changed(picture: Picture, driver: str, at: int) -> None:
     """Rules of ours may only go while the slices of their drivers are quiet."""
-    if any(picture.rules.rows[uid].driver == driver for uid in picture.our_rules):
+    if picture.synced and any(picture.rules.rows[uid].driver == driver for uid in picture.our_rules):
         picture.passed.put(SLICES, at)
 
 
