@@ -39,6 +39,7 @@ MORE = {
     **dict.fromkeys(
         ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too
+    **dict.fromkeys(("VictimMarked", "ClaimsListWanted"), 6),  # the rules of a hold, too: it wants a list, then a mark
 }
 """Types that are named in more files."""
 

@@ -12,7 +12,7 @@ from typing import Any
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.watch.arrivals import Arrivals
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim, rule_name
+from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import Regarding, TellPeople
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.pods import ask_pod
@@ -22,7 +22,6 @@ from dds_core.scaler.events import Entry
 from tests.support.stage import GPU, POOL, REQUEST, RESCHEDULE, RESOURCE, Stage, uid_of
 
 WHEN = "2026-01-02T03:04:05Z"
-KEY = (GPU, "node0", "gpu-0")
 RULES = "devicetaintrules"
 
 Carry = Callable[[Work], Result]
@@ -79,9 +78,9 @@ def _detach(stage: Stage, done: Callable[[Work], None]) -> None:
     request = stage.get(REQUEST, "dds-r")
     acted = {"status": {"state": "Running", "scalarResource": request["spec"]["resource"]}}
     stage.edit(REQUEST, "dds-r", acted, subresource="status")
-    done(MarkVictim("a", victim, "GPU-a", KEY, True, "cohdi.io/detach"))
+    done(MarkVictim("a", victim, "GPU-a"))
     done(LowerRequest("dds-r", uid_of(request), 1, 2, frozenset({victim})))
-    done(LiftTaint(rule_name("a", KEY), uid_of(stage.get(RULES, rule_name("a", KEY)))))
+    done(LiftTaint("dds-a", uid_of(stage.rule("dds-a"))))
     done(UnmarkVictim("a", victim))
     done(StampUse("b", other, WHEN))
 

@@ -238,7 +238,7 @@ def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
         claim = picture.claims.get(uid)
         if claim is None or claim.allocation is not None:
             picture.exchanges.drop(uid)
-            unseen.add((e.ExchangeBegun.__name__, uid))
+            unseen |= {(e.ExchangeBegun.__name__, uid), (e.GuardLifted.__name__, uid)}
         elif not row.version:
             picture.exchanges.put(uid, replace(row, stage="left", since=at))
         elif row.stage != "left":

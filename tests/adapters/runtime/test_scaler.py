@@ -83,6 +83,21 @@ class Run:
         return [row.type for row in self.log.read()]
 
 
+class Guarded(Run):
+    """The same where devices can be guarded."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.question = GuardQuestion("composable-dra", lambda: self.now, lambda: None)
+        super().__init__(policy, guards=self.question)
+        self.answer("composable-dra")
+
+    def answer(self, guards: str) -> None:
+        """It is told that devices can be guarded there, "" for nowhere."""
+        work = self.question.task().work
+        assert isinstance(work, AskGuarding)
+        work.told(Guarding("1.36", guards, "" if guards else "the policy is gone"))
+
+
 def node(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}"}}
 
@@ -151,19 +166,16 @@ def test_a_deadline_is_logged_before_the_fact_that_comes_after_it() -> None:
     assert verify(run.log.read(), SCALER).ok
 
 
-@pytest.mark.parametrize("change", ["a view that is lost", "another API", "an object"])
+@pytest.mark.parametrize("change", ["a view that is lost", "another answer about guards", "an object"])
 def test_whatever_comes_after_a_deadline_the_deadline_is_logged_first(change: str) -> None:
-    served = ["v1beta2"]
-    run = Run(
-        Policy(mode="attach", scan_interval_seconds=10), capabilities=lambda: Capabilities(taint_rules=served[-1])
-    )
+    run = Guarded(Policy(mode="attach", scan_interval_seconds=10))
     run.sync()
     run.now += 30 * SECOND
     if change == "a view that is lost":
         run.turn(Arrival("pods", STALE, b"", run.now, 150))
-    elif change == "another API":
-        served.append("v1alpha3")
-        run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
+    elif change == "another answer about guards":
+        run.answer("")
+        run.turn()
     else:
         run.turn(run.see("nodes", ADDED, **node("n0")))
     tail = run.types()[-4:]
@@ -233,15 +245,16 @@ def test_a_decision_that_cannot_be_drawn_up_is_void(monkeypatch: pytest.MonkeyPa
     assert verify(run.log.read(), SCALER).ok
 
 
-def test_what_the_api_serves_is_a_fact_when_it_changes() -> None:
-    served = ["", "v1beta2"]
-    run = Run(capabilities=lambda: Capabilities(taint_rules=served[0]))
+def test_whether_devices_can_be_guarded_is_a_fact_when_it_changes() -> None:
+    run = Guarded()
     run.sync()
-    served.pop(0)
-    run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
-    assert run.types().count("Capabilities") == 2
-    run.turn(Arrival("devicetaintrules", SYNCED, b"", run.now))
-    assert run.types().count("Capabilities") == 2
+    told = []
+    for guards in ("composable-dra", "", "", "composable-dra"):
+        run.answer(guards)
+        run.turn()
+        told.append(run.types().count("Capabilities"))
+    assert told == [1, 2, 2, 3]
+    assert run.scaler.picture.guards == "composable-dra"
 
 
 def test_nothing_is_decided_before_it_is_known_whether_devices_can_be_guarded() -> None:

@@ -14,14 +14,14 @@ from dds_adapters.runtime.loop import Committed
 from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
-from dds_core.events import Capabilities, DeadlinePassed, Synced, WriteDone
+from dds_core.events import DeadlinePassed, Synced, WriteDone
 from dds_core.kit.policy import Mode
 from dds_core.replay import fold_log, verify
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.events import ClaimsListWanted
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import dump
-from tests.adapters.runtime.test_scaler import SECOND, START, Run, Shaky, node
+from tests.adapters.runtime.test_scaler import SECOND, START, Guarded, Run, Shaky, node
 
 EVERY_TEN = Policy(mode="attach", scan_interval_seconds=10)
 
@@ -109,13 +109,12 @@ def test_a_deadline_comes_before_a_view_goes_stale_after_it() -> None:
     assert verify(run.log.read(), SCALER).ok
 
 
-def test_a_deadline_comes_before_a_change_of_what_is_served_after_it() -> None:
-    served = ["", "v1beta2"]
-    run = Run(EVERY_TEN, capabilities=lambda: Capabilities(taint_rules=served[0]))
+def test_a_deadline_comes_before_an_answer_about_guards_after_it() -> None:
+    run = Guarded(EVERY_TEN)
     run.sync()
-    served.pop(0)
     run.now += 15 * SECOND
-    run.turn(synced(run, "devicetaintrules"))
+    run.answer("")
+    run.turn()
     assert run.types()[-2:] == ["DeadlinePassed", "Capabilities"]
     assert verify(run.log.read(), SCALER).ok
 

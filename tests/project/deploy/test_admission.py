@@ -13,6 +13,7 @@ from dds_adapters.kubernetes.watch.watched import DRA, OPERATOR
 from dds_core.model import FAILED_CONDITION, RESCHEDULE
 from tests.project.deploy import test_admission_publisher
 from tests.project.deploy.admission import ACCOUNT, PUBLISHER_ACCOUNT, Asked, Object, denials, policies
+from tests.project.deploy.permitted import objects
 from tests.support.served import client_of, new_server
 
 Change = Callable[[Object], Any]
@@ -87,6 +88,17 @@ RULE: Object = {
     "spec": {"deviceSelector": KEY, "taint": {"key": "cohdi.io/leaving", "effect": "NoSchedule"}},
 }
 FOREIGN_RULE: Object = {**RULE, "metadata": {"name": "maintenance"}}
+BELONGS = [{"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource", "name": "gpu-1", "uid": "u2"}]
+FREE_HOLD: Object = {
+    "metadata": {
+        "name": "dds-hold-gpu-1",
+        "namespace": "composable-dra",
+        "labels": {"app.kubernetes.io/managed-by": "dds"},
+        "ownerReferences": BELONGS,
+    },
+    "spec": {"devices": {"requests": [{"name": "gpu"}]}},
+}
+"""A claim of ours for a device that is to go back, before it holds it."""
 
 
 def _signalled(claim: Object) -> Object:
@@ -107,8 +119,23 @@ def _given(*more: Object, selector: Any = SELECTOR, **fields: Any) -> Object:
     return {"allocation": {"devices": {"results": results}, **where}, "reservedFor": PODS}
 
 
+def _hold(**metadata: Any) -> Object:
+    """The claim with other metadata, None for none."""
+    given = {key: value for key, value in {**FREE_HOLD["metadata"], **metadata}.items() if value is not None}
+    return {**FREE_HOLD, "metadata": given}
+
+
+def _held(**metadata: Any) -> Object:
+    """The claim as it holds the device."""
+    return {**_hold(**metadata), "status": HOLDS}
+
+
 def _sets(status: Object, was: Object = FREE, **more: Any) -> Asked:
     return _asked("resourceclaims/status", was, _set("status", to=status), DRA, **more)
+
+
+RESERVED = [{"apiGroup": "cro.hpsys.ibm.ie.com", "resource": "composableresources", "name": "gpu-1", "uid": "u2"}]
+HOLDS: Object = {**_given(), "reservedFor": RESERVED}
 
 
 def _term(**field: Any) -> Object:
@@ -198,18 +225,60 @@ ALLOWED: dict[str, Asked] = {
     "stamp away": _resource(_without("metadata", "annotations", "cohdi.io/last-used-time")),
     "order": Asked("composabilityrequests", REQUEST, None, OPERATOR),
     "raise": _request(_set("spec", "resource", "size", to=3)),
-    "taint": Asked("devicetaintrules", RULE, None, DRA),
-    "lift": Asked("devicetaintrules", None, RULE, DRA),
+    "an old rule away": Asked("devicetaintrules", None, RULE, DRA),
+    "make a hold": Asked("resourceclaims", FREE_HOLD, None, DRA),
+    "hold a device": _sets(HOLDS, FREE_HOLD),
+    "hold all faces of a device": _sets(
+        {**_given({**NODE_POOL, "device": "gpu-3-part", "request": "gpu"}), "reservedFor": RESERVED}, FREE_HOLD
+    ),
+    "clear a hold": _asked("resourceclaims/status", _held(), _set("status", to={}), DRA),
+    "clear a hold that is not reserved": _asked(
+        "resourceclaims/status", {**FREE_HOLD, "status": {"allocation": HOLDS["allocation"]}}, _set("status", to={}), DRA
+    ),
+    "delete a hold": Asked("resourceclaims", None, FREE_HOLD, DRA),
+    "delete a hold that was not cleared": Asked("resourceclaims", None, _held(), DRA),
     "epoch": _request(_set("metadata", "annotations", "cohdi.io/epoch", to="4")),
 }  # fmt: skip
 
 DENIED: dict[str, tuple[Asked, str]] = {
-    "a rule in nobody's name": (Asked("devicetaintrules", FOREIGN_RULE, None, DRA), "managed-by"),
     "another's rule away": (Asked("devicetaintrules", None, FOREIGN_RULE, DRA), "managed-by"),
-    "another's rule made ours": (Asked("devicetaintrules", RULE, FOREIGN_RULE, DRA), "managed-by"),
-    "evict": (
-        Asked("devicetaintrules", {**RULE, "spec": {"taint": {"key": "a", "effect": "NoExecute"}}}, None, DRA), "has it already",
+    "a hold without our label": (Asked("resourceclaims", _hold(labels=None), None, DRA), "managed-by"),
+    "a hold in another's name": (
+        Asked("resourceclaims", _hold(labels={"app.kubernetes.io/managed-by": "helm"}), None, DRA), "managed-by",
     ),
+    "a hold of no device": (Asked("resourceclaims", _hold(ownerReferences=None), None, DRA), "belongs to a ComposableResource"),
+    "a hold of a pod": (
+        Asked("resourceclaims", _hold(ownerReferences=[{**BELONGS[0], "kind": "Pod"}]), None, DRA),
+        "belongs to a ComposableResource",
+    ),
+    "a user's claim away": (Asked("resourceclaims", None, CLAIM, DRA), "managed-by"),
+    "another's claim of our namespace away": (Asked("resourceclaims", None, _held(labels={"a": "b"}), DRA), "managed-by"),
+    "clear a hold that is elsewhere": (
+        _asked("resourceclaims/status", _held(namespace="default"), _set("status", to={}), DRA), "may clear only",
+    ),
+    "clear another's claim of our namespace": (
+        _asked("resourceclaims/status", _held(labels=None), _set("status", to={}), DRA), "may clear only",
+    ),
+    "make a claim a hold as it is cleared": (
+        _asked("resourceclaims/status", _held(labels=None), lambda c: c.update(
+            status={}, metadata={**c["metadata"], "labels": FREE_HOLD["metadata"]["labels"]}), DRA), "not change spec, labels",
+    ),
+    "clear a hold and reserve it": (
+        _asked("resourceclaims/status", _held(), _set("status", to={"reservedFor": PODS}), DRA),
+        "only as it clears its allocation",
+    ),
+    "reserve a hold for nobody": (
+        _asked("resourceclaims/status", _held(), _without("status", "reservedFor"), DRA), "only as it clears its allocation",
+    ),
+    "reserve a hold for a pod": (
+        _asked("resourceclaims/status", _held(), _set("status", "reservedFor", to=PODS), DRA), "only as it clears its allocation",
+    ),
+    "hold another device": (
+        _asked("resourceclaims/status", _held(),
+               _set("status", "allocation", "devices", "results", 0, "device", to="gpu-7"), DRA),
+        "may not change an allocation that is set",
+    ),
+    "hold another node's device": (_sets(_given(pool="node2"), FREE_HOLD), "only with a device of that node"),
     "a pod's phase": (_asked("pods/status", POD, _set("status", "phase", to="Failed")), "nominatedNodeName"),
     "a pod's conditions": (_asked("pods/status", POD, _set("status", "conditions", to=[])), "nominatedNodeName"),
     "a pod's conditions away": (_asked("pods/status", POD, _without("status", "conditions")), "nominatedNodeName"),
@@ -294,13 +363,14 @@ DENIED: dict[str, tuple[Asked, str]] = {
     ),
     "exchange in one write": (_sets(_given(), WAITS), "may not change an allocation that is set"),
     "clear the reservations alone": (
-        _asked("resourceclaims/status", WAITS, _without("status", "reservedFor"), DRA), "only in an exchange",
+        _asked("resourceclaims/status", WAITS, _without("status", "reservedFor"), DRA), "only as it clears its allocation",
     ),
     "clear an allocation that is ready, with its reservations": (
         _asked("resourceclaims/status", {**CLAIM, "status": _given()}, _set("status", to={}), DRA), "may clear only",
     ),
     "clear and leave a reservation": (
-        _asked("resourceclaims/status", WAITS, _set("status", to={"reservedFor": [*PODS, *PODS]}), DRA), "only in an exchange",
+        _asked("resourceclaims/status", WAITS, _set("status", to={"reservedFor": [*PODS, *PODS]}), DRA),
+        "only as it clears its allocation",
     ),
     "clear and annotate": (
         _asked("resourceclaims/status", WAITS, lambda c: c.update(
@@ -314,7 +384,7 @@ DENIED: dict[str, tuple[Asked, str]] = {
         "reserved",
     ),
     "a reservation of a claim without an allocation": (
-        _asked("resourceclaims/status", FREE, _set("status", "reservedFor", to=PODS), DRA), "only in an exchange",
+        _asked("resourceclaims/status", FREE, _set("status", "reservedFor", to=PODS), DRA), "only as it clears its allocation",
     ),
     "a claim's finalizer": (_asked("resourceclaims/status", CLAIM, _set("metadata", "finalizers", to=[]), DRA), "finalizers"),
     "a claim's spec": (_asked("resourceclaims", CLAIM, _set("spec", "devices", to={}), DRA), "spec"),
@@ -377,6 +447,20 @@ def test_what_it_must_never_do_is_refused(asked: Asked, words: str) -> None:
 @some_denied
 def test_others_are_left_alone(asked: Asked, words: str) -> None:
     assert denials(replace(asked, user="system:serviceaccount:composable-dra:other")) == []
+
+
+@pytest.mark.parametrize("was", [None, RULE, FOREIGN_RULE], ids=["made", "changed", "taken over"])
+def test_rules_are_neither_made_nor_changed_by_right_and_no_policy_looks(was: Object | None) -> None:
+    for asked in (Asked("devicetaintrules", rule, was, DRA) for rule in (RULE, FOREIGN_RULE)):
+        assert denials(asked) == []
+    verbs = {
+        verb
+        for one in objects("rbac.yaml")
+        for rule in one.get("rules", ())
+        if "devicetaintrules" in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert verbs == {"delete", "list", "watch"}
 
 
 @accounts

@@ -12,7 +12,7 @@ from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_core import Policy, read_policy
 from tests.support.roles import EVERYTHING, NOTHING, POWERS, Powers, binding, role, rules
 
-ATTACHES = {"attach", "signal", "steer", "labels", "stamp", "events"}
+ATTACHES = {"attach", "signal", "steer", "labels", "stamp", "taint_rules", "events"}
 
 
 def _allowed(powers: Powers, names: Names = rbac.USUAL) -> set[tuple[str, str, tuple[str, ...]]]:
@@ -107,6 +107,26 @@ def test_roles_stand_in_the_namespaces_of_their_objects() -> None:
 )
 def test_a_policy_needs_no_more_than_its_mode_and_hand_over(written: dict[str, Any], expected: set[str]) -> None:
     assert rbac.needed(read_policy(written), RULES) - NOTHING == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "features"),
+    [
+        ({"mode": "attach"}, {"exchange", "guards"}),
+        ({"mode": "attach", "hand_over": "clear"}, set()),
+        ({"mode": "detach", "hand_over": "clear"}, {"guards", "holds"}),
+        ({"mode": "detach"}, {"exchange", "guards", "holds"}),
+    ],
+)
+def test_devices_are_guarded_for_exchanges_and_for_holds(written: dict[str, Any], features: set[str]) -> None:
+    policy = read_policy(written)
+    rules = [rule for rule in RULES if rule.power == "exchange"]
+    assert {rule.feature for rule in rules if rbac.needed(policy, [rule]) - NOTHING} == features
+
+
+def test_claims_are_made_and_deleted_in_our_namespace_alone() -> None:
+    claims = [rule for rule in RULES if rule.parts[0] == "resourceclaims"]
+    assert {rule.where for rule in claims if {"create", "delete"} & set(rule.verbs)} == {"guard"}
 
 
 def test_leader_election_and_reviews_are_needed_in_every_mode() -> None:

@@ -17,7 +17,16 @@ from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.web.reviews import ALLOWED, Reviews
 from dds_core.events import NodeLabelled, WriteRefused
 from dds_core.log import EventLog, MemoryLog
-from dds_core.scaler.events import DetachOrdered, DevicesGiven, GuardLifted, Steered, TaintLifted, VictimUnmarked
+from dds_core.scaler.events import (
+    DetachOrdered,
+    DeviceHeld,
+    DevicesGiven,
+    GuardLifted,
+    HoldEnded,
+    Steered,
+    TaintLifted,
+    VictimUnmarked,
+)
 from dds_lab.api.requests import User
 from dds_lab.driver import Direct
 from dds_lab.scenario.cluster import User as Named
@@ -28,15 +37,24 @@ from tests.support.live_lab import LiveLab, OurProcess, eventually, without_scal
 from tests.support.ours import Running, policy_for, running, told_to_us
 
 Drive = Callable[[], Uses]
+OLD_RULE = {
+    "metadata": {"name": "dds-gpu-1", "labels": {"app.kubernetes.io/managed-by": "dds"}},
+    "spec": {
+        "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "elsewhere", "device": "gpu-1"},
+        "taint": {"key": "cohdi.io/detach", "effect": "NoSchedule"},
+    },
+}
 
 
 def _ran(name: str, *, without: tuple[str, ...] = (), **policy: Any) -> tuple[Uses, Running]:
-    """A scenario to its end with the scaler's own roles, less those for some resources, where taint rules are served."""
+    """A scenario to its end with the scaler's own roles, less those for some resources, where an older dds left a taint rule."""
     scenario, uses = told_to_us(name), Uses()
     cluster = scenario.cluster.model_copy(update={"version": "1.36.3", "taint_rules": "resource.k8s.io/v1beta2"})
 
     def prepare(run: Running) -> None:
-        give_roles(run.lab.client("admin"), without)
+        admin = run.lab.client("admin")
+        give_roles(admin, without)
+        admin.create("devicetaintrules", OLD_RULE)
         uses.follow(run.lab.server)
 
     scenario, knobs = scenario.model_copy(update={"cluster": cluster}), policy_for(name, **policy)
@@ -100,10 +118,12 @@ def _reviews() -> Uses:
 
 
 FEATURES: dict[str, Drive] = {
-    "hand-over clear, detach, taint rules": partial(
+    "hand-over clear, holds, detach, an old taint rule": partial(
         _scenario,
         "burst",
         Steered,
+        DeviceHeld,
+        HoldEnded,
         DetachOrdered,
         TaintLifted,
         VictimUnmarked,

@@ -428,6 +428,39 @@ def digest(config: Any) -> str:
     return decoding.claim(raw_of(put(sample("resourceclaims"), CONFIG, config))).config
 
 
+MANAGED = {"app.kubernetes.io/managed-by": "dds"}
+RESERVED = {"apiGroup": "cro.hpsys.ibm.ie.com", "resource": "composableresources", "name": "a", "uid": "r-1"}
+BY_POD = {"resource": "pods", "name": "p1", "uid": "p-1"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owner", "reserved", "hold"),
+    [
+        (MANAGED, "ComposableResource", [RESERVED], "r-1"),
+        (MANAGED, "ComposableResource", None, "r-1"),
+        (MANAGED | {"more": "x"}, "ComposableResource", [], "r-1"),
+        (None, "ComposableResource", [RESERVED], ""),
+        ({"app.kubernetes.io/managed-by": "helm"}, "ComposableResource", [RESERVED], ""),
+        (MANAGED, "Pod", [RESERVED], ""),
+        (MANAGED, "", [RESERVED], ""),
+        (MANAGED, "ComposableResource", [BY_POD], ""),
+        (MANAGED, "ComposableResource", [RESERVED, BY_POD], ""),
+    ],
+)
+def test_a_hold_has_our_label_and_a_resource_as_owner_and_is_no_pods(
+    labels: Any, owner: str, reserved: Any, hold: str
+) -> None:
+    claim = put(put(sample("resourceclaims"), "metadata/labels", labels), "status/reservedFor", reserved)
+    owners = [{"apiVersion": "v1", "kind": owner, "name": "a", "uid": "r-1"}] if owner else None
+    assert decoding.claim(raw_of(put(claim, "metadata/ownerReferences", owners))).hold == hold
+
+
+def test_a_hold_belongs_to_the_resource_among_its_owners() -> None:
+    owners = [{"kind": "Pod", "name": "p", "uid": "p-1"}, {"kind": "ComposableResource", "name": "a", "uid": "r-1"}]
+    claim = put(put(sample("resourceclaims"), "metadata/labels", MANAGED), "status/reservedFor", None)
+    assert decoding.claim(raw_of(put(claim, "metadata/ownerReferences", owners))).hold == "r-1"
+
+
 def test_the_configuration_is_known_by_a_digest_of_what_it_says() -> None:
     one: dict[str, Any] = {
         "source": "FromClass",

@@ -1,4 +1,4 @@
-"""What the doctor finds out about fields, gates, taint rules and the operator's kinds."""
+"""What the doctor finds out about fields, gates and the operator's kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from dds_adapters.kubernetes.decode import objects
 from dds_adapters.kubernetes.doctor import server
-from dds_core.scaler.policy import Policy
 from dds_lab.crds import COMPOSABILITY_REQUESTS, DEFINITIONS
 from dds_lab.scenario.cluster import Gates
 from tests.support.clinic import Clinic, levels, worst
@@ -101,31 +100,6 @@ def test_the_first_allocation_shows_them(conditions: bool, level: str) -> None:
     (found,) = clinic.look(server.scheduler_gates)
     assert found.level == level
     assert "default/mine" in found.what
-
-
-# -- taint rules -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("version", "rules"), [("1.36", "v1beta2"), ("1.34", "v1alpha3")])
-def test_taint_rules_that_are_served_may_still_not_be_obeyed(version: str, rules: str) -> None:
-    name = f"resource.k8s.io/{rules}"
-    (found,) = Clinic(seconds=0, version=version, taint_rules=name).look(server.taint_rules)
-    assert found.level == "note"
-    assert f"served as {name}" in found.what and "was not verified" in found.what
-
-
-@pytest.mark.parametrize(
-    ("policy", "level", "words"),
-    [
-        (Policy(), "note", "by watching alone"),
-        (Policy(mode="detach"), "warning", "by watching alone"),
-        (Policy(mode="detach", detach_without_fence="never"), "warning", "no device is detached"),
-    ],
-)
-def test_what_it_means_that_they_are_not(clinic: Clinic, policy: Policy, level: str, words: str) -> None:
-    (found,) = clinic.look(server.taint_rules, policy=policy)
-    assert found.level == level
-    assert words in found.what and "runtime-config" in found.mend
 
 
 # -- the operator's kinds ----------------------------------------------------------------------------------------------

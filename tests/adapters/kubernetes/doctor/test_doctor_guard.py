@@ -1,4 +1,4 @@
-"""What the doctor says of the guard of an exchange, and of schedulers."""
+"""What the doctor says of the guard of an exchange, of devices that are held, and of schedulers."""
 
 from __future__ import annotations
 
@@ -108,6 +108,26 @@ def test_what_is_not_as_it_is_shipped(case: str) -> None:
     assert worst(look(clinic, CLEAR), "note") == [wrong.what], "nothing is lost where nothing is exchanged"
 
 
+@pytest.mark.parametrize(
+    ("without", "words"), [("never", "no device goes back"), ("best_effort", "devices go back unheld")]
+)
+def test_what_becomes_of_devices_that_are_to_go_where_there_is_no_guard(without: Any, words: str) -> None:
+    policy = Policy(mode="detach", hand_over="clear", detach_without_fence=without)
+    (found,) = look(installed(gone(POLICY, guard.NAME)), policy)
+    assert found.level == "warning" and found.what.endswith(f"none by exchange, and {words}")
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_who_exchanges_nothing_needs_the_guard_to_give_devices_back(case: str) -> None:
+    change, words = WRONG[case]
+    clinic = installed(change)
+    (wrong,) = worst(look(clinic, Policy(mode="detach", hand_over="clear")), "warning")
+    assert words in wrong
+    switched = {"data": {"mode": "attach"}}
+    clinic.admin.patch("configmaps", "composable-dra-dds", switched, "composable-dra")
+    assert worst(look(clinic, Policy(mode="detach", hand_over="clear")), "note") == [wrong], "the kill switch"
+
+
 def test_guards_that_ended_are_told() -> None:
     keys = {"old_b_c": "2020-01-01T00:00:00Z", "new_b_c": "2099-01-01T00:00:00Z"}
     found = look(installed(edited("configmaps", guard.CONFIG_MAP, {"data": keys}, SPACE)))
@@ -124,12 +144,96 @@ def test_the_scalers_role_is_enough_to_look() -> None:
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "validatingadmissionpolicies", "resourceclaims/binding"])
-def test_without_its_rights_nothing_else_is_lost(resource: str) -> None:
+@pytest.mark.parametrize("policy", [LIVE, Policy(mode="detach", hand_over="clear")], ids=["exchanges", "detaches"])
+def test_without_its_rights_nothing_else_is_lost(resource: str, policy: Policy) -> None:
     clinic = installed()
     user = clinic.with_role(without=[resource])
-    found = clinic.look(permissions.permissions, policy=LIVE, **user)
-    assert any(one.startswith("exchange is not possible without: ") for one in worst(found, "warning"))
-    assert not any(one.startswith("exchange") for one in worst(found, "error"))
+    found = clinic.look(permissions.permissions, policy=policy, **user)
+    assert any(one.startswith("guards is not possible without: ") for one in worst(found, "warning"))
+    assert not any(one.startswith(("guards", "exchange", "holds")) for one in worst(found, "error"))
+    found = clinic.look(permissions.permissions, policy=CLEAR, **user)
+    assert not any(one.startswith(("guards", "exchange", "holds")) for one in worst(found, "warning"))
+
+
+def test_holds_need_a_right_in_the_namespace_of_dds_alone() -> None:
+    clinic = installed()
+    user = clinic.with_role(without=["resourceclaims"])
+    found = clinic.look(permissions.permissions, policy=Policy(mode="detach", hand_over="clear"), **user)
+    (lost,) = [one for one in worst(found, "warning") if one.startswith("holds ")]
+    for verb in ("create", "delete"):
+        assert f"{verb} resourceclaims.resource.k8s.io in {SPACE}" in lost
+
+
+# -- holds
+
+
+SECOND = 1_000_000
+OWNER = "cro.hpsys.ibm.ie.com/v1alpha1"
+
+
+def held(state: str = "Online", *, mark: bool = False, there: bool = True, ours: bool = True) -> Clinic:
+    """A claim that holds a device, and what became of the device's resource."""
+    clinic = installed()
+    kind = {"apiVersion": OWNER, "kind": "ComposableResource"}
+    annotations = {"cohdi.io/delete-device": "true"} if mark else {}
+    spec = {"type": "gpu", "model": "A100 40G", "target_node": "node0"}
+    made = clinic.admin.create(
+        "composableresources", {**kind, "metadata": {"name": "a", "annotations": annotations}, "spec": spec}
+    )
+    made = clinic.admin.update("composableresources", {**made, "status": {"state": state}}, "status")
+    claim = guard.probe(SPACE)
+    owner = {**kind, "name": "a", "uid": made["metadata"]["uid"]}
+    labels = {"app.kubernetes.io/managed-by": "dds"} if ours else {}
+    claim["metadata"] |= {"name": "dds-hold-a", "labels": labels, "ownerReferences": [owner]}
+    clinic.admin.create("resourceclaims", claim, SPACE)
+    if not there:
+        clinic.admin.delete("composableresources", "a")
+    return clinic
+
+
+def holds(clinic: Clinic, seconds: float = 61) -> list[Finding]:
+    """What is said of them so long after they were made."""
+    return clinic.look(guarding.holds, policy=Policy(mode="detach"), skew=round(seconds * SECOND))
+
+
+STRAYS: dict[str, Callable[[], Clinic]] = {
+    "not marked": held,
+    "gone": lambda: held(there=False),
+    "gone, and marked before": lambda: held(mark=True, there=False),
+}
+
+
+@pytest.mark.parametrize("case", STRAYS)
+def test_a_hold_of_a_device_that_does_not_go_is_told(case: str) -> None:
+    clinic = STRAYS[case]()
+    (stray,) = [one for one in holds(clinic) if one.level == "warning"]
+    assert stray.what == f"claim {SPACE}/dds-hold-a holds a device that is not about to go: no pod gets it"
+    assert f"kubectl -n {SPACE} delete resourceclaim dds-hold-a" in stray.mend
+    assert worst(holds(clinic, 30), "warning") == [], "it may be about to be marked"
+
+
+@pytest.mark.parametrize(
+    "going",
+    [lambda: held(mark=True), lambda: held("Detaching"), lambda: held("Deleting", mark=True)],
+    ids=["marked", "detaching", "deleting"],
+)
+def test_a_hold_of_a_device_that_goes_is_as_it_should_be(going: Callable[[], Clinic]) -> None:
+    (found,) = holds(going())
+    assert found.level == "ok" and found.what.startswith("1 device ")
+
+
+def test_holds_are_a_topic_of_their_own() -> None:
+    assert {one.check for one in (*holds(held()), *holds(held(mark=True)))} == {"holds"}
+
+
+def test_claims_of_others_are_no_holds() -> None:
+    assert holds(held(ours=False)) == holds(installed()) == []
+
+
+def test_the_scalers_role_is_enough_to_see_holds() -> None:
+    clinic = held(mark=True)
+    found = clinic.look(guarding.holds, **clinic.with_role())
+    assert levels(found) == ["ok"]
 
 
 # -- schedulers

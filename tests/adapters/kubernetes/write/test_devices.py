@@ -1,9 +1,11 @@
-"""Marks, taint rules, last-used stamps and node labels: written on change only, and only on the object that was seen."""
+"""Marks, last-used stamps and node labels: written on change only, and only on the object that was seen; and the end of taint
+rules."""
 
 from __future__ import annotations
 
 import pytest
 
+from dds_adapters.kubernetes.watch.watched import VERSIONS
 from dds_adapters.kubernetes.write.devices import (
     LabelNode,
     LiftTaint,
@@ -11,17 +13,15 @@ from dds_adapters.kubernetes.write.devices import (
     StampUse,
     UnmarkVictim,
     rfc3339,
-    rule_name,
 )
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete
-from tests.support.stage import GPU, RESOURCE, Stage, uid_of
+from dds_adapters.kubernetes.write.tasks import Done, Obsolete
+from tests.support.stage import RESOURCE, Stage, uid_of
 
-KEY = (GPU, "node0", "gpu-0")
 RULES = "devicetaintrules"
 
 
-def mark(stage: Stage, uid: str, taint: bool = False, device_id: str = "GPU-a") -> MarkVictim:
-    return MarkVictim("a", uid, device_id, KEY, taint, "cohdi.io/detach")
+def mark(uid: str, device_id: str = "GPU-a") -> MarkVictim:
+    return MarkVictim("a", uid, device_id)
 
 
 def marks(stage: Stage) -> dict[str, str]:
@@ -34,97 +34,19 @@ def marks(stage: Stage) -> dict[str, str]:
 def test_a_victim_is_marked_once_and_unmarked_once() -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a"))
-    assert stage.carry_out(mark(stage, uid)) == Done()
-    assert stage.carry_out(mark(stage, uid)) == Done(written=False)
+    assert stage.carry_out(mark(uid)) == Done()
+    assert stage.carry_out(mark(uid)) == Done(written=False)
     assert marks(stage) == {"cohdi.io/delete-device": "true"}
     assert stage.carry_out(UnmarkVictim("a", uid)) == Done()
     assert stage.carry_out(UnmarkVictim("a", uid)) == Done(written=False)
     assert marks(stage) == {} and stage.writes == 2
-    assert stage.admin.list(RULES) == []
-
-
-def test_the_taint_is_there_before_the_mark() -> None:
-    stage = Stage()
-    uid = uid_of(stage.resource("a"))
-    written: list[str] = []
-    stage.writer.before = lambda method, path: written.append(f"{method} {path}") if method != "GET" else None
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    assert [line.split()[0] for line in written] == ["POST", "PATCH"]
-    (rule,) = stage.admin.list(RULES)
-    assert rule["metadata"]["name"] == rule_name("a", KEY)
-    assert rule["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dds"}
-    assert rule["spec"]["deviceSelector"] == {"driver": GPU, "pool": "node0", "device": "gpu-0"}
-    assert (rule["spec"]["taint"]["key"], rule["spec"]["taint"]["effect"]) == ("cohdi.io/detach", "NoSchedule")
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done(written=False)
-    assert stage.writes == 2
-
-
-def test_the_older_version_of_taint_rules_does_as_well() -> None:
-    stage = Stage()
-    stage.served[RULES] = "resource.k8s.io/v1alpha3"
-    assert stage.carry_out(mark(stage, uid_of(stage.resource("a")), taint=True)) == Done()
-    assert len(stage.admin.list(RULES)) == 1
-
-
-def test_a_mark_whose_taint_is_there_already_is_only_a_mark() -> None:
-    stage = Stage()
-    uid = uid_of(stage.resource("a"))
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    assert stage.carry_out(UnmarkVictim("a", uid)) == Done()
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    assert len(stage.admin.list(RULES)) == 1 and stage.writes == 4
-
-
-def test_two_who_make_the_rule_at_once_make_one() -> None:
-    stage = Stage()
-    uid = uid_of(stage.resource("a"))
-    other = stage.as_user("other", "system:masters")
-    stage.meanwhile("POST", lambda: mark(stage, uid, taint=True).carry_out(other, stage.versions))
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done(written=False)
-    assert len(stage.admin.list(RULES)) == 1
-
-
-def test_a_rule_of_that_name_for_something_else_is_refused() -> None:
-    stage = Stage()
-    uid = uid_of(stage.resource("a"))
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    stage.carry_out(UnmarkVictim("a", uid))
-    name = rule_name("a", KEY)
-    stage.edit(RULES, name, {"metadata": {"labels": None}})
-    result = stage.carry_out(mark(stage, uid, taint=True))
-    assert isinstance(result, Declined) and result.code == 409
-    assert marks(stage) == {}
-
-
-def test_a_rule_of_ours_for_another_device_is_refused() -> None:
-    stage = Stage()
-    name = rule_name("a", KEY)
-    selector = {"driver": GPU, "pool": "node0", "device": "gpu-9"}
-    rule = {
-        "apiVersion": "resource.k8s.io/v1beta2",
-        "kind": "DeviceTaintRule",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "dds"}},
-        "spec": {"deviceSelector": selector, "taint": {"key": "cohdi.io/detach", "effect": "NoSchedule"}},
-    }
-    stage.admin.create(RULES, rule)
-    result = stage.carry_out(mark(stage, uid_of(stage.resource("a")), taint=True))
-    assert isinstance(result, Declined) and result.code == 409
-
-
-def test_without_rules_in_the_api_a_taint_that_was_decided_on_is_obsolete() -> None:
-    stage = Stage()
-    uid = uid_of(stage.resource("a"))
-    del stage.served[RULES]
-    assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Obsolete)
-    assert stage.carry_out(mark(stage, uid)) == Done()
-    assert isinstance(stage.carry_out(LiftTaint("r", "u")), Obsolete)
 
 
 @pytest.mark.parametrize("state", ["Attaching", "Detaching"])
 def test_a_device_that_is_on_its_way_is_not_marked(state: str) -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a", state=state))
-    assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     assert stage.writes == 0
 
 
@@ -132,18 +54,18 @@ def test_a_device_that_is_leaving_is_not_marked() -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a"))
     stage.leaving(RESOURCE, "a")
-    assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     assert stage.writes == 0
 
 
 def test_a_resource_with_another_device_or_made_anew_is_not_marked() -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a"))
-    assert isinstance(stage.carry_out(mark(stage, uid, device_id="GPU-b")), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid, "GPU-b")), Obsolete)
     stage.admin.delete(RESOURCE, "a")
-    assert isinstance(stage.carry_out(mark(stage, uid)), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     stage.resource("a")
-    assert isinstance(stage.carry_out(mark(stage, uid)), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     assert isinstance(stage.carry_out(UnmarkVictim("a", uid)), Obsolete)
     assert stage.writes == 0
 
@@ -154,63 +76,59 @@ def test_a_victim_that_begins_to_go_under_the_mark_is_seen() -> None:
     stage.meanwhile(
         "PATCH", lambda: stage.edit(RESOURCE, "a", {"status": {"state": "Detaching"}}, subresource="status")
     )
-    assert isinstance(stage.carry_out(mark(stage, uid)), Obsolete)
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
     assert marks(stage) == {}
 
 
-# --- taints ------------------------------------------------------------------------------------------------------------
+# --- taint rules of an older dds ---------------------------------------------------------------------------------------
 
 
-def test_a_taint_is_lifted_once_and_only_the_very_rule() -> None:
+@pytest.mark.parametrize("version", VERSIONS[RULES])
+def test_a_rule_is_deleted_once_and_only_the_very_one(version: str) -> None:
     stage = Stage()
-    uid, name = uid_of(stage.resource("a")), rule_name("a", KEY)
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    assert stage.carry_out(LiftTaint(name, "another uid")) == Done(written=False)
-    lift = LiftTaint(name, uid_of(stage.get(RULES, name)))
+    stage.served[RULES] = version
+    lift = LiftTaint("r", uid_of(stage.rule("r")))
+    assert stage.carry_out(LiftTaint("r", "another uid")) == Done(written=False)
     assert stage.carry_out(lift) == Done()
     assert stage.carry_out(lift) == Done(written=False)
-    assert stage.admin.list(RULES) == []
+    assert stage.admin.list(RULES) == [] and stage.writes == 1
+
+
+def test_a_rule_that_is_not_served_any_more_needs_no_deletion() -> None:
+    stage = Stage()
+    lift = LiftTaint("r", uid_of(stage.rule("r")))
+    del stage.served[RULES]
+    assert isinstance(stage.carry_out(lift), Obsolete)
+    assert stage.writer.requests == {}
 
 
 def test_a_rule_that_somebody_made_their_own_stays() -> None:
     stage = Stage()
-    uid, name = uid_of(stage.resource("a")), rule_name("a", KEY)
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    lift = LiftTaint(name, uid_of(stage.get(RULES, name)))
-    stage.edit(RULES, name, {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
+    lift = LiftTaint("r", uid_of(stage.rule("r")))
+    stage.edit(RULES, "r", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "somebody"}}})
     assert isinstance(stage.carry_out(lift), Obsolete)
     assert len(stage.admin.list(RULES)) == 1
 
 
 def test_a_rule_that_was_replaced_under_the_delete_stays() -> None:
     stage = Stage()
-    uid, name = uid_of(stage.resource("a")), rule_name("a", KEY)
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    lift = LiftTaint(name, uid_of(stage.get(RULES, name)))
-    other = stage.as_user("other", "system:masters")
+    lift = LiftTaint("r", uid_of(stage.rule("r")))
 
     def replaced() -> None:
-        stage.admin.delete(RULES, name)
-        assert mark(stage, uid, taint=True).carry_out(other, stage.versions) == Done()
+        stage.admin.delete(RULES, "r")
+        stage.rule("r")
 
     stage.meanwhile("DELETE", replaced)
     assert stage.carry_out(lift) == Done(written=False)
     assert len(stage.admin.list(RULES)) == 1
 
 
-def test_a_rule_that_is_being_deleted_is_waited_for() -> None:
+def test_a_rule_that_is_being_deleted_is_not_deleted_again() -> None:
     stage = Stage()
-    uid, name = uid_of(stage.resource("a")), rule_name("a", KEY)
-    assert stage.carry_out(mark(stage, uid, taint=True)) == Done()
-    stage.edit(RULES, name, {"metadata": {"finalizers": ["example.com/wait"]}})
-    stage.admin.delete(RULES, name)
-    assert isinstance(stage.carry_out(mark(stage, uid, taint=True)), Later)
-
-
-def test_rule_names_are_stable_apart_and_short() -> None:
-    long = rule_name("gpu-" + "x" * 300, KEY)
-    assert len(long) <= 80 and long == rule_name("gpu-" + "x" * 300, KEY)
-    assert rule_name("a", KEY) != rule_name("a", (GPU, "node0", "gpu-1")) != rule_name("b", KEY)
+    lift = LiftTaint("r", uid_of(stage.rule("r")))
+    stage.leaving(RULES, "r")
+    assert stage.carry_out(lift) == Done(written=False)
+    assert stage.writes == 0
 
 
 # --- stamps and labels -------------------------------------------------------------------------------------------------

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from dds_adapters.kubernetes.write.conditions import SteerPod, TellClaims
 from dds_adapters.kubernetes.write.devices import LabelNode, LiftTaint, MarkVictim, StampUse, UnmarkVictim
 from dds_adapters.kubernetes.write.events import TellPeople, announce
+from dds_adapters.kubernetes.write.exchange import GuardDevices
+from dds_adapters.kubernetes.write.holds import EndHold, HoldDevice
+from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.plan import Overtaken, plan, stamps
 from dds_adapters.kubernetes.write.requests import LowerRequest, RaiseRequest, StampEpoch
-from dds_adapters.kubernetes.write.tasks import Obsolete, Task
+from dds_adapters.kubernetes.write.tasks import Declined, Obsolete, Task
 from dds_core.model import AttachRequest, Pod, Taint, TaintRule
 from dds_core.scaler import events as e
 from tests.support.stage import Stage
@@ -230,23 +234,21 @@ def test_label_decisions_replace_only_those_about_the_same_labels() -> None:
 # --- detach ------------------------------------------------------------------------------------------------------------
 
 
-def idle() -> tuple[World, Desk]:
-    world = world_of()
+def idle(**given: Any) -> tuple[World, Desk]:
+    world = world_of(**given)
     desk = Desk(world)
     world.request("ours", "node0", size=1, labels=OURS)
     world.online("res0", "node0", request="ours")
     world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=1)
-    world.tick(700)
+    world.tick(601)
     return world, desk
 
 
 def test_a_detach_marks_then_lowers_and_needs_its_mode() -> None:
     world, desk = idle()
     mark = desk.of(MarkVictim)
-    assert isinstance(mark.work, MarkVictim)
-    assert (mark.work.name, mark.work.device_id, mark.work.taint) == ("res0", "GPU-res0", True)
-    assert mark.work.key == ("gpu.nvidia.com", "node0", "gpu-GPU-res0") and mark.work.taint_key == "cohdi.io/detach"
-    assert (mark.needs, mark.target) == ("detach", "res0")
+    assert mark.work == MarkVictim("res0", "res0", "GPU-res0")
+    assert (mark.needs, mark.target, mark.objects) == ("detach", "res0", ("composableresources/res0",))
     world.carry_out()
     world.tick(40)
     world.carry_out(e.ClaimsListWanted)
@@ -266,18 +268,85 @@ def test_a_victim_that_is_wanted_is_unmarked_in_place_of_its_mark() -> None:
     assert (unmark.needs, unmark.replaces) == ("attach", mark.replaces)
 
 
-def test_a_rule_left_behind_is_lifted_in_order_with_its_making() -> None:
-    world, desk = idle()
-    mark = desk.of(MarkVictim)
-    name = mark.objects[1].partition("/")[2]
-    world.carry_out()
-    world.holds("train", "node0", "gpu-GPU-res0")
-    taint = Taint("cohdi.io/detach", "", "NoSchedule")
-    key = ("gpu.nvidia.com", "node0", "gpu-GPU-res0")
-    world.observe(TaintRule("rule-uid", name, *key, taint, OURS))
+FACE = ("gpu.nvidia.com", "node0", "gpu-GPU-res0")
+OF_DEVICE = ("configmaps/dds-guards/gpu.nvidia.com_node0_gpu-GPU-res0", "composableresources/res0")
+"""What is ordered by the device: guards of exchanges, and its mark."""
+
+
+def to_be_held() -> tuple[World, Task, Task]:
+    """A device that is to be held, the task that guards it, and the one that holds it."""
+    world, desk = idle(exchange=True)
+    begin = desk.of(GuardDevices)
+    world.carry_out(e.HoldBegun)
+    world.carry_out(e.ClaimsListWanted)
+    return world, begin, desk.of(HoldDevice)
+
+
+def test_a_device_is_guarded_then_held_in_order_with_exchanges_and_marks() -> None:
+    world, begin, hold = to_be_held()
+    begun = world.only(e.HoldBegun)
+    assert begin.work == GuardDevices("dds", (FACE,), begun.until, "node0")
+    assert (begin.action, begin.target, begin.needs, begin.within) == ("HoldBegun", "res0", "detach", 2.0)
+    assert isinstance(begin.too_late, Declined) and begin.too_late.reason == "NotGuarded"
+    claim, owner = Ref("resourceclaims", "dds-hold-res0", "dds"), Ref("composableresources", "res0", uid="res0")
+    assert hold.work == HoldDevice(claim, owner, (FACE,), "node0")
+    assert (hold.action, hold.target, hold.needs) == ("DeviceHeld", "res0", "detach")
+    assert begin.objects == hold.objects == OF_DEVICE
+    assert 0 < hold.within == (begun.until - hold.at) / 1_000_000, "later it would be held without a guard"
+
+
+@pytest.mark.parametrize("mode", ["detach", "attach", "observe"])
+def test_a_hold_ends_in_order_with_its_making_whatever_the_mode_is(mode: str) -> None:
+    world, desk = idle(exchange=True)
+    begin = desk.of(GuardDevices)
+    for step in (e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld):
+        world.carry_out(step)
+    mark = [one for one in desk.decided() if isinstance(one.work, MarkVictim)]
+    assert [one.objects for one in mark] == [OF_DEVICE[1:]]
+    if mode == "detach":
+        world.waits("train", "node0")
+    else:
+        world.change_policy(mode=mode)
+    end = desk.of(EndHold)
+    assert end.work == EndHold(Ref("resourceclaims", "dds-hold-res0", "dds"), "res0", (FACE,))
+    assert (end.action, end.target, end.needs) == ("HoldEnded", "res0", "observe")
+    assert end.objects == begin.objects
+
+
+def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() -> None:
+    world, _, _ = to_be_held()
+    begun, held = world.only(e.HoldBegun), world.only(e.DeviceHeld)
+    world.change_policy(mode="attach")
+    ended = world.only(e.HoldEnded)
+    world.feed(e.Capabilities(version="1.36", unguarded="the policy is gone"))
+    stage = Stage()
+    for decision in (begun, held, ended):
+        (task,) = plan(decision, "id", 1, world.picture)
+        assert isinstance(stage.carry_out(task.work), Obsolete), decision
+        assert task.objects == OF_DEVICE and task.target == "res0"
+    assert stage.writer.requests == {}
+
+
+@pytest.mark.parametrize("over", ["ending", "gone"])
+def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
+    world, _, _ = to_be_held()
+    held = world.only(e.DeviceHeld)
+    world.change_policy(mode="attach")
+    if over == "gone":
+        world.carry_out(e.HoldEnded)
+        assert "res0" not in world.picture.holds
+    (task,) = plan(held, "id", 1, world.picture)
+    assert isinstance(task.work, Overtaken) and task.objects == OF_DEVICE
+
+
+def test_a_rule_of_an_older_dds_is_deleted() -> None:
+    world = world_of("attach")
+    desk = Desk(world)
+    world.observe(TaintRule("rule-uid", "dds-a", *FACE, Taint("cohdi.io/detach", "", "NoSchedule"), OURS))
+    world.tick(3)
     lift = desk.of(LiftTaint)
-    assert lift.work == LiftTaint(name, "rule-uid")
-    assert (lift.target, lift.objects[0], lift.needs) == ("rule-uid", mark.objects[1], "attach")
+    assert lift.work == LiftTaint("dds-a", "rule-uid")
+    assert (lift.target, lift.objects, lift.needs) == ("rule-uid", ("devicetaintrules/dds-a",), "attach")
 
 
 def test_a_use_is_stamped_when_the_device_is_free_again() -> None:
@@ -377,7 +446,7 @@ def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
 
 def test_a_whole_life_stays_within_twelve_writes() -> None:
     """Two for what steers (the nomination and the clearing), one for each other task."""
-    world, desk = waiting(hand_over="clear", taint_rules="")
+    world, desk = waiting(hand_over="clear")
     tasks = desk.all()
     for step in (
         world.operate,

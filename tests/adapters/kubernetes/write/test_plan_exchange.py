@@ -30,14 +30,16 @@ LIFTED = e.GuardLifted(claim="u", devices=(KEY,), mode="attach")
 
 def picture(**given: Any) -> Any:
     row = SimpleNamespace(swap=SWAP, pod="uid-p", node="node0", attempt=1, until=UNTIL)
-    usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}}
+    usual = {"guards": "composable-dra", "claims": {"u": CLAIM}, "exchanges": {"u": row}, "skew": None}
     return SimpleNamespace(**{**usual, **given})
 
 
 def planned(decision: Any, at: int = AT, **given: Any) -> Task:
     (task,) = plan(decision, "id-1", at, picture(**given))
     assert (task.decision, task.action, task.at) == ("id-1", type(decision).__name__, at)
-    assert task.target == "u" and task.needs == "attach"
+    assert task.target == "u" and task.needs == ("observe" if decision is LIFTED else "attach"), (
+        "a guard goes in any mode"
+    )
     return task
 
 
@@ -48,6 +50,11 @@ def test_an_exchange_begins_with_a_guard_that_is_soon_seen_or_given_up() -> None
     assert task.objects == (guard, "resourceclaims/u") and task.within == 2.0
     assert isinstance(task.too_late, Declined) and task.too_late.reason == "NotGuarded"
     assert planned(LIFTED).objects == (guard,), "a guard is lifted after it was set, and set after it was lifted"
+
+
+@pytest.mark.parametrize(("skew", "later"), [(-3_000_000, 3_000_000), (0, 0), (400_000, 0)])
+def test_a_guard_ends_by_the_clock_of_a_scheduler_that_is_ahead(skew: int, later: int) -> None:
+    assert planned(BEGUN, skew=skew).work == GuardDevices("composable-dra", (KEY,), UNTIL + later, "node0")
 
 
 def test_each_write_has_all_that_was_decided_on_and_ends_with_the_guard() -> None:

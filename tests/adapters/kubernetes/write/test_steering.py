@@ -8,7 +8,7 @@ import pytest
 
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS, Signalled, SteerPod, TellClaims, Telling
-from dds_adapters.kubernetes.write.devices import MarkVictim
+from dds_adapters.kubernetes.write.devices import LiftTaint
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete
 from dds_core.scaler.events import Entry
@@ -165,10 +165,7 @@ def test_every_kind_of_write_is_allowed() -> None:
 def test_a_power_that_is_off_declines_its_writes_in_one_line() -> None:
     stage = Stage()
     dds = stage.grant("dds", role("cluster", EVERYTHING - {"taint_rules"}))
-    uid = uid_of(stage.resource("a"))
-    result = MarkVictim("a", uid, "GPU-a", (GPU, "node0", "gpu-0"), True, "cohdi.io/detach").carry_out(
-        dds, stage.versions
-    )
+    result = LiftTaint("r", uid_of(stage.rule("r"))).carry_out(dds, stage.versions)
     assert isinstance(result, Declined) and (result.code, result.reason) == (403, "Forbidden")
     assert "devicetaintrules" in result.text and "\n" not in result.text
-    assert stage.admin.list("devicetaintrules") == []
+    assert len(stage.admin.list("devicetaintrules")) == 1
