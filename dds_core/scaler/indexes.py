@@ -6,17 +6,18 @@ Never stored: they are built anew from the rows. They exist so that the work per
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dds_core.kit.policy import Mode, lower
 from dds_core.kit.state import Index, Remembered, Table
 from dds_core.lifecycle import PENDING, WAITING
-from dds_core.matching.allocator import Allocator, Gates
+from dds_core.matching.allocator import Allocator, Fit, Gates
 from dds_core.matching.records import class_of, rule_of, slice_of
 from dds_core.model import (
     OWNER,
     OWNER_LABEL,
+    Allocation,
     AttachRequest,
     Claim,
     Config,
@@ -52,6 +53,13 @@ from dds_core.scaler.model import (
     model_of_pool,
 )
 from dds_core.scaler.policy import Policy
+
+Change = Callable[[Index[Any, Any], Any, Any], None]
+"""`Index.add` or `Index.discard`."""
+
+
+Fits = dict[tuple[str, ...], tuple[list[Allocation | None], Sequence[DeviceKey], Fit | None]]
+"""By claims: their allocations and the devices that were asked about last, and the answer."""
 
 
 class Dirty:
@@ -282,7 +290,7 @@ class OwnIndexes(Tables):
                 self._count_failed(cell, change)
         self.dirty.nodes.add(cell[0])
 
-    def _count_failed(self, cell: Cell, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
+    def _count_failed(self, cell: Cell, change: Change) -> None:
         """One node more, or less, that its fabric brought no device of a model to. When the fabric begins to count as failing, or
         does no longer, each of them is looked at."""
         node, model = cell
@@ -317,6 +325,7 @@ class Indexes(OwnIndexes):
         self.claim_named: dict[tuple[str, str], str] = {}
         self.node_named: dict[str, str] = {}
         self.holders: Index[DeviceKey, str] = Index()
+        self.having: Index[DeviceKey, str] = Index()
         self.held_by: Index[DeviceKey, str] = Index()
         self.claims_holding: Index[str, str] = Index()
         self.our_rules: set[str] = set()
@@ -343,7 +352,7 @@ class Indexes(OwnIndexes):
         self.units_coming = 0
         self.reach: dict[Cell, tuple[PoolKey, ...]] = {}
         self.spoken_for: Counter[tuple[str, tuple[PoolKey, ...]]] | None = None
-        self._allocators: dict[str, Allocator] = {}
+        self._allocators: dict[str, tuple[Allocator, Fits]] = {}
         self._pool_models: dict[PoolKey, Model | None] = {}
         self.drivers: frozenset[str] = frozenset()
         self.models: dict[str, Model] = {}
@@ -397,14 +406,21 @@ class Indexes(OwnIndexes):
         """The pods that refer to the claim or are reserved for it, in a fixed order."""
         uids = self.pods_naming[(claim.namespace, claim.name)] | {c.uid for c in claim.consumers}
         pods = [pod for uid in uids if (pod := self.pods.get(uid)) is not None]
-        return sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
+        return pods if len(pods) < 2 else sorted(pods, key=lambda pod: (pod.namespace, pod.name, pod.uid))
 
     def allocator(self, node: str) -> Allocator:
         """What chooses among the node's own devices; made when it is first asked for, and anew when they change."""
+        return self._allocator(node)[0]
+
+    def fits(self, node: str) -> Fits:
+        """What it has answered for devices that were promised, as long as it is the same."""
+        return self._allocator(node)[1]
+
+    def _allocator(self, node: str) -> tuple[Allocator, Fits]:
         found = self._allocators.get(node)
         if found is None:
             own = [self.slices.rows[uid] for key in sorted(self.pools_at[node]) for uid in sorted(self.slices_of[key])]
-            found = self._allocators[node] = Allocator(
+            made = Allocator(
                 map(slice_of, own),
                 map(class_of, self.classes.rows.values()),
                 gates=Gates(device_taint_rules=True),
@@ -412,6 +428,7 @@ class Indexes(OwnIndexes):
                 share_id=lambda: "shared",
                 forgiving=True,
             )
+            found = self._allocators[node] = (made, {})
         return found
 
     def _choice_changed(self) -> None:
@@ -423,6 +440,7 @@ class Indexes(OwnIndexes):
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         dirty = self.dirty
+        stays = old is not None and new is not None and old.allocation == new.allocation
         for claim, gone in ((old, True), (new, False)):
             if claim is None:
                 continue
@@ -441,16 +459,23 @@ class Indexes(OwnIndexes):
                 change(self.claims_for, consumer.uid, uid)
             if allocation is None:
                 continue
-            change(self.claims_on, allocation.node, uid)
             dirty.nodes.add(allocation.node or self.node_of(claim))
-            for result in allocation.results:
-                key = result.key
-                change(self.holders, key, uid)
-                change(self.claims_in_pool, key[:2], uid)
-                self._device_touched(key)
+            if not stays:
+                change(self.claims_on, allocation.node, uid)
+                self._keep_results(uid, allocation, change)
         dirty.claims.add(uid)
 
-    def _keep_hold(self, claim: Claim, change: Callable[[Index[Any, Any], Any, Any], None]) -> None:
+    def _keep_results(self, uid: str, allocation: Allocation, change: Change) -> None:
+        """Who has the devices of a claim; `having` leaves out who only looks on as an administrator."""
+        for result in allocation.results:
+            key = result.key
+            change(self.holders, key, uid)
+            if not result.admin:
+                change(self.having, key, uid)
+            change(self.claims_in_pool, key[:2], uid)
+            self._device_touched(key)
+
+    def _keep_hold(self, claim: Claim, change: Change) -> None:
         """A hold is no pod's claim: what it names is in use by nobody."""
         change(self.claims_holding, claim.hold, claim.uid)
         for result in claim.allocation.results if claim.allocation is not None else ():

@@ -95,7 +95,7 @@ class Stock:
         everything = [(wish, wish.requests) for wish in wishes]
         fit = None
         if len(wishes) == len(claims):
-            fit = (self._ask(everything, promised) if promised else None) or self._ask(everything, among)
+            fit = (self._fits(everything, promised) if promised else None) or self._ask(everything, among)
         chosen = Choice(fit is not None)
         if fit is None:
             everything, fit = self._in_part(wishes, among)
@@ -169,6 +169,18 @@ class Stock:
             if owner in group:
                 self._in_use.count(promise.key, promise.consumed, -1)
         self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
+
+    def _fits(self, wishes: list[tuple[Wish, list[ClaimRequest]]], promised: Sequence[DeviceKey]) -> Fit | None:
+        """Whether what is promised to claims satisfies them. It is asked at each change of the node, and most change nothing."""
+        devices = [self.free[key].device for key in promised]
+        if any(device.shared or device.consumes for device in devices):  # others may have used up what there is of it
+            return self._ask(wishes, promised)
+        of = tuple(wish.claim.uid for wish, _ in wishes)
+        asked = ([wish.claim.allocation for wish, _ in wishes], promised)
+        known = self._picture.fits(self._node)
+        if of not in known or known[of][:2] != asked:
+            known[of] = (*asked, self._ask(wishes, promised))
+        return known[of][2]
 
     def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
         allocator = self._picture.allocator(self._node)
@@ -268,7 +280,7 @@ def _listed(picture: Picture, node: str) -> Iterator[Found]:
             continue
         for name, device in pool.devices.items():
             full = (*key, name)
-            if device.binding or (not device.shared and _is_held(picture, full)):
+            if device.binding or (not device.shared and picture.having[full]):
                 continue
             face = picture.face(full)
             if face.part:
@@ -280,21 +292,12 @@ def _listed(picture: Picture, node: str) -> Iterator[Found]:
 
 def _is_free(picture: Picture, found: Found) -> bool:
     """No claim holds it under an older name, or as another face of its hardware."""
-    if any(_is_held(picture, key) for key in found.others):
+    if any(picture.having[key] for key in found.others):
         return False
     if found.device.shared:
         return True
     life = picture.devices.get(found.resource.uid) if found.resource is not None else None
-    return life is None or life.key is None or not _is_held(picture, life.key)
-
-
-def _is_held(picture: Picture, key: DeviceKey) -> bool:
-    """Whether a claim has the device, or a share of it. Who looks on as an administrator keeps nobody from it."""
-    for uid in picture.holders[key]:
-        allocation = picture.claims.rows[uid].allocation
-        if allocation is not None and any(one.key == key and not one.admin for one in allocation.results):
-            return True
-    return False
+    return life is None or life.key is None or not picture.having[life.key]
 
 
 def _is_there(picture: Picture, node: str, found: Found) -> bool:
