@@ -18,9 +18,11 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
     picture, claim = work.picture, covered.claim
     promises = (*promises_of(covered), *_kept(picture, claim))
     pod = claim.owner if claim.extended and claim.owner in picture.pods else ""
-    standing = picture.reservations.get(f"pod:{pod}" if pod else claim.uid)
+    key = f"pod:{pod}" if pod else claim.uid
+    standing = picture.reservations.get(key)
     if standing is not None and standing.promises == promises and standing.claim == claim.uid:
         return True
+    _take_from_others(work, {key, claim.uid}, promises)
     return work.want(
         Reserved(
             claim=claim.uid,
@@ -32,6 +34,15 @@ def reserve(work: Work, covered: Cover, life: ClaimLife, node: str) -> bool:
             pod=pod,
         )
     )
+
+
+def _take_from_others(work: Work, own: set[str], promises: tuple[Promise, ...]) -> None:
+    """What was promised to another claim of the pod is chosen for this one by now; that one may get nothing."""
+    picture = work.picture
+    keys = {key for one in promises if not one.share for key in picture.reserved_for[one.identity]}
+    for other in sorted({picture.reservations.rows[key].claim for key in keys - own}):
+        reason = "another claim of its pod gets the device"
+        work.want(ReservationDropped(claim=other, mode=picture.mode, reason=reason))
 
 
 def promises_of(covered: Cover) -> tuple[Promise, ...]:

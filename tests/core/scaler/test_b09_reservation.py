@@ -8,6 +8,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import Picture
+from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, GPU, World, one_node
 
 
@@ -132,3 +133,19 @@ def test_b09_nothing_is_taken_back_before_the_claim_can_take_it() -> None:
     world.clear("first")
     world.tick(59)
     assert world.reserved("first") == ["GPU-res"]
+
+
+def test_a_device_that_another_claim_of_the_pod_gets_by_now_is_promised_to_one_of_them_only() -> None:
+    world = World("attach", exchange=True, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(A100, 8)
+    for number in range(2):
+        world.claim(f"train{number}", pod="train0")
+        world.allocate(f"train{number}", "node0", *pool_results(number))
+    for number in range(2):
+        world.online(f"res{number}", "node0")
+    first, second = (world.picture.reservations.rows[world.uid(f"train{number}")].promises for number in range(2))
+    world.unplug("node0", first[0].device)
+    promised = [row.promises[0].uuid for row in world.picture.reservations.rows.values()]
+    assert second[0].uuid in promised
+    assert len(promised) == len(set(promised))
