@@ -131,7 +131,7 @@ class Policy(Strict):
     )
     detach_without_fence: Literal["best_effort", "never"] = Field(
         default="best_effort",
-        description="Whether to detach where no DeviceTaintRule is served; the fence then rests on watching alone.",
+        description="Whether to detach where devices cannot be held; the fence then rests on watching alone.",
     )
     rebalance: bool = Field(
         default=True,

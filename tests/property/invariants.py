@@ -163,7 +163,7 @@ def _nothing_folded_in_observe(picture: Picture, step: Step, before: dict[str, d
             added = getattr(picture, name).rows.keys() - before[name].keys()
             assert not added, f"{name} of {added} in mode observe, after {step.fact}"
     for decision in step.decisions:
-        undoes = isinstance(decision, e.HoldEnded | e.GuardLifted)
+        undoes = isinstance(decision, e.HoldEnded | e.GuardLifted | e.ExchangeEnded)
         assert getattr(decision, "mode", picture.mode) == (picture.undoing_mode if undoes else picture.mode)
 
 

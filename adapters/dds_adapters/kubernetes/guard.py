@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 _DEVICE = "r.driver + '_' + r.pool.replace('/', '__') + '_' + r.device"
 _ACCOUNT = "system:serviceaccount:"
-_EXEMPT = re.compile(r"username != '([^']*)'")
+_EXEMPT = re.compile(r"""username\s*!=\s*(['"])(.*?)\1""")
 
 
 def key(driver: str, pool: str, device: str) -> str:
@@ -130,6 +130,5 @@ def namespace_of(user: str) -> str:
 
 
 def exempt(conditions: Iterable[str]) -> str:
-    """Who may give away a guarded device by the matchConditions of a policy, "" where they do not name one as ours do."""
-    found = [name for one in conditions for name in _EXEMPT.findall(one)]
-    return found[0] if len(found) == 1 else ""
+    """Who may give away a guarded device by the matchConditions of a policy, "" for nobody; ours name one."""
+    return " and ".join(name for one in conditions for _, name in _EXEMPT.findall(one))

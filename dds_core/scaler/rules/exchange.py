@@ -150,7 +150,9 @@ def go_on(work: Work, uid: str) -> None:
     """The next step of the claim's exchange, and the guards that are not needed any more."""
     picture = work.picture
     row, claim = picture.exchanges.get(uid), picture.claims.get(uid)
-    if row is not None and claim is not None:
+    if row is not None and not picture.live:
+        work.want(ExchangeEnded(claim=uid, mode=picture.undoing_mode, reason=f"mode is {picture.mode}"))
+    elif row is not None and claim is not None:
         _step(work, row, claim)
     if picture.guarded_for[uid]:
         _lift(work, uid)
@@ -244,8 +246,8 @@ def _guard_again(work: Work, row: Exchange) -> None:
 
 
 def _lift(work: Work, uid: str) -> None:
-    """A guard goes when its claim lets go of the device, or never got it, and at the end of its time; never is a device that is
-    free kept from everybody."""
+    """A guard goes when its claim lets go of the device, or never got it, at the end of its time, and when nothing is written any
+    more; never is a device that is free kept from everybody."""
     picture = work.picture
     claim, row = picture.claims.get(uid), picture.exchanges.get(uid)
     if row is not None and row.stage != "left":
@@ -254,7 +256,9 @@ def _lift(work: Work, uid: str) -> None:
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
     )
     keys = sorted(picture.guarded_for[uid])
-    over = [key for key in keys if key not in held or work.has_come(picture.guarded.rows[key].until)]
+    over = [
+        key for key in keys if key not in held or not picture.live or work.has_come(picture.guarded.rows[key].until)
+    ]
     if over:
         work.want(GuardLifted(claim=uid, devices=tuple(over), mode=picture.undoing_mode))
 

@@ -436,3 +436,16 @@ def test_of_a_claim_that_was_cleared_in_the_moment_of_the_crash_nothing_is_known
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert not world.events(e.DevicesGiven)
     assert world.events(e.GuardLifted)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_lowering_the_mode_takes_the_guards_away(step: type[e.Decision], carried_out: bool) -> None:
+    world = up_to(step)
+    if carried_out:
+        world.carry_out()
+    world.change_policy(mode="observe")
+    assert [lifted.mode for lifted in world.events(e.GuardLifted)] == ["attach"], "written whatever the mode is by now"
+    world.carry_out()
+    assert not world.picture.guarded.rows
+    assert not world.picture.exchanges.rows

@@ -13,7 +13,7 @@ from dds_adapters.kubernetes.watch.watched import DRA
 from dds_core.kit.policy import MICROSECONDS, lower
 from dds_core.timeline.clock import rfc3339
 
-_CHECK = "guard"
+_CHECK, _HOLDS = "guard", "holds"
 _INSTALL = "install it with the chart (guard.enabled) or the kustomize base of this version"
 _POLICIES = "validatingadmissionpolicies"
 _STRAY = 60 * MICROSECONDS
@@ -51,13 +51,14 @@ def holds(patient: Patient) -> Iterator[Finding]:
     """Claims of ours that keep devices which go back, and those that keep one which does not go."""
     held = [claim for claim in patient.claims() if claim.hold]
     going = {one.uid for one in patient.resources() if one.marked or one.leaving}
-    if held:
-        yield ok(_CHECK, f"{many(len(held), 'device')} that {'is' if len(held) == 1 else 'are'} to go back held by dds")
-    for claim in held:
-        if claim.hold not in going and claim.created < patient.now() - _STRAY:
-            name = f"{claim.namespace}/{claim.name}"
-            mend = f"where dds runs, it ends it; else: kubectl -n {claim.namespace} delete resourceclaim {claim.name}"
-            yield warning(_CHECK, f"claim {name} holds a device that is not about to go: no pod gets it", mend)
+    strays = [one for one in held if one.hold not in going and one.created < patient.now() - _STRAY]
+    if len(held) > len(strays):
+        number = len(held) - len(strays)
+        yield ok(_HOLDS, f"{many(number, 'device')} about to go {'is' if number == 1 else 'are'} held")
+    for claim in strays:
+        name = f"{claim.namespace}/{claim.name}"
+        mend = f"where dds runs, it ends it; else: kubectl -n {claim.namespace} delete resourceclaim {claim.name}"
+        yield warning(_HOLDS, f"claim {name} holds a device that is not about to go: no pod gets it", mend)
 
 
 def detaches(patient: Patient) -> bool:

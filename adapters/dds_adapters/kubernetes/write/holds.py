@@ -45,11 +45,10 @@ class HoldDevice(Write):
                 "reservedFor": [self._reserved(server)],
             }
             server.merge(live, {"status": status}, "status")
-        elif {one.key for one in found.allocation.results} != set(self.devices):
+            return Done()
+        if {one.key for one in found.allocation.results} != set(self.devices):
             return Obsolete(f"{self.claim} holds other devices")
-        else:
-            return Done(written=False)
-        return Done()
+        return Done(written=False)
 
     def _body(self, server: Server) -> dict[str, Any]:
         """It asks for what nobody has, and no pod refers to it."""

@@ -80,8 +80,8 @@ CASES: dict[str, tuple[str, Change]] = {
         lets("request.userInfo.username != 'somebody' || request.dryRun"),
     ),
     "two users": (
-        "lets nobody give",
-        lets("request.userInfo.username != 'writer'", "request.userInfo.username != 'somebody'"),
+        "lets writer and somebody give",
+        lets("request.userInfo.username != 'writer'", 'request.userInfo.username != "somebody"'),
     ),
     "no user": ("lets nobody give", lets("request.dryRun == true")),
 }  # fmt: skip
