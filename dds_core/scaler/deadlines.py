@@ -8,6 +8,7 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline, Name
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
+from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due
 from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
@@ -18,6 +19,7 @@ KINDS = kit.KINDS | {
     "budget": "the time for the attach is used up",
     "reservation": "the device that was handed over was not taken in time",
     "guard": "the guard of its devices is over",
+    "settle": "every API server is taken to know of the guard",
     "idle": "it has idled long enough to go back",
     "fence": "the fence around it has settled",
     "hold": "the guard under which it was to be held is over",
@@ -28,6 +30,8 @@ KINDS = kit.KINDS | {
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",
 }
+_OF_CLAIM = ("budget", "reservation", "guard", "settle")
+_OF_DEVICE = ("idle", "fence", "grace", "hold", "settle")
 _OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"), ("rules", "fleet"))
 
 
@@ -39,6 +43,9 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     guarded = [picture.guarded.rows[key].until for key in picture.guarded_for[uid]]
     if guarded:
         yield Deadline(min(guarded), "guard", uid)
+    exchange = picture.exchanges.get(uid)
+    if exchange is not None and exchange.stage == "listing" and exchange.group[0] == uid and not exchange.wanted:
+        yield Deadline(settled_due(picture, exchange.since), "settle", uid)
     kept = picture.reservations_for[uid]
     if kept:
         yield Deadline(min(reservation_due(picture, key) for key in kept), "reservation", uid)
@@ -55,6 +62,8 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
     hold = picture.holds.get(uid)
     if hold is not None and hold.stage not in ("held", "lost", "ending"):
         yield Deadline(hold.until, "hold", uid)
+    if hold is not None and hold.stage == "listing" and not hold.wanted:
+        yield Deadline(settled_due(picture, hold.since), "settle", uid)
     definite = definite_due(picture, uid)
     if definite is not None:
         yield Deadline(definite, "grace", uid)
@@ -106,9 +115,9 @@ class Agenda(kit.Agenda[Picture]):
     def look(self, touched: Dirty) -> None:
         picture = self._picture
         for uid in touched.claims:
-            self._replace((("budget", uid), ("reservation", uid), ("guard", uid)), of_claim(picture, uid))
+            self._replace(tuple((kind, uid) for kind in _OF_CLAIM), of_claim(picture, uid))
         for uid in touched.devices:
-            self._replace((("idle", uid), ("fence", uid), ("grace", uid), ("hold", uid)), of_device(picture, uid))
+            self._replace(tuple((kind, uid) for kind in _OF_DEVICE), of_device(picture, uid))
         for node in touched.nodes:
             now = list(of_node(picture, node))
             known = self._of_nodes.pop(node, ())

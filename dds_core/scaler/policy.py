@@ -152,6 +152,11 @@ class Policy(Strict):
         default=60,
         description="Nobody else is given an exchanged device for so long at most, or until its claim lets go of it.",
     )
+    guard_settle_milliseconds: Annotated[int, Field(ge=0, le=10_000)] = counted(
+        500,
+        "milliseconds",
+        "So long after one API server was seen to obey a guard the others are taken to know of it; 0 where there is only one.",
+    )
     adoption: Literal["none", "reference", "all"] = Field(
         default="reference", description="Which ComposabilityRequests that we did not make we may resize."
     )

@@ -87,7 +87,7 @@ class World(Told):
         self.prefix = prefix
         self._carried_out = 0
         self._made = 0
-        self.policy = {"mode": mode, **policy}
+        self.policy = {"mode": mode, **({"guard_settle_milliseconds": 0} if exchange else {}), **policy}
         self.feed(e.PolicyChanged(policy=self.policy))
         version, guards = ("1.36", "dds") if exchange else ("", "")
         self.feed(e.Capabilities(version=version, guards=guards))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dds_core.events import Event
 from dds_core.kit import work as kit
-from dds_core.kit.policy import HOUR
+from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.kit.state import Key
 from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
@@ -179,6 +179,11 @@ def go_on(picture: Picture, group: Iterable[str], before: Stage, after: Stage, a
             picture.exchanges.put(
                 uid, replace(row, stage=after, since=at, version=version or row.version, wanted=False)
             )
+
+
+def settled_due(picture: Picture, since: int) -> int:
+    """The instant from which a guard that acts since then is taken to be known to every API server."""
+    return since + picture.policy.guard_settle_milliseconds * (MICROSECONDS // 1000)
 
 
 def _allocation_cleared(picture: Picture, event: e.AllocationCleared, at: int) -> None:

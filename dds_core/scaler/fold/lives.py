@@ -59,7 +59,7 @@ def forget_claim(picture: Picture, uid: str) -> None:
     picture.lives.drop(uid)
     for name in _WITH_CLAIM:
         picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation", "publisher", "guard"):
+    for kind in ("budget", "reservation", "publisher", "guard", "settle"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
 
@@ -199,7 +199,7 @@ def _no_longer_returning(picture: Picture, uid: str) -> None:
 def _forget_device(picture: Picture, uid: str) -> None:
     picture.devices.drop(uid)
     picture.fences.drop(uid)
-    for kind in ("idle", "fence", "grace", "hold", "let-go"):
+    for kind in ("idle", "fence", "grace", "hold", "settle", "let-go"):
         picture.passed.drop((kind, uid))
     for name in _WITH_DEVICE:
         picture.shown.drop((name, uid))

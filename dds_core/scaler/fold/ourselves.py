@@ -9,7 +9,7 @@ from dds_core.kit import work as kit
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold
 from dds_core.scaler import events as e
-from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, void_unseen
+from dds_core.scaler.fold.decisions import RELISTED, go_on, hold_is, settled_due, void_unseen
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import Picture
 
@@ -35,10 +35,10 @@ def _synced(picture: Picture, event: e.Synced, at: int) -> None:
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
     exchange = picture.exchanges.get(event.resource)
-    if exchange is not None and exchange.stage == "listing" and event.started >= exchange.since:
+    if exchange is not None and exchange.stage == "listing" and event.started >= settled_due(picture, exchange.since):
         go_on(picture, exchange.group, "listing", "listed", at)
     hold, fence = picture.holds.get(event.resource), picture.fences.get(event.resource)
-    if hold is not None and hold.stage == "listing" and event.started >= hold.since:
+    if hold is not None and hold.stage == "listing" and event.started >= settled_due(picture, hold.since):
         hold_is(picture, event.resource, "listed", at)
     settled = picture.policy.fence_settle_seconds * MICROSECONDS
     if fence is not None and event.started >= fence.since + settled:
@@ -57,6 +57,8 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
             picture.level_at = at
             picture.touch_everything()
         case "idle" | "fence" | "grace" | "hold":
+            picture.touch_device(event.of)
+        case "settle" if event.of in picture.holds:
             picture.touch_device(event.of)
         case "rules":
             picture.dirty.rules |= picture.our_rules

@@ -43,6 +43,7 @@ def step(work: Work, uid: str) -> None:
     claim, life = work.picture.claims.get(uid), work.picture.lives.get(uid)
     if claim is not None and claim.allocation is not None:
         _tell_doubles(work, claim, claim.allocation)
+        _tell_elsewhere(work, claim, claim.allocation)
     if claim is not None and life is not None and life.state in WAITING:
         fail_overdue(work, claim, life)
         if life.vain >= _MOST_IN_VAIN:
@@ -52,6 +53,15 @@ def step(work: Work, uid: str) -> None:
             fail(work, claim, life, "HandOverInVain", text)
         if life.state == ATTACHED:
             steer(work, claim, life)
+
+
+def _tell_elsewhere(work: Work, claim: Claim, allocation: Allocation) -> None:
+    """A pod that runs on another node than its claim's devices are on: the scheduler compares neither node nor reservation when
+    it looks at a claim that was taken and given in between."""
+    for pod in work.picture.pods_of(claim):
+        if allocation.node and pod.node and pod.node != allocation.node and pod.phase not in FINISHED:
+            whose = f"pod {pod.namespace}/{pod.name} runs on {pod.node} with claim {claim.namespace}/{claim.name}"
+            work.alert(claim.uid, "PodElsewhere", f"{whose}, whose devices are on {allocation.node}: delete the pod")
 
 
 def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:

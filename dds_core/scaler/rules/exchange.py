@@ -24,7 +24,7 @@ from dds_core.scaler.events import (
     Promise,
     Swap,
 )
-from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED
+from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED, settled_due
 from dds_core.scaler.model import Exchange
 from dds_core.scaler.state import Picture, Work
 
@@ -161,7 +161,7 @@ def go_on(work: Work, uid: str) -> None:
 def _step(work: Work, row: Exchange, claim: Claim) -> None:
     match row.stage:
         case "listing" if row.group[0] == claim.uid and not row.wanted:
-            work.want(ClaimsListWanted(resource=claim.uid, mode=work.picture.mode, fenced=row.since), claim.uid)
+            list_when_settled(work, claim.uid, row.since)
         case "listed" if row.version:
             _give(work, row, claim)
         case "listed":
@@ -175,6 +175,13 @@ def _step(work: Work, row: Exchange, claim: Claim) -> None:
             work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
         case _:
             pass
+
+
+def list_when_settled(work: Work, of: str, since: int) -> None:
+    """Wish for the list of all claims, once every API server is taken to know of a guard that acts since then."""
+    settled = settled_due(work.picture, since)
+    if work.has_come(settled):
+        work.want(ClaimsListWanted(resource=of, mode=work.picture.mode, fenced=settled), of)
 
 
 def _clear(work: Work, row: Exchange, claim: Claim) -> None:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import Claim, DeviceKey, FabricResource
-from dds_core.scaler.events import ClaimsListWanted, DeviceHeld, HoldBegun, HoldEnded, VictimMarked
+from dds_core.scaler.events import DeviceHeld, HoldBegun, HoldEnded, VictimMarked
 from dds_core.scaler.fold.decisions import LET_GO, UNGUARDED, UNHELD
 from dds_core.scaler.model import Hold, hold_name
-from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS
+from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.state import Picture, Work
 
 _PAUSE = 30 * MICROSECONDS
@@ -66,7 +66,7 @@ def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
     elif why or (row.stage != "held" and work.has_come(late)):
         _end(work, uid, row.node, row.devices, why or "its guard is over")
     elif row.stage == "listing" and not row.wanted:
-        work.want(ClaimsListWanted(resource=uid, mode=work.picture.mode, fenced=row.since), uid)
+        list_when_settled(work, uid, row.since)
     elif row.stage == "listed":
         name = work.picture.resources.rows[uid].name
         hold = hold_name(name)

@@ -131,7 +131,7 @@ def digest(kept: Kept, picture: Any) -> str:
             knobs.pop(knob, None)
         knobs["capacities"] = []
     if kept.component == "scaler":
-        del policy["guard_seconds"]
+        del policy["guard_seconds"], policy["guard_settle_milliseconds"]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
             del scheduler["hand_over"]
         if kept.name in TAINT_RULES:

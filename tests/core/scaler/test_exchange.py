@@ -449,3 +449,27 @@ def test_lowering_the_mode_takes_the_guards_away(step: type[e.Decision], carried
     world.carry_out()
     assert not world.picture.guarded.rows
     assert not world.picture.exchanges.rows
+
+
+def test_a_pod_that_runs_where_its_devices_are_not_is_told() -> None:
+    world = up_to(e.DevicesGiven)
+    world.claim("other", pod="other")
+    world.allocate("train0", "node1", *pool_results(5))
+    assert not world.events(e.Alerted), "its scheduler may have begun anew"
+    world.bind("train0", "node0")
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == (world.uid("train0"), "PodElsewhere")
+    assert "runs on node0 with claim default/train0, whose devices are on node1" in alert.text
+
+
+def test_other_api_servers_are_given_time_to_know_of_a_guard() -> None:
+    world = ready(guard_settle_milliseconds=500)
+    world.done(world.only(e.ExchangeBegun))
+    guarded = world.now
+    assert not world.events(e.ClaimsListWanted)
+    world.feed(e.ClaimsListed(resource=world.uid("train0"), started=guarded))
+    assert not world.events(e.AllocationCleared), "another server may not know of the guard yet"
+    world.tick(1)
+    assert world.only(e.ClaimsListWanted).fenced == guarded + 500_000
+    world.settle()
+    assert devices(world, "train0") == ["gpu-GPU-res0"]

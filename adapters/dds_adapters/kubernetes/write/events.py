@@ -244,6 +244,19 @@ def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
     regarding = _object(words.picture, event.of)
     if regarding is not None:
         yield words.warn(regarding, event.reason, "Check", event.text)
+    for pod in _users(words.picture, event.of):
+        yield words.warn(pod, event.reason, "Check", event.text, regarding)
+
+
+def _users(picture: Picture, of: str) -> Iterator[Regarding]:
+    """The pods that run on the device of a resource."""
+    resource = picture.resources.get(of)
+    faces = picture.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
+    claims = {uid: picture.claims.rows[uid] for key in sorted(faces) for uid in sorted(picture.holders[key])}
+    for claim in claims.values():
+        for one in claim.consumers:
+            if one.resource == "pods":
+                yield Regarding("Pod", "pods", one.name, one.uid, claim.namespace, "v1")
 
 
 def _rejected(event: e.Rejected, words: Words) -> Iterator[Task]:

@@ -19,7 +19,7 @@ from dds_adapters.kubernetes.write.tasks import Declined, Obsolete, Task
 from dds_core.model import AttachRequest, Pod, Taint, TaintRule
 from dds_core.scaler import events as e
 from tests.support.stage import Stage
-from tests.support.world import A100, RESCHEDULE, World
+from tests.support.world import A100, RESCHEDULE, World, one_node
 
 OURS = {"app.kubernetes.io/managed-by": "dds"}
 
@@ -428,6 +428,18 @@ def test_a_failure_is_told_on_claim_and_pod_with_the_fabrics_words() -> None:
     told = [one for one in desk.told() if one.type == "Warning"]
     assert reasons(told) == [("ResourceClaim", "train", "AttachFailed"), ("Pod", "train", "AttachFailed")]
     assert all("E02 no such port" in one.note for one in told)
+
+
+def test_an_alert_about_a_device_is_told_on_the_pods_that_run_on_it_too() -> None:
+    world = one_node("attach", 4)
+    world.online("res0", "node0")
+    world.holds("train", "node0", "gpu-GPU-res0")
+    world.bind("train")
+    alert = e.Alerted(of="res0", reason="DeviceError", text="it is sick", mode="attach")
+    tasks = announce(alert, 5, world.picture)
+    told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
+    assert reasons(told) == [("ComposableResource", "res0", "DeviceError"), ("Pod", "train", "DeviceError")]
+    assert told[1].namespace == "default" and told[1].note == "it is sick"
 
 
 def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
