@@ -10,6 +10,7 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
+from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due
 from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.reservations import reservation_due
@@ -22,6 +23,8 @@ KINDS = kit.KINDS | {
     "settle": "every API server is taken to know of the guard",
     "idle": "it has idled long enough to go back",
     "fence": "the fence around it has settled",
+    "unlisted": "its node's driver has not listed it for too long",
+    "progress": "it has been on its way for long",
     "hold": "the guard under which it was to be held is over",
     "rules": "no slice has changed lately, so that an old taint rule may go",
     "grace": "its attach error has stood long enough to be definite",
@@ -31,7 +34,7 @@ KINDS = kit.KINDS | {
     "prewarm": "another device may be ordered ahead of demand",
 }
 _OF_CLAIM = ("budget", "reservation", "guard", "settle")
-_OF_DEVICE = ("idle", "fence", "grace", "hold", "settle")
+_OF_DEVICE = ("idle", "fence", "grace", "hold", "settle", "unlisted", "progress")
 _OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"), ("rules", "fleet"))
 
 
@@ -62,6 +65,11 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
     hold = picture.holds.get(uid)
     if hold is not None and hold.stage not in ("held", "lost", "ending"):
         yield Deadline(hold.until, "hold", uid)
+    unlisted, moving = picture.unlisted.get(uid), progress_due(picture, uid)
+    if unlisted is not None:
+        yield Deadline(unlisted + picture.policy.unlisted_grace_seconds * MICROSECONDS, "unlisted", uid)
+    if moving is not None:
+        yield Deadline(moving, "progress", uid)
     if hold is not None and hold.stage == "listing" and not hold.wanted:
         yield Deadline(settled_due(picture, hold.since), "settle", uid)
     definite = definite_due(picture, uid)

@@ -128,6 +128,7 @@ class Tables(Remembered[Observed]):
     lifted: Table[str, int]
     marks: Table[str, int]
     erring: Table[str, int]
+    unlisted: Table[str, int]
     counters: Table[str, int]
     rates: Table[str, Rate]
 
@@ -201,6 +202,7 @@ class OwnIndexes(Tables):
         self.failures.watch(self._failure_changed)
         self.cooling.watch(self._cell_changed)
         self.fences.watch(lambda resource, old, new: self.dirty.devices.add(resource))
+        self.unlisted.watch(lambda resource, old, new: self.dirty.devices.add(resource))
         self.holds.watch(self._hold_changed)
 
     def fails(self, fabric: str, model: str) -> bool:

@@ -123,6 +123,10 @@ class Policy(Strict):
         default=15,
         description="A failure is told so long after it at the latest, even if its publisher has not closed the pool by then.",
     )
+    unlisted_grace_seconds: PositiveSeconds = Field(
+        default=300,
+        description="An attached device that its node's driver has not listed for so long, while it lists others, is given up.",
+    )
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."
     )

@@ -105,6 +105,10 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
+    def is_lost(self, uid: str) -> bool:
+        """Whether an attached device has not been listed by its node's driver for too long."""
+        return uid in self.unlisted and ("unlisted", uid) in self.passed
+
     def is_held(self, key: DeviceKey) -> bool:
         """Whether a hold of ours keeps everybody from the device, is about to, or is not taken away yet."""
         return bool(self.held_as[key] or self.held_by[key])

@@ -199,7 +199,7 @@ def _no_longer_returning(picture: Picture, uid: str) -> None:
 def _forget_device(picture: Picture, uid: str) -> None:
     picture.devices.drop(uid)
     picture.fences.drop(uid)
-    for kind in ("idle", "fence", "grace", "hold", "settle", "let-go"):
+    for kind in ("idle", "fence", "grace", "hold", "settle", "let-go", "progress"):
         picture.passed.drop((kind, uid))
     for name in _WITH_DEVICE:
         picture.shown.drop((name, uid))

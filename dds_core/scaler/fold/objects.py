@@ -19,6 +19,7 @@ _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell"
 
 
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
+DEVICE_UNLISTED, NO_PROGRESS = "DeviceUnlisted", "NoProgress"
 """Reasons of alerts about a device that came, and about one that two claims have."""
 SLICES = ("slices", "changed")
 """Under this `passed` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""
@@ -39,6 +40,7 @@ def _slice_observed(picture: Picture, event: Any, at: int) -> None:
     before = _uuids(picture, picture.slices.get(event.uid) or Slice(uid=event.uid), event.devices)
     observed(picture, event, at)
     _slice_changed(picture, picture.slices.rows[event.uid].driver, at)
+    _note_unlisted(picture, picture.slices.rows[event.uid].node, at)
     _forget_departed(picture, before)
     _tell_taints_again(picture, before)
 
@@ -48,6 +50,7 @@ def _slice_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     before = _uuids(picture, old, old.devices) if old is not None else set()
     gone(picture, event, at)
     _slice_changed(picture, old.driver if old is not None else "", at)
+    _note_unlisted(picture, old.node if old is not None else "", at)
     _forget_departed(picture, before)
     _tell_taints_again(picture, before)
 
@@ -56,6 +59,26 @@ def _slice_changed(picture: Picture, driver: str, at: int) -> None:
     """Rules of ours may only go while the slices of their drivers are quiet."""
     if picture.synced and any(picture.rules.rows[uid].driver == driver for uid in picture.our_rules):
         picture.passed.put(SLICES, at)
+
+
+def _note_unlisted(picture: Picture, node: str, at: int) -> None:
+    """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
+    for uid in picture.resources_at[node] if node else ():
+        resource = picture.resources.rows[uid]
+        if not _is_unlisted(picture, resource):
+            picture.unlisted.drop(uid)
+            picture.passed.drop(("unlisted", uid))
+            picture.tell_again(uid, DEVICE_UNLISTED)
+        elif uid not in picture.unlisted:
+            picture.unlisted.put(uid, at)
+
+
+def _is_unlisted(picture: Picture, resource: FabricResource) -> bool:
+    if not resource.uuid or picture.keys_of[resource.uuid] or resource.state != "Online" or resource.deleting:
+        return False
+    model = picture.model(resource.model)
+    pools = [picture.pools[key] for key in picture.pools_at[resource.node] if model and key[0] == model.driver]
+    return any(pool.devices for pool in pools) and all(pool.usable for pool in pools)
 
 
 def _tell_taints_again(picture: Picture, uuids: set[str]) -> None:
@@ -189,6 +212,9 @@ def _resource_observed(picture: Picture, event: e.ObjectObserved, at: int) -> No
         picture.unmarked.drop(event.uid)
     if not resource.error:
         picture.tell_again(event.uid, DEVICE_ERROR)
+    if old is not None and old.state != resource.state:
+        picture.tell_again(event.uid, NO_PROGRESS)
+    _note_unlisted(picture, resource.node, at)
     stands = resource.error and resource.state in ("", "Attaching")
     came = bool(resource.uuid) and old is not None and not old.uuid
     unchanged = old is not None and old.error == resource.error
@@ -210,6 +236,8 @@ def _resource_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     picture.resources.drop(event.uid)
     picture.unmarked.drop(event.uid)
     picture.erring.drop(event.uid)
+    picture.unlisted.drop(event.uid)
+    picture.passed.drop(("unlisted", event.uid))
 
 
 FOLDS: dict[type[Event], Fold] = {

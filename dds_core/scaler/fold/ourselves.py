@@ -56,7 +56,7 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
         case "level":
             picture.level_at = at
             picture.touch_everything()
-        case "idle" | "fence" | "grace" | "hold":
+        case "idle" | "fence" | "grace" | "hold" | "unlisted" | "progress":
             picture.touch_device(event.of)
         case "settle" if event.of in picture.holds:
             picture.touch_device(event.of)

@@ -54,6 +54,7 @@ def _round(work: Work) -> None:
             work.guarded("rules.devices.step", devices.step, uid)
             work.guarded("rules.release.check_departures", release.check_departures, uid)
             work.guarded("rules.devices.check_health", devices.check_health, uid)
+            work.guarded("rules.devices.check_progress", devices.check_progress, uid)
     elif dirty.claims:
         uids, dirty.claims = dirty.claims, set()
         touched.claims |= uids

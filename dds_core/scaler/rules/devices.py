@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, taints_of
+from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, NO_PROGRESS, taints_of
 from dds_core.scaler.model import PoolKey
 from dds_core.scaler.state import Picture, Work
 
@@ -91,11 +92,49 @@ def check_health(work: Work, uid: str) -> None:
     whose = f"{resource.name} ({resource.uuid}) on {resource.node}"
     if resource.error:
         work.alert(uid, DEVICE_ERROR, f"{whose} is Online with an error and is handed to nobody: {resource.error}")
+    if picture.is_lost(uid):
+        text = f"{whose} is not listed by its node's driver, which lists others; another is ordered for who waits"
+        work.alert(uid, DEVICE_UNLISTED, text)
     taints = sorted(taint.key for taint in taints_of(picture, resource))
     if taints:
         work.alert(
             uid, DEVICE_TAINTED, f"{whose} is tainted by its driver and is handed to nobody: {', '.join(taints)}"
         )
+
+
+SLOW = 300 * MICROSECONDS
+
+
+def progress_due(picture: Picture, uid: str) -> int | None:
+    """The instant from which a device on its way in or out has made no progress for long, None for one that is on none."""
+    life, fence = picture.devices.get(uid), picture.fences.get(uid)
+    if life is None or life.state not in (REQUESTED, MARKED, LEAVING):
+        return None
+    settling = picture.policy.fence_settle_seconds * MICROSECONDS if life.state == MARKED else 0
+    return max(life.since, fence.since if fence is not None else 0) + settling + SLOW
+
+
+def check_progress(work: Work, uid: str) -> None:
+    """An operator whose status lags, or that does nothing, is told, with what is waited for."""
+    picture, due = work.picture, progress_due(work.picture, uid)
+    resource, life = picture.resources.get(uid), picture.devices.get(uid)
+    if resource is None or life is None or due is None or not work.has_come(due) or not picture.live:
+        return
+    fence = picture.fences.get(uid)
+    says = f"the operator says {resource.state or 'nothing'}{f', {resource.error}' if resource.error else ''}"
+    match life.state:
+        case "Attaching":
+            text = f"{resource.name} is being attached to {resource.node} for long; {says}"
+        case "Detaching":
+            text = f"{resource.name} leaves {resource.node} for long; {says}"
+        case _ if fence is not None and fence.ordered:
+            text = f"{resource.name} is to leave {resource.node}: its request was lowered, and {says}"
+        case _:
+            rest = (
+                "until nothing of its request is being attached or marked by others, and the operator is done with it"
+            )
+            text = f"{resource.name} is marked to leave {resource.node}, which waits {rest}"
+    work.alert(uid, NO_PROGRESS, text)
 
 
 def is_marked(picture: Picture, uid: str, resource: FabricResource) -> bool:

@@ -131,7 +131,8 @@ def digest(kept: Kept, picture: Any) -> str:
             knobs.pop(knob, None)
         knobs["capacities"] = []
     if kept.component == "scaler":
-        del policy["guard_seconds"], policy["guard_settle_milliseconds"]
+        for knob in ("guard_seconds", "guard_settle_milliseconds", "unlisted_grace_seconds"):
+            del policy[knob]
         for scheduler in (policy["scheduler"], *policy["schedulers"].values()):
             del scheduler["hand_over"]
         if kept.name in TAINT_RULES:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dds_core.model import FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from tests.core.scaler.test_b14_fence import idle_device
-from tests.support.world import GPU, World
+from tests.support.world import GPU, World, one_node
 
 XID = Taint("gpu.nvidia.com/xid", "79", "NoSchedule")
 WORDS = "the target gpu 'GPU-res' is showing a Critical status in FM"
@@ -74,3 +74,87 @@ def test_who_has_it_keeps_it_and_when_it_is_free_it_goes_back() -> None:
     assert world.only(e.VictimMarked).resource == "res"
     assert WORDS in world.events(e.Alerted)[0].text
     assert world.get(FabricResource, "res").error == WORDS
+
+
+# -- not listed, or on its way for long --------------------------------------------------------------------------------
+
+
+def vanished(**policy: object) -> World:
+    """Two devices are attached to node0, and the driver lists one of them no more."""
+    world = one_node("attach", 4, scan_interval_seconds=0, **policy)
+    for number in range(2):
+        world.online(f"res{number}", "node0")
+    world.unplug("node0", "gpu-GPU-res0")
+    return world
+
+
+def test_a_device_that_its_driver_lists_no_more_is_waited_for_first_and_then_replaced() -> None:
+    world = vanished()
+    world.holds("other", "node0", "gpu-GPU-res1")
+    world.waits("train", "node0")
+    world.tick(290)
+    assert not world.events(e.AttachOrdered), "the driver may be publishing anew"
+    world.tick(20)
+    assert told(world) == ["DeviceUnlisted"]
+    assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
+
+
+def test_one_that_is_listed_again_in_time_is_handed_over() -> None:
+    world = vanished()
+    world.holds("other", "node0", "gpu-GPU-res1")
+    world.waits("train", "node0")
+    world.tick(290)
+    world.plug("node0", "gpu-GPU-res0", "GPU-res0")
+    assert world.reserved("train") == ["GPU-res0"]
+    world.tick(600)
+    assert not told(world) and not world.events(e.AttachOrdered)
+
+
+@pytest.mark.parametrize("pool", ["incomplete", "empty"])
+def test_what_a_pool_that_is_not_whole_does_not_list_is_only_not_known(pool: str) -> None:
+    world = vanished()
+    own = world.get(Slice, f"node0-{GPU}")
+    if pool == "incomplete":
+        world.update(own, slices=2)
+    else:
+        world.update(own, devices={})
+    world.tick(1200)
+    assert not told(world)
+
+
+def test_it_is_told_each_time_that_it_begins() -> None:
+    world = vanished(unlisted_grace_seconds=60)
+    world.tick(61)
+    world.plug("node0", "gpu-GPU-res0", "GPU-res0")
+    world.unplug("node0", "gpu-GPU-res0")
+    world.tick(61)
+    assert told(world) == ["DeviceUnlisted"] * 2
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("Attaching", "res is being attached to node0 for long; the operator says Attaching, try later"),
+        ("Detaching", "res leaves node0 for long; the operator says Detaching, try later"),
+    ],
+)
+def test_what_is_on_its_way_for_minutes_is_told_once_with_the_operators_words(state: str, words: str) -> None:
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.resource("res", "node0", state=state, error="try later")
+    world.tick(290)
+    assert not told(world)
+    world.tick(600)
+    assert [alert.text for alert in world.events(e.Alerted)] == [words]
+
+
+def test_a_victim_that_does_not_go_is_told_with_what_it_waits_for() -> None:
+    world = idle_device()
+    world.tick(101)
+    world.carry_out()
+    world.tick(31)
+    world.carry_out()
+    assert world.events(e.DetachOrdered)
+    world.tick(400)
+    (alert,) = world.events(e.Alerted)
+    assert alert.reason == "NoProgress"
+    assert alert.text == "res is to leave node0: its request was lowered, and the operator says Online"

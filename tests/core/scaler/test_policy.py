@@ -26,6 +26,7 @@ BOUNDS: dict[str, tuple[int, int]] = {
     "orders_in_flight": (1, 10_000),
     "prewarm_interval_seconds": POSITIVE,
     "guard_seconds": POSITIVE,
+    "unlisted_grace_seconds": POSITIVE,
     "guard_settle_milliseconds": COUNT,
     "scheduler.binding_timeout_seconds": POSITIVE,
     "scheduler.attach_budget_seconds": (1, 599),
