@@ -110,8 +110,9 @@ def progress_due(picture: Picture, uid: str) -> int | None:
     life, fence = picture.devices.get(uid), picture.fences.get(uid)
     if life is None or life.state not in (REQUESTED, MARKED, LEAVING):
         return None
-    settling = picture.policy.fence_settle_seconds * MICROSECONDS if life.state == MARKED else 0
-    return max(life.since, fence.since if fence is not None else 0) + settling + SLOW
+    if life.state == MARKED and fence is not None and not fence.confirmed:
+        return None
+    return max(life.since, fence.confirmed if fence is not None else 0) + SLOW
 
 
 def check_progress(work: Work, uid: str) -> None:
