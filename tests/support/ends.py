@@ -28,6 +28,7 @@ def end(*ran: str, attaches: tuple[int, int], **more: Any) -> End:
 
 ENDS = {
     "attach_failure": End(failed={"unlucky": "AttachFailed: CDI manager: machine update failed, E02XXXX"}),
+    "better_choice": end("holder", "fa", attaches=(1, 1)),
     "binding_timeout": end("bt", attaches=(1, 1)),
     "burst": End(40, (18, 30)),
     "coexistence": end("on-a100", "on-h100", attaches=(2, 2)),
@@ -40,16 +41,20 @@ ENDS = {
     "first_available": end("fa", attaches=(1, 1)),
     "managed": End(),
     "many_devices": end("big", "small", "reuse", attaches=(4, 4)),
+    "match_attribute": end("pair", attaches=(2, 2)),
     "node_limit": End(2, (2, 2)),
     "node_lost": end("victim", attaches=(1, 1), stays=1),
     "playground": End(),
     "pool_exhausted": end("first", "second", attaches=(1, 1)),
     "preempted": end("low", "high", attaches=(1, 2)),
     "ready_mode": end("r1", attaches=(1, 1)),
+    "refused_local": end("elsewhere", attaches=(1, 1)),
     "scheduler_restart": end("sr", attaches=(1, 2)),
     "shares": End(4),  # chance decides what fits beside what; none of it is ours
     "two_claims": end("tc", attaches=(2, 2)),
     "two_requests": end("mixed", attaches=(2, 2)),
+    # the sick device has no name by which it could be held, and is left for a person
+    "unhealthy": end("first", "second", attaches=(2, 2), stays=1),
     "withdrawn": End(attaches=(1, 1)),
 }
 

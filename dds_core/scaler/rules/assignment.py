@@ -186,7 +186,7 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
     life = picture.devices.get(resource.uid)
     if life is not None and life.state in (USED, LEAVING):
         return False
-    if resource.state != "Online" or resource.deleting or picture.is_lost(resource.uid):
+    if resource.state != "Online" or resource.error or resource.deleting or picture.is_lost(resource.uid):
         return False
     fence = picture.fences.get(resource.uid)
     if fence is not None:

@@ -99,6 +99,14 @@ def test_a_device_that_its_driver_lists_no_more_is_waited_for_first_and_then_rep
     assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
 
 
+def test_one_that_is_sick_and_not_listed_is_replaced_at_once() -> None:
+    world = idle_device()
+    sick(world, "error")
+    world.unplug("node0", "gpu-GPU-res")
+    world.waits("train", "node0")
+    assert world.only(e.AttachOrdered).size == 2
+
+
 def test_one_that_is_listed_again_in_time_is_handed_over() -> None:
     world = vanished()
     world.holds("other", "node0", "gpu-GPU-res1")
