@@ -153,7 +153,7 @@ def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
 
 RELISTED, UNGUARDED, UNHELD = ("claims", "relisted"), ("guard", "refused"), ("hold", "refused")
 """Under these `passed` remembers when the watch of claims began anew, when a step of an exchange was refused for good, and when a
-hold was."""
+hold was, for lack of rights or of what it is made with."""
 LET_GO = "let-go"
 """With the uid of a device: when its hold ended."""
 
@@ -217,6 +217,8 @@ _NEXT: dict[str, tuple[Stage, Stage]] = {
 
 
 _HOLDS = (e.HoldBegun.__name__, e.DeviceHeld.__name__)
+_NO_RIGHTS = (403, 404)
+"""HTTP status of what stays as it is until somebody installs it, or grants it."""
 
 
 def _step_done(picture: Picture, event: e.WriteDone, at: int) -> None:
@@ -505,7 +507,7 @@ def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at:
     kit.try_later(picture, event, at, next(ordered, before.node if before is not None else ""))
     if isinstance(event, e.WriteRefused) and event.action in _NEXT:
         picture.passed.put(UNGUARDED, at)
-    if isinstance(event, e.WriteRefused) and event.action in _HOLDS:
+    if isinstance(event, e.WriteRefused) and event.action in _HOLDS and event.code in _NO_RIGHTS:
         picture.passed.put(UNHELD, at)
     void = VOIDS.get(event.action)
     if void is not None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.model import Claim, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceHeld, HoldBegun, HoldEnded, VictimMarked
-from dds_core.scaler.fold.decisions import LET_GO, UNGUARDED, UNHELD
+from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.model import Hold, hold_name
 from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
 from dds_core.scaler.state import Picture, Work
@@ -24,9 +24,10 @@ _STEPS = tuple(one.__name__ for one in (HoldBegun, DeviceHeld, HoldEnded, Victim
 
 
 def are_possible(picture: Picture, at: int) -> bool:
-    """Whether devices can be held. After a refusal none is for some time."""
-    refused = (when for key in (UNGUARDED, UNHELD) if (when := picture.passed.get(key)) is not None)
-    return bool(picture.guards) and all(at >= when + AFTER_REFUSAL for when in refused)
+    """Whether devices can be held. After a refusal for lack of rights none is for some time; any other one is only tried again,
+    since a device that is given back unheld may be taken meanwhile."""
+    refused = picture.passed.get(UNHELD)
+    return bool(picture.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
 
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:

@@ -188,6 +188,19 @@ def test_where_a_hold_is_refused_the_guard_goes_and_the_policy_decides(step: typ
     world.only(e.VictimMarked)
 
 
+def test_a_guard_that_is_not_seen_to_act_in_time_is_tried_again_and_nothing_goes_unheld() -> None:
+    world = up_to(e.HoldBegun)
+    late = {"decision": "", "action": "HoldBegun", "target": "res0", "code": 0, "reason": "NotGuarded"}
+    for _ in range(3):
+        world.feed(e.WriteRefused(**late))
+        world.carry_out(e.HoldEnded)
+        world.tick(IDLE + 130)
+    assert not world.events(e.VictimMarked)
+    assert len(world.events(e.HoldBegun)) == 4
+    go_on(world)
+    assert "res0" not in world.picture.resources
+
+
 @pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked, e.DetachOrdered])
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_after_a_crash_it_goes_on_or_begins_anew_and_nothing_is_left_over(
