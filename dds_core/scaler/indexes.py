@@ -442,7 +442,7 @@ class Indexes(OwnIndexes):
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
         dirty = self.dirty
-        stays = old is not None and new is not None and old.allocation == new.allocation
+        stays = old is not None and new is not None and (old.allocation, old.hold) == (new.allocation, new.hold)
         for claim, gone in ((old, True), (new, False)):
             if claim is None:
                 continue
@@ -478,13 +478,14 @@ class Indexes(OwnIndexes):
             self._device_touched(key)
 
     def _keep_hold(self, claim: Claim, change: Change) -> None:
-        """A hold is no pod's claim: what it names is in use by nobody."""
+        """A hold is no pod's claim: what it names is in use by nobody. One without an allocation holds nothing."""
+        if claim.allocation is None:
+            return
         change(self.claims_holding, claim.hold, claim.uid)
-        for result in claim.allocation.results if claim.allocation is not None else ():
+        for result in claim.allocation.results:
             change(self.held_by, result.key, claim.uid)
             self.dirty.claims |= self.holders[result.key]
-        if claim.allocation is not None:
-            self.dirty.nodes.add(claim.allocation.node)
+        self.dirty.nodes.add(claim.allocation.node)
 
     def _device_touched(self, key: DeviceKey) -> None:
         for uuid in self.face(key).uuids:

@@ -439,14 +439,23 @@ def _claims_list_wanted(picture: Picture, event: e.ClaimsListWanted, at: int) ->
         picture.exchanges.put(event.resource, replace(exchange, wanted=True))
 
 
+def _is_lowered(picture: Picture, name: str) -> bool:
+    """Whether the request asks for less than what stays of it: the operator may take something off at any moment."""
+    request = picture.requests.get(picture.request_named.get(name, ""))
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[name])
+    return request is not None and request.size < sum(not one.leaving for one in owned)
+
+
 def _fences_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
-    """A fence that was watched by a process that is gone starts anew; a mark that is not there is to be written again."""
+    """A fence that was watched by a process that is gone starts anew; a mark that is not there is to be written again. What is
+    about to be taken off stays ordered: it can only go, or be asked back."""
     for uid, fence in list(picture.fences.rows.items()):
         resource = picture.resources.get(uid)
         if resource is None:
             picture.fences.drop(uid)
             continue
-        picture.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=False))
+        ordered = fence.ordered and _is_lowered(picture, fence.request)
+        picture.fences.put(uid, replace(fence, since=at, wanted=False, confirmed=0, ordered=ordered))
         unseen.add((e.ClaimsListWanted.__name__, uid))
         if not resource.marked:
             unseen.add((e.VictimMarked.__name__, uid))

@@ -102,8 +102,9 @@ def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     before = picture.claims.get(event.uid)
     observed(picture, event, at)
     claim = picture.claims.rows[event.uid]
+    for held in {claim.hold, before.hold if before is not None else ""} - {""}:
+        hold_seen(picture, held, at)
     if claim.hold:
-        hold_seen(picture, claim.hold, at)
         return
     if before is not None and before.allocation != claim.allocation:
         picture.tell_again(event.uid, DEVICE_TWICE)

@@ -123,18 +123,15 @@ def check_progress(work: Work, uid: str) -> None:
         return
     fence = picture.fences.get(uid)
     says = f"the operator says {resource.state or 'nothing'}{f', {resource.error}' if resource.error else ''}"
-    match life.state:
-        case "Attaching":
-            text = f"{resource.name} is being attached to {resource.node} for long; {says}"
-        case "Detaching":
-            text = f"{resource.name} leaves {resource.node} for long; {says}"
-        case _ if fence is not None and fence.ordered:
-            text = f"{resource.name} is to leave {resource.node}: its request was lowered, and {says}"
-        case _:
-            rest = (
-                "until nothing of its request is being attached or marked by others, and the operator is done with it"
-            )
-            text = f"{resource.name} is marked to leave {resource.node}, which waits {rest}"
+    if life.state == REQUESTED:
+        text = f"{resource.name} is being attached to {resource.node} for long; {says}"
+    elif life.state == LEAVING:
+        text = f"{resource.name} leaves {resource.node} for long; {says}"
+    elif fence is not None and fence.ordered:
+        text = f"{resource.name} is to leave {resource.node}: its request was lowered, and {says}"
+    else:
+        rest = "until nothing of its request is being attached or marked by others, and the operator is done with it"
+        text = f"{resource.name} is marked to leave {resource.node}, which waits {rest}"
     work.alert(uid, NO_PROGRESS, text)
 
 

@@ -15,7 +15,7 @@ from dds_core.model import Claim, DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceHeld, HoldBegun, HoldEnded, VictimMarked
 from dds_core.scaler.fold.decisions import LET_GO, UNHELD
 from dds_core.scaler.model import Hold, hold_name
-from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, MOST_RESULTS, list_when_settled
+from dds_core.scaler.rules.exchange import AFTER_REFUSAL, LAST_MOMENT, list_when_settled
 from dds_core.scaler.state import Picture, Work
 
 _PAUSE = 30 * MICROSECONDS
@@ -32,10 +32,10 @@ def are_possible(picture: Picture, at: int) -> bool:
 
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
     """The first step towards a hold of the device with these names on the node. Not while a step that was refused is to wait, or
-    an exchange still guards it; what has more faces than a claim may name is not held at all."""
+    an exchange still guards it."""
     picture = work.picture
     refusals = (picture.refusals.get((step, resource.uid)) for step in _STEPS)
-    if any(one is not None and work.at < one.until for one in refusals) or len(faces) > MOST_RESULTS:
+    if any(one is not None and work.at < one.until for one in refusals):
         return False
     if resource.uid in picture.holds or any(key in picture.guarded for key in faces):
         return False
@@ -58,7 +58,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
 
 
 def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
-    """The next step of a hold that is not seen yet; its end when `why` says that the device may not go after all."""
+    """The next step towards a hold, or its end when `why` says that the device may not go after all."""
     late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
     if row.stage == "ending":
         return
@@ -77,8 +77,11 @@ def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
 
 
 def end_stray(work: Work, claim: Claim) -> None:
-    """A hold of ours that nobody here knows of, such as that of a scaler whose log is gone, would keep its device for ever."""
-    picture = work.picture
+    """A hold of ours that nobody here knows of, such as that of a scaler whose log is gone, would keep its device for ever. Not
+    while its device is about to go."""
+    picture, resource = work.picture, work.picture.resources.get(claim.hold)
+    if resource is not None and (resource.leaving or resource.marked):
+        return
     if claim.hold in picture.holds or not picture.live or claim.namespace != picture.guards or claim.allocation is None:
         return
     devices = tuple(one.key for one in claim.allocation.results)

@@ -7,8 +7,6 @@ nothing is attaching, and by exactly the marked number.
 
 from __future__ import annotations
 
-from itertools import islice
-
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED
 from dds_core.matching.records import claim_of
@@ -19,6 +17,7 @@ from dds_core.scaler.model import Fence, Hold
 from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key
+from dds_core.scaler.rules.exchange import MOST_RESULTS
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
 from dds_core.scaler.state import Picture, Work
@@ -166,6 +165,8 @@ def _check_hold(work: Work, uid: str, row: Hold, wanted: set[str]) -> None:
     fence, resource = picture.fences.get(uid), picture.resources.get(uid)
     if fence is not None and (picture.live or fence.ordered):
         return
+    if resource is not None and resource.leaving and row.stage == "held":
+        return
     why = "its resource is gone" if resource is None else _against_hold(work, resource, row, wanted)
     if resource is not None and row.stage == "held" and not why:
         work.want(_marking(picture, resource, row.devices[0], row.reason), uid)
@@ -232,6 +233,10 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
     hold = picture.holds.get(resource.uid)
     if fence.held and (hold is None or hold.stage != "held"):
         return "its hold was taken away"
+    if fence.held and hold is not None and not set(faces) <= set(hold.devices):
+        return "it has got another name on the node"
+    if fence.held and not fence.ordered and fence.confirmed and work.has_come(fence.confirmed + UNLISTED):
+        return "its size could not be lowered for long"
     if not fence.held and not fence.ordered and picture.policy.detach_without_fence == "never":
         return "nothing holds it"
     if not fence.ordered and _is_kept(picture, resource):
@@ -318,8 +323,9 @@ def lift(work: Work, uid: str) -> None:
     one does while there is a rule (Kubernetes pull request 139651)."""
     picture = work.picture
     rule = picture.rules.get(uid)
-    stands = uid in picture.our_rules and uid not in picture.lifted and rule is not None and not rule.deleting
-    if stands and rule is not None and work.has_come(quiet_due(picture)):
+    if rule is None or rule.deleting or uid not in picture.our_rules or uid in picture.lifted:
+        return
+    if work.has_come(quiet_due(picture)):
         work.want(TaintLifted(rule=uid, name=rule.name, mode=picture.mode), uid)
 
 
@@ -369,8 +375,10 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
         return False
     if _is_kept(picture, resource, more=1):
         return False
-    if holds.are_possible(picture, work.at):
+    if holds.are_possible(picture, work.at) and len(faces) <= MOST_RESULTS:
         return holds.begin(work, resource, faces, reason)
+    if picture.policy.detach_without_fence == "never":
+        return False
     return work.want(_marking(picture, resource, faces[0], reason), resource.uid)
 
 
@@ -496,9 +504,10 @@ def _free_elsewhere(work: Work, node: str, model: str, count: int) -> None:
         if cell is not None and cell.own is not None and cell.own.name == resource.request:
             candidates.append((picture.devices.rows[uid].idle_since, resource.name, resource))
     candidates.sort(key=lambda row: row[:2])
-    unwanted = (resource for _, _, resource in candidates if not _wanted_there(picture, resource))
-    for resource in islice(unwanted, max(0, count - len(on_the_way))):
-        mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")
+    left = count - len(on_the_way)
+    for _, _, resource in candidates:
+        if left > 0 and not _wanted_there(picture, resource):
+            left -= mark(work, resource, f"wanted for {model} on {node}, and the pool is empty")
 
 
 def _wanted_there(picture: Picture, resource: FabricResource) -> bool:

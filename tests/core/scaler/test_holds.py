@@ -190,9 +190,9 @@ def test_where_a_hold_is_refused_the_guard_goes_and_the_policy_decides(step: typ
 
 def test_a_guard_that_is_not_seen_to_act_in_time_is_tried_again_and_nothing_goes_unheld() -> None:
     world = up_to(e.HoldBegun)
-    late = {"decision": "", "action": "HoldBegun", "target": "res0", "code": 0, "reason": "NotGuarded"}
+    late = e.WriteRefused(decision="", action="HoldBegun", target="res0", code=0, reason="NotGuarded")
     for _ in range(3):
-        world.feed(e.WriteRefused(**late))
+        world.feed(late)
         world.carry_out(e.HoldEnded)
         world.tick(IDLE + 130)
     assert not world.events(e.VictimMarked)
@@ -241,3 +241,105 @@ def test_in_observe_the_first_step_is_shown_and_nothing_follows() -> None:
     assert world.only(e.HoldBegun).mode == "observe"
     go_on(world)
     assert decided(world) == ["HoldBegun"]
+
+
+# -- what a reviewer's sequences came to --------------------------------------------------------------------------------
+
+
+def lowered(low: int = 0) -> World:
+    """Of two devices of a request one is in use; the other is held and marked, the size is lowered, and the operator has not
+    acted yet. `low`: the node's minimum."""
+    world = World("detach", exchange=True, scan_interval_seconds=0, no_removal_seconds=IDLE)
+    world.node("node0", labels={f"cohdi.io/{A100.device}-size-min": str(low)} if low else {})
+    world.pool(A100, 4)
+    world.request("ours", "node0", size=2, labels={"app.kubernetes.io/managed-by": "dds"})
+    for name in ("res0", "res1"):
+        world.online(name, "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), state="Running", acted_size=2)
+    world.holds("user", "node0", "gpu-GPU-res0")
+    world.bind("user")
+    world.tick(IDLE + 1)
+    while not world.events(e.DetachOrdered):
+        if not world.carry_out():
+            world.tick(31)
+    world.carry_out()
+    return world
+
+
+@pytest.mark.parametrize("then", ["the minimum", "a claim", "attach", "observe"])
+def test_after_a_restart_a_lowered_size_takes_nothing_that_is_in_use(then: str) -> None:
+    world = lowered(low=1 if then == "the minimum" else 0)
+    restart(world)
+    if then == "a claim":
+        world.waits("train", "node0")
+    elif then in ("attach", "observe"):
+        world.change_policy(mode=then)
+    for _ in range(4):
+        world.carry_out()
+    assert then != "observe" or world.picture.claims_holding["res1"], "held until it is gone"
+    world.operate()
+    assert "res0" in world.picture.resources
+    assert not [alert for alert in world.events(e.Alerted) if alert.reason == "DetachedInUse"]
+
+
+def test_a_hold_that_somebody_makes_an_ordinary_claim_has_the_device() -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.update(world.picture.claims.rows["hold-res0"], hold="")
+    assert world.device("res0") == "Used"
+    world.waits("train", "node0")
+    go_on(world)
+    assert not [one for one in world.events(e.ExchangeBegun) if FACE in one.guarded]
+    world.gone(world.picture.claims.rows["hold-res0"])
+    assert world.device("res0") == "Idle"
+
+
+def test_a_hold_that_holds_nothing_keeps_nobody_waiting() -> None:
+    """It may be there for long yet, as one with a finalizer is; and anybody may write its label on a claim."""
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.observe(Claim("squat", "elsewhere", "squat", hold="res0"))
+    world.waits("train", "node0")
+    ended = world.only(e.HoldEnded)
+    assert ended.hold == "dds-hold-res0"
+    world.update(world.picture.claims.rows["hold-res0"], allocation=None, deleting=True)
+    world.done(ended)
+    assert not world.picture.holds.rows
+    assert world.events(e.ExchangeBegun)
+
+
+def test_a_face_that_comes_after_the_mark_takes_fence_and_hold_down() -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.plug("node0", "gpu-0-part", "MIG-1", more={"type": "mig", "parentUUID": "GPU-res0"})
+    assert world.only(e.VictimUnmarked).reason == "it has got another name on the node"
+
+
+def test_a_hold_of_a_lost_log_stays_while_its_device_is_about_to_go() -> None:
+    world = idle("attach")
+    world.resource("res0", "node0", marked=True)
+    allocation = Allocation((Result("device", *FACE),), "node0")
+    world.observe(Claim("hold-res0", "dds", "dds-hold-res0", allocation=allocation, hold="res0"))
+    assert not world.events(e.HoldEnded)
+
+
+def test_hardware_with_more_faces_than_a_claim_may_name_goes_as_the_policy_says() -> None:
+    world = idle("attach")
+    for number in range(32):
+        world.plug("node0", f"gpu-0-{number}", f"MIG-{number}", more={"type": "mig", "parentUUID": "GPU-res0"})
+    world.change_policy(mode="detach", detach_without_fence="never")
+    assert not world.decisions(e.HoldBegun, e.VictimMarked)
+    world.change_policy(detach_without_fence="best_effort")
+    world.only(e.VictimMarked)
+
+
+def test_what_cannot_go_for_long_is_let_go_of() -> None:
+    world = up_to(e.VictimMarked)
+    world.carry_out()
+    world.update(world.get(AttachRequest, "ours"), state="Failed")
+    world.tick(31)
+    world.carry_out()
+    world.change_policy(scan_interval_seconds=60)
+    world.tick(700)
+    assert world.only(e.VictimUnmarked).reason == "its size could not be lowered for long"
+    assert not world.events(e.DetachOrdered)

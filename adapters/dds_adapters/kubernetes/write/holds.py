@@ -74,22 +74,25 @@ class HoldDevice(Write):
 
 @dataclass(frozen=True, slots=True)
 class EndHold(Write):
-    """HoldEnded: guards off, then the claim cleared and deleted. `owner` is the uid of its ComposableResource."""
+    """HoldEnded: the claim cleared, guards off, the claim deleted. `owner` is the uid of its ComposableResource. Without a
+    namespace nothing is known to be there."""
 
     claim: Ref
     owner: str
     devices: tuple[DeviceKey, ...]
 
     def _once(self, server: Server) -> Result:
-        written = LiftGuards(self.claim.namespace, self.devices).lift(server)
+        if not self.claim.namespace:
+            return Done(written=False)
         live = server.find(self.claim) if self.claim.name else None
-        if live is None or not self._is_ours(live):
-            return Done(written)
-        if decoded(decoding.claim, live).allocation is not None:
+        ours = live is not None and self._is_ours(live)
+        if live is not None and ours and decoded(decoding.claim, live).allocation is not None:
             cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
             live = live_of(self.claim, cleared)
-        server.delete(live)
-        return Done()
+        written = LiftGuards(self.claim.namespace, self.devices).lift(server)
+        if live is not None and ours:
+            server.delete(live)
+        return Done(written or ours)
 
     def _is_ours(self, live: Live) -> bool:
         return decoded(decoding.claim, live).hold == self.owner

@@ -39,6 +39,7 @@ from dds_core.model import OWNER, OWNER_LABEL, Claim, DeviceKey, Node
 from dds_core.publisher.model import Host
 from dds_core.scaler import events as e
 from dds_core.scaler.events import Signal
+from dds_core.scaler.rules.exchange import LAST_MOMENT
 from dds_core.scaler.rules.orders import request_name
 from dds_core.scaler.state import Picture
 
@@ -255,7 +256,11 @@ def _give(decision: e.DevicesGiven, at: int, picture: Picture) -> Task:
 
 def _lift_guards(decision: e.GuardLifted, at: int, picture: Picture) -> Task:
     work: Work = LiftGuards(picture.guards, decision.devices) if picture.guards else Overtaken(NO_PLACE)
-    return Task(work, _guard_objects(decision.devices), target=decision.claim, needs="observe")
+    objects = (
+        *_guard_objects(decision.devices),
+        _claim_object(decision.claim),
+    )  # after what is written under the guard
+    return Task(work, objects, target=decision.claim, needs="observe")
 
 
 def _begin_hold(decision: e.HoldBegun, at: int, picture: Picture) -> Task:
@@ -269,20 +274,17 @@ def _hold(decision: e.DeviceHeld, at: int, picture: Picture) -> Task:
     if not picture.guards or row is None or row.stage not in ("holding", "held"):
         return Task(Overtaken("the device is not to be held any more"), objects, target=decision.resource)
     owner = Ref(RESOURCES, decision.name, uid=decision.resource)
-    work = HoldDevice(_hold_claim(decision.hold, picture), owner, decision.devices, decision.node)
-    return Task(work, objects, target=decision.resource, needs="detach", within=(row.until - at) / MICROSECONDS)
+    work = HoldDevice(Ref(CLAIMS, decision.hold, picture.guards), owner, decision.devices, decision.node)
+    within = max(0, row.until - LAST_MOMENT - at) / MICROSECONDS
+    return Task(work, objects, target=decision.resource, needs="detach", within=within)
 
 
 def _end_hold(decision: e.HoldEnded, at: int, picture: Picture) -> Task:
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
-    work: Work = Overtaken(NO_PLACE)
-    if picture.guards:
-        work = EndHold(_hold_claim(decision.hold, picture), decision.resource, decision.devices)
+    claims = (picture.claims.rows[uid] for uid in sorted(picture.claims_holding[decision.resource]))
+    namespace = next((claim.namespace for claim in claims), picture.guards)
+    work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices)
     return Task(work, objects, target=decision.resource, needs="observe")
-
-
-def _hold_claim(name: str, picture: Picture) -> Ref:
-    return Ref(CLAIMS, name, picture.guards)
 
 
 def _guard_objects(devices: tuple[DeviceKey, ...]) -> tuple[str, ...]:

@@ -185,15 +185,15 @@ def test_a_hold_of_other_devices_is_not_changed(devices: tuple[DeviceKey, ...]) 
 # --- to let go ---------------------------------------------------------------------------------------------------------
 
 
-def test_guards_go_first_and_it_is_cleared_before_it_is_deleted() -> None:
-    """Who is woken by the clearing is given the device."""
+def test_it_is_cleared_before_the_guards_go_and_it_is_deleted() -> None:
+    """Without the guard a late write of the scheduler would put a second claim beside it; deleted, it would wake nobody."""
     case = Case()
     case.held()
     written = case.written()
     assert case.stage.carry_out(case.end()) == Done()
     assert written == [
-        "PATCH configmaps/dds-guards",
         f"PATCH resourceclaims/{NAME}/status",
+        "PATCH configmaps/dds-guards",
         f"DELETE resourceclaims/{NAME}, cleared",
     ]
     assert case.claims == set() and case.guarded == {OTHER}
