@@ -8,6 +8,7 @@ import gzip
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
@@ -139,14 +140,33 @@ def _data() -> dict[str, Any]:
 
 
 _built: dict[str, Node] = {}
+_building: dict[str, Node] = {}
+"""Nodes whose fields are not all known yet: for the thread alone that builds them."""
+_one_at_a_time = RLock()
 
 
 def _named(full: str) -> Node:
     found = _built.get(full)
     if found is not None:
         return found
+    with _one_at_a_time:
+        found = _built.get(full) or _building.get(full)
+        if found is not None:
+            return found
+        outermost = not _building
+        try:
+            found = _build(full)
+            if outermost:
+                _built.update(_building)
+        finally:
+            if outermost:
+                _building.clear()
+    return found
+
+
+def _build(full: str) -> Node:
     if full.endswith(SCHEMA_OR_OTHER):
-        found = _built[full] = _with(_named(full[: full.index("Or")]), type="any")
+        found = _building[full] = _with(_named(full[: full.index("Or")]), type="any")
         return found
     facts = _data()["definitions"][full]
     short = ".".join(full.split(".")[-3:])
@@ -154,7 +174,7 @@ def _named(full: str) -> Node:
     fields: dict[str, Node] = {}
     node = _node(facts, fields=MappingProxyType(fields), name=full.rsplit(".", 1)[-1], zeros=ZEROS.get(short, EMPTY))
     node = _with(node, falsy=_falsy(short, facts))
-    _built[full] = node
+    _building[full] = node
     fields.update({key: _child(part) for key, part in facts.get("fields", {}).items()})
     return node
 
