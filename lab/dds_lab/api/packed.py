@@ -8,7 +8,6 @@ import gzip
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
@@ -140,54 +139,48 @@ def _data() -> dict[str, Any]:
 
 
 _built: dict[str, Node] = {}
-_building: dict[str, Node] = {}
-"""Nodes whose fields are not all known yet: for the thread alone that builds them."""
-_one_at_a_time = RLock()
 
 
 def _named(full: str) -> Node:
-    found = _built.get(full)
+    """A definition's node. Several threads may ask at once: none is given one whose fields are not all known."""
+    if full not in _built:
+        new: dict[str, Node] = {}
+        _build(full, new)
+        for name, node in new.items():
+            _built.setdefault(name, node)
+    return _built[full]
+
+
+def _build(full: str, new: dict[str, Node]) -> Node:
+    """The node, and those that it needs, in `new`."""
+    found = _built.get(full) or new.get(full)
     if found is not None:
         return found
-    with _one_at_a_time:
-        found = _built.get(full) or _building.get(full)
-        if found is not None:
-            return found
-        outermost = not _building
-        try:
-            found = _build(full)
-            if outermost:
-                _built.update(_building)
-        finally:
-            if outermost:
-                _building.clear()
-    return found
-
-
-def _build(full: str) -> Node:
     if full.endswith(SCHEMA_OR_OTHER):
-        found = _building[full] = _with(_named(full[: full.index("Or")]), type="any")
+        found = new[full] = _with(_build(full[: full.index("Or")], new), type="any")
         return found
     facts = _data()["definitions"][full]
     short = ".".join(full.split(".")[-3:])
     # A definition may hold itself (JSON schemas do): its node is known before its fields are.
     fields: dict[str, Node] = {}
-    node = _node(facts, fields=MappingProxyType(fields), name=full.rsplit(".", 1)[-1], zeros=ZEROS.get(short, EMPTY))
+    named = {"name": full.rsplit(".", 1)[-1], "zeros": ZEROS.get(short, EMPTY)}
+    node = _node(facts, new, fields=MappingProxyType(fields), **named)
     node = _with(node, falsy=_falsy(short, facts))
-    _building[full] = node
-    fields.update({key: _child(part) for key, part in facts.get("fields", {}).items()})
+    new[full] = node
+    fields.update({key: _child(part, new) for key, part in facts.get("fields", {}).items()})
     return node
 
 
-def _child(facts: dict[str, Any]) -> Node:
+def _child(facts: dict[str, Any], new: dict[str, Node]) -> Node:
     if "ref" not in facts:
-        return _node(facts)
+        return _node(facts, new)
     own = {key: _tupled(value) for key, value in facts.items() if key != "ref"}
-    return _with(_named(facts["ref"]), **own) if own else _named(facts["ref"])
+    node = _build(facts["ref"], new)
+    return _with(node, **own) if own else node
 
 
-def _node(facts: dict[str, Any], **more: Any) -> Node:
-    items = _child(facts["items"]) if "items" in facts else None
+def _node(facts: dict[str, Any], new: dict[str, Node], **more: Any) -> Node:
+    items = _child(facts["items"], new) if "items" in facts else None
     plain = {key: _tupled(value) for key, value in facts.items() if key not in ("items", "fields")}
     return Node(**plain, items=items, **more)
 
