@@ -109,6 +109,10 @@ class Picture(Indexes):
         """Whether an attached device has not been listed by its node's driver for too long."""
         return uid in self.unlisted and ("unlisted", uid) in self.passed
 
+    def claims_naming(self, key: DeviceKey) -> set[str]:
+        """The claims that are allocated the device, holds of ours among them."""
+        return {*self.holders[key], *self.held_by[key]}
+
     def is_held(self, key: DeviceKey) -> bool:
         """Whether a hold of ours keeps everybody from the device, is about to, or is not taken away yet."""
         return bool(self.held_as[key] or self.held_by[key])

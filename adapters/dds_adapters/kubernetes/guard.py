@@ -130,5 +130,6 @@ def namespace_of(user: str) -> str:
 
 
 def exempt(conditions: Iterable[str]) -> str:
-    """Who may give away a guarded device by the matchConditions of a policy, "" for nobody; ours name one."""
+    """The users whom the matchConditions of a policy exempt from it, joined by "and"; "" when they exempt nobody. The policy of
+    dds exempts one."""
     return " and ".join(name for one in conditions for _, name in _EXEMPT.findall(one))

@@ -20,7 +20,7 @@ _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell"
 
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
 DEVICE_UNLISTED, NO_PROGRESS = "DeviceUnlisted", "NoProgress"
-"""Reasons of alerts about a device that came, and about one that two claims have."""
+"""Reasons of alerts about a device."""
 SLICES = ("slices", "changed")
 """Under this `passed` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""
 
@@ -65,12 +65,13 @@ def _note_unlisted(picture: Picture, node: str, at: int) -> None:
     """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
     for uid in picture.resources_at[node] if node else ():
         resource = picture.resources.rows[uid]
-        if not _is_unlisted(picture, resource):
+        known, is_so = uid in picture.unlisted, _is_unlisted(picture, resource)
+        if is_so and not known:
+            picture.unlisted.put(uid, at)
+        elif known and not is_so:
             picture.unlisted.drop(uid)
             picture.passed.drop(("unlisted", uid))
             picture.tell_again(uid, DEVICE_UNLISTED)
-        elif uid not in picture.unlisted:
-            picture.unlisted.put(uid, at)
 
 
 def _is_unlisted(picture: Picture, resource: FabricResource) -> bool:

@@ -71,7 +71,7 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
     for result in allocation.results:
         if len(picture.holders[result.key]) + len(picture.held_by[result.key]) < 2 or not result.whole:
             continue
-        for uid in sorted({*picture.holders[result.key], *picture.held_by[result.key]} - {claim.uid}):
+        for uid in sorted(picture.claims_naming(result.key) - {claim.uid}):
             other = picture.claims.rows[uid]
             results = other.allocation.results if other.allocation is not None else ()
             if any(one.key == result.key and one.whole for one in results):

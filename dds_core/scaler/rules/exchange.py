@@ -217,7 +217,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
 def _rivals(picture: Picture, swap: Swap) -> Iterable[Claim]:
     """Claims that have a device of the swap as a whole."""
     whole = [one.key for one in swap.results if one.whole]
-    others = {uid for key in whole for uid in (*picture.holders[key], *picture.held_by[key])} - {swap.claim}
+    others = {uid for key in whole for uid in picture.claims_naming(key)} - {swap.claim}
     return [picture.claims.rows[uid] for uid in sorted(others)]
 
 

@@ -171,7 +171,8 @@ def claim(raw: bytes) -> Claim:
 
 
 def _held(meta: raw_.Metadata, status: raw_.ClaimStatus) -> str:
-    """The owner of a hold of ours. What is reserved for anything else than a ComposableResource is none, whoever made it."""
+    """The uid of the ComposableResource that a hold of ours belongs to, "" for any other claim. One that is reserved for a pod
+    is no hold, whatever its labels say."""
     if (meta.labels or {}).get(OWNER_LABEL) != OWNER:
         return ""
     if any(one.resource != "composableresources" for one in status.reserved_for or ()):

@@ -14,11 +14,12 @@ from dds_adapters.kubernetes.doctor.findings import Finding, error, foreign, man
 from dds_adapters.kubernetes.doctor.guarding import exchanges
 from dds_adapters.kubernetes.doctor.patient import Patient
 from dds_adapters.kubernetes.doctor.server import taint_rule_version
+from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, LOOKS_ANEW
 
 _CHECK = "scheduler"
-USUAL = "default-scheduler"
+USUAL = KUBE_SCHEDULER[-1]
 """The name of the kube-scheduler, where a pod names no other."""
-EXCHANGES = 36
+EXCHANGES = LOOKS_ANEW[1]
 """The minor number from which a kube-scheduler looks at its claims anew while a pod waits."""
 _CRASH = (36, 3)
 """1.36.0 up to this, without it: the tracker of slices expects taint rules of an older version (kubernetes pull 139651)."""

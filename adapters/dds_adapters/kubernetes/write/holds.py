@@ -51,7 +51,7 @@ class HoldDevice(Write):
         return Done(written=False)
 
     def _body(self, server: Server) -> dict[str, Any]:
-        """It asks for what nobody has, and no pod refers to it."""
+        """The claim asks for a DeviceClass that does not exist, and no pod refers to it: no scheduler allocates it."""
         asks = {"deviceClassName": guard.PROBE, "allocationMode": "ExactCount", "count": len(self.devices)}
         owner = {"apiVersion": server.version_of(self.owner.resource), "kind": "ComposableResource"}
         return {

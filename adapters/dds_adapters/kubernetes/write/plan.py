@@ -226,7 +226,8 @@ def _begin(decision: e.ExchangeBegun, at: int, picture: Picture) -> Task:
 
 
 def _guard(decision: Decision, devices: tuple[DeviceKey, ...], until: int, node: str, picture: Picture) -> Task:
-    ahead = max(0, -(picture.skew or 0))  # it ends by the clock of whoever stamps an allocation
+    # The admission policy compares the end of a guard with allocationTimestamp, which the scheduler's clock gives.
+    ahead = max(0, -(picture.skew or 0))
     work: Work = GuardDevices(picture.guards, devices, until + ahead, node)
     if not picture.guards:
         work = Overtaken(NO_PLACE)
