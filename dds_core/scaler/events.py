@@ -366,7 +366,7 @@ class AllocationCleared(OfClaim, frozen=True):
 
 class DevicesGiven(OfClaim, frozen=True):
     """Allocate the devices of the node to the claim, the last step of an exchange. `version` is the resourceVersion that the step
-    before left; `instead` names the pool devices that go."""
+    before left, "any" where the process ended before it was told; `instead` names the pool devices that go."""
 
     written: ClassVar[bool] = True
 

@@ -96,11 +96,14 @@ class HandOverRow(Record, frozen=True):
 Stage = Literal["guarding", "listing", "listed", "clearing", "cleared", "giving", "given", "left"]
 
 
+ANY_VERSION = "any"
+
+
 class Exchange(Record, frozen=True):
     """An exchange under way for one claim, for which attempt, with the other claims of its group. `stage` is how far it is: its
     devices are being guarded, all claims are being listed, were listed; the allocation is being cleared, was cleared, the devices
     are being given, were given; or it was left in between. `since` is when that began. `version` is what clearing left, kept from
-    there on. `wanted`: the list was asked for."""
+    there on; ANY_VERSION where the process ended before it knew. `wanted`: the list was asked for."""
 
     pod: str
     node: str

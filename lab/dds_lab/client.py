@@ -57,6 +57,7 @@ class Client:
         self.manager = manager or user
         self.before: BeforeCall | None = None
         self._resources: dict[str, Resource] = {}
+        self._mirrors: list[Mirror] = []
         self._writing = Writing(manager=self.manager, validation="Strict")
 
     # -- reading
@@ -91,7 +92,14 @@ class Client:
         found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
         call = Call(verb="watch", resource=found, user=self.user, namespace=namespace, reading=reading)
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
-        return Mirror(self.server, self.time, call, latency, random)
+        made = Mirror(self.server, self.time, call, latency, random)
+        self._mirrors = [*(one for one in self._mirrors if not one.closed), made]
+        return made
+
+    def cut(self, seconds: float = 0.0) -> None:
+        """Break every mirror's connection for so long."""
+        for one in self._mirrors:
+            one.cut(seconds)
 
     # -- writing
 
@@ -185,6 +193,7 @@ class Mirror:
         self._return: Timer | None = None
         self._calls: list[OnChange] = []
         self._watch: Watch | None = None
+        self.closed = False
         self._objects = self._list()
 
     # -- what is known
@@ -212,6 +221,7 @@ class Mirror:
 
     def close(self) -> None:
         """Follow no longer; what is on its way is dropped."""
+        self.closed = True
         self._queue.clear()
         for timer in (self._timer, self._return):
             if timer is not None:

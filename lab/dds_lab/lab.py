@@ -85,6 +85,8 @@ class Lab:
         self._exit_wait = FIRST_WAIT
         self._recorders: list[Recorder] = []
         self._running: dict[str, list[Actor]] = {}
+        self._clients: dict[str, list[Client]] = {}  # by part
+        self._cast: dict[PartName, Actor] = {}
         self._drivers: dict[str, Driver] = {}
         self._silent: dict[str, None] = {}
         self._stalled = Stalled(time, scenario.faults.allocations)
@@ -170,18 +172,38 @@ class Lab:
         self._stop_part(part)
         self.time.after(down, lambda: self._start_part(part))
 
+    def relist(self, part: PartName, blind: float = 0.0) -> None:
+        """Break a part's watches: it hears nothing for so many seconds and then lists everything again."""
+        for client in self._clients.get(part, ()):
+            client.cut(blind)
+
+    def cast(self, part: PartName, actor: Actor) -> None:
+        """Somebody else plays a part that the scenario leaves open, and does so already. A restart stops and starts it."""
+        self._cast[part] = actor
+        self._running[part] = [actor]
+
+    def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
+        """Cut a device on a node into partitions."""
+        for actor in self._vendors():
+            actor.partition(node, serial, profiles)
+
     def restart_plugin(self, node: str) -> None:
         """Restart the plugins of the vendors' drivers on a node; on a silent one nobody hears of it."""
         if node in self._silent:
             return
-        for actor in self._running.get("vendor", ()):
-            if isinstance(actor, VendorDriver):
-                actor.restart_plugin(node)
+        for actor in self._vendors():
+            actor.restart_plugin(node)
 
     def plugin_age(self, node: str) -> float:
         """Seconds since the youngest plugin on a node came up."""
-        ages = [actor.plugin_age(node) for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
-        return min(ages, default=float("inf"))
+        return min((actor.plugin_age(node) for actor in self._vendors()), default=float("inf"))
+
+    def drivers(self) -> frozenset[str]:
+        """The vendors' drivers that nodes have."""
+        return frozenset().union(*(actor.drivers() for actor in self._vendors()))
+
+    def _vendors(self) -> list[VendorDriver]:
+        return [actor for actor in self._running.get("vendor", ()) if isinstance(actor, VendorDriver)]
 
     def lose_node(self, node: str) -> None:
         """The node's object goes, and its pods with it."""
@@ -219,16 +241,30 @@ class Lab:
 
     def _start_part(self, part: PartName) -> None:
         if part not in self._running:
-            for actor in _MAKERS[part](self, getattr(self.scenario.parts, part)):
+            for actor in self._made(part):
                 self._begin(part, actor)
             self._tell_silence(self._silent, (part,))
 
+    def _made(self, part: PartName) -> Iterator[Actor]:
+        """Who plays a part: nobody where the scenario leaves it open and nobody was cast."""
+        knobs = getattr(self.scenario.parts, part)
+        if knobs is not None:
+            yield from _MAKERS[part](self, knobs)
+        elif part in self._cast:
+            yield self._cast[part]
+
+    def _client_of(self, part: PartName, user: str) -> Client:
+        client = self.client(user)
+        self._clients.setdefault(part, []).append(client)
+        return client
+
     def _stop_part(self, part: str) -> None:
+        self._clients.pop(part, None)
         for actor in reversed(self._running.pop(part, [])):
             actor.stop()
 
     def _scheduler(self, knobs: written.Scheduler) -> Iterator[Actor]:
-        client = self.client("system:kube-scheduler")
+        client = self._client_of("scheduler", "system:kube-scheduler")
         yield Scheduler(
             client, self.time, settings.scheduler(self.scenario, knobs, self._stalled), self._scheduler_exited
         )
@@ -245,28 +281,28 @@ class Lab:
         self.restart("scheduler", wait)
 
     def _claims(self, knobs: written.Claims) -> Iterator[Actor]:
-        client = self.client("system:serviceaccount:kube-system:resource-claim-controller")
+        client = self._client_of("claims", "system:serviceaccount:kube-system:resource-claim-controller")
         yield Claims(client, self.time, settings.taken(ClaimsSettings, knobs))
 
     def _controllers(self, knobs: written.Controllers) -> Iterator[Actor]:
-        client = self.client("system:kube-controller-manager")
+        client = self._client_of("controllers", "system:kube-controller-manager")
         yield NodeLifecycle(client, self.time, settings.taken(NodesSettings, knobs, grace=knobs.silent))
         yield Garbage(client, self.time, GarbageSettings())
         rules = self.scenario.cluster.taint_rules is not None
         yield TaintEviction(client, self.time, TaintsSettings(rules=rules))
 
     def _kubelet(self, knobs: written.Kubelet) -> Iterator[Actor]:
-        client = self.client("system:nodes")
+        client = self._client_of("kubelet", "system:nodes")
         yield Kubelet(client, self.time, settings.taken(KubeletSettings, knobs), self.fabric, self._drivers)
 
     def _vendor(self, knobs: written.Vendor) -> Iterator[Actor]:
         for one in settings.vendors(self.scenario, knobs):
-            driver = VendorDriver(self.client(f"{one.driver}-plugin"), self.time, one, self.fabric)
+            driver = VendorDriver(self._client_of("vendor", f"{one.driver}-plugin"), self.time, one, self.fabric)
             self._drivers[one.driver] = driver
             yield driver
 
     def _publisher(self, knobs: written.Publisher) -> Iterator[Actor]:
-        client = self.client("composable-dra-driver")
+        client = self._client_of("publisher", "composable-dra-driver")
         yield Publisher(client, self.time, settings.publisher(self.scenario, knobs), self.fabric)
 
     def _managed(self, login: Login) -> Manager | None:
@@ -284,14 +320,14 @@ class Lab:
         yield self.manager
 
     def _operator(self, knobs: written.Operator) -> Iterator[Actor]:
-        client = self.client("composable-resource-operator")
+        client = self._client_of("operator", "composable-resource-operator")
         operator = Operator(client, self.time, settings.operator(self.scenario, knobs), self.fabric, self)
         if knobs.webhook:
             yield _Webhook(self.server, operator)
         yield operator
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
-        yield Scaler(self.client("reference-scaler"), self.time, settings.taken(ScalerSettings, knobs))
+        yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, settings.taken(ScalerSettings, knobs))
 
 
 class _Webhook:

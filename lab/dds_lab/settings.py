@@ -61,6 +61,7 @@ def device_info(scenario: Scenario) -> DeviceInfo:
                 attributes={"productName": one.product, **one.pool_attributes},
                 conflicts=tuple(numbers[other] for other in one.not_with),
                 type=one.type,
+                request_type=one.request_type or "",
             )
             for one in models
         ),
@@ -124,7 +125,16 @@ def vendors(scenario: Scenario, knobs: written.Vendor) -> list[VendorSettings]:
             VendorSettings,
             knobs,
             models=tuple(
-                DeviceModel(one.model, one.product, one.memory, one.brand, one.architecture, one.compute)
+                DeviceModel(
+                    one.model,
+                    one.product,
+                    one.memory,
+                    one.brand,
+                    one.architecture,
+                    one.compute,
+                    profiles=one.partitions.profiles if one.partitions else (),
+                    on_demand=one.partitions is None or one.partitions.on_demand,
+                )
                 for one in models
                 if one.driver == driver
             ),

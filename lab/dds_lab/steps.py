@@ -16,7 +16,7 @@ from dds_lab.actors.objects import claim_statuses, extended_claim
 from dds_lab.api.kinds import Object
 from dds_lab.client import ApiError, Client, Mirror
 from dds_lab.faults.world import World
-from dds_lab.scenario.work import Move, NodeOf, NodeRef, Step, WaitFor
+from dds_lab.scenario.work import DropOut, Move, NodeOf, NodeRef, Partition, Step, WaitFor
 from dds_lab.time import MICROSECONDS, Time, Timer
 
 
@@ -51,7 +51,9 @@ class Steps:
             "detach": self._detach,
             "resize": lambda it: self._resize(str(it.fabric), it.model, it.by),
             "drop_out": self._drop_out,
+            "partition": self._partition,
             "restart": lambda it: world.restart(it.part, it.down, self._node(it.node) if it.node else ""),
+            "relist": lambda it: world.relist(it.part, it.lasts),
         }
 
     @property
@@ -158,15 +160,23 @@ class Steps:
         if moved != by:
             raise StepFailed(f"only {-moved} devices of {model} were free", where=f"fabric {fabric}", fix="take fewer")
 
-    def _drop_out(self, it: Any) -> None:
-        node = self._node(it.node)
-        attached = self._world.fabric.attached(node)
-        serial = next((one.device.serial for one in attached if it.model in (None, one.device.model)), "")
-        if not serial:
-            raise StepFailed("no such device is attached", where=node, fix="attach one before")
+    def _drop_out(self, it: DropOut) -> None:
+        serial = self._first(self._node(it.node), it.model)
         self._world.fabric.drop(serial)
         if it.lasts is not None:
             self._world.time.after(it.lasts, lambda: self._world.fabric.restore(serial))
+
+    def _partition(self, it: Partition) -> None:
+        node = self._node(it.node)
+        self._world.partition(node, self._first(node, it.model), it.profiles)
+
+    def _first(self, node: str, model: str | None) -> str:
+        """The serial of the first device that is attached, of the model where one is named. Raises StepFailed."""
+        attached = self._world.fabric.attached(node)
+        serial = next((one.device.serial for one in attached if model in (None, one.device.model)), "")
+        if not serial:
+            raise StepFailed("no such device is attached", where=node, fix="attach one before")
+        return serial
 
     def _node(self, ref: NodeRef) -> str:
         """The node that is meant now. Raises StepFailed."""

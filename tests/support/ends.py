@@ -33,7 +33,10 @@ ENDS = {
     "burst": End(40, (18, 30)),
     "coexistence": end("on-a100", "on-h100", attaches=(2, 2)),
     "cordoned": end("cd", attaches=(1, 2)),
+    # the operator attaches nothing to a node without an NVIDIA driver
+    "cxl_memory": End(failed={"memory": "AttachFailed: no nvidia driver found on node node0000"}),
     "empty": End(),
+    "exchange_crash": end("first", attaches=(1, 1)),
     "extended_resource": end("er", attaches=(1, 1)),
     # an operator that restarts, and an answer that is lost, bring a second device each: that is the operator's
     "faults": End(9, (9, 14), failed={}, stays=1, found=frozenset({"beyond need"})),
@@ -44,12 +47,18 @@ ENDS = {
     "match_attribute": end("pair", attaches=(2, 2)),
     "node_limit": End(2, (2, 2)),
     "node_lost": end("victim", attaches=(1, 1), stays=1),
+    "partitioned": end("whole", "part", "second", attaches=(2, 2)),
     "playground": End(),
     "pool_exhausted": end("first", "second", attaches=(1, 1)),
     "preempted": end("low", "high", attaches=(1, 2)),
     "ready_mode": end("r1", attaches=(1, 1)),
     "refused_local": end("elsewhere", attaches=(1, 1)),
+    # a scheduler that lists anew across an exchange gives the device to the next pod as well, and only a person can help
+    "relist_gap": end("first", "second", attaches=(1, 1), found=frozenset({"given twice"})),
+    "repartitioned": end("whole", "part", attaches=(2, 2)),
+    "rival": end("first", "rival", attaches=(2, 2)),
     "scheduler_restart": end("sr", attaches=(1, 2)),
+    "shared_gap": end("first", attaches=(1, 1)),
     "shares": End(4),  # chance decides what fits beside what; none of it is ours
     "two_claims": end("tc", attaches=(2, 2)),
     "two_requests": end("mixed", attaches=(2, 2)),

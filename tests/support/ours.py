@@ -185,6 +185,19 @@ class Running:
             assert not report.other_code
 
 
+class _Played:
+    """Our process in the place of the stand-in, for a story that restarts it."""
+
+    def __init__(self, run: Running) -> None:
+        self._run = run
+
+    def start(self) -> None:
+        self._run.another().start()
+
+    def stop(self) -> None:
+        self._run.ours.kill()
+
+
 @contextmanager
 def running(
     scenario: Scenario,
@@ -206,6 +219,8 @@ def running(
         given = policy if policy is not None else policy_for(scenario.name)
         run = Running(lab, log if log is not None else new_log(scenario), given, measure, **more)
         run.another()
+        if scenario.parts.scaler is None:
+            lab.cast("scaler", _Played(run))
         prepare(run)
         if begin:
             run.ours.start()

@@ -18,6 +18,7 @@ from dds_core.kit.work import Fold, nothing
 from dds_core.model import FAILED_CONDITION, RESCHEDULE, AttachRequest, Claim
 from dds_core.scaler import events as e
 from dds_core.scaler.model import (
+    ANY_VERSION,
     Cooling,
     Exchange,
     Failure,
@@ -240,16 +241,17 @@ def _exchange_void(picture: Picture, claim: str) -> None:
 
 
 def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
-    """What was not cleared yet begins anew. What was is guarded again, and then goes on, where it is known what clearing left."""
+    """What was not cleared yet begins anew. What was is guarded again, and then goes on: with the version that clearing left, or,
+    where the process ended before it heard of that, with the one that is there. It does not matter then who cleared it: a claim
+    that is neither allocated nor reserved is nobody's, and a scheduler that gave up finds the devices there."""
     for uid, row in list(picture.exchanges.rows.items()):
         claim = picture.claims.get(uid)
-        if claim is None or claim.allocation is not None:
+        if claim is None or claim.allocation is not None or not row.open:
             picture.exchanges.drop(uid)
             unseen |= {(e.ExchangeBegun.__name__, uid), (e.GuardLifted.__name__, uid)}
-        elif not row.version:
-            picture.exchanges.put(uid, replace(row, stage="left", since=at))
         elif row.stage != "left":
-            picture.exchanges.put(uid, replace(row, stage="cleared", until=0, since=at))
+            version = row.version or ANY_VERSION
+            picture.exchanges.put(uid, replace(row, stage="cleared", until=0, since=at, version=version))
             unseen |= {(e.ExchangeBegun.__name__, uid), (e.DevicesGiven.__name__, uid)}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.model import Claim, Pod, Result
+from dds_core.model import Claim, DeviceKey, Pod, Result
 from dds_core.scaler.events import (
     AllocationCleared,
     ClaimsListWanted,
@@ -26,6 +26,7 @@ from dds_core.scaler.events import (
 )
 from dds_core.scaler.fold.decisions import RELISTED, UNGUARDED, settled_due
 from dds_core.scaler.model import Exchange
+from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.state import Picture, Work
 
 KUBE_SCHEDULER = ("", "default-scheduler")
@@ -168,13 +169,20 @@ def _step(work: Work, row: Exchange, claim: Claim) -> None:
             _clear(work, row, claim)
         case "cleared" if claim.allocation is None and work.at < row.until:
             _give(work, row, claim)
-        case "cleared" if claim.allocation is None:
+        case "cleared" if claim.allocation is None and _still_waits(work.picture, row):
             _guard_again(work, row)
-        case "left" if claim.allocation is None:
+        case "cleared" | "left" if claim.allocation is None:
             whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
             work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
         case _:
             pass
+
+
+def _still_waits(picture: Picture, row: Exchange) -> bool:
+    """Whether node and pods are there as they were when the exchange began."""
+    node = picture.node(row.node)
+    pods = [picture.pods.get(one.uid) for one in row.swap.consumers]
+    return node is not None and not node.deleting and all(pod is not None and pod.pending for pod in pods)
 
 
 def list_when_settled(work: Work, of: str, since: int) -> None:
@@ -203,6 +211,7 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
     if work.at > row.until - LAST_MOMENT:
         return "its guard is about to end"
     claims = [claim for uid in whole if (claim := picture.claims.get(uid)) is not None]
+    served = {one.claim.uid for one in cover(picture, row.node) if one.complete}
     for claim in claims:
         swap = picture.exchanges.rows[claim.uid].swap
         rival = next(iter(_rivals(picture, swap)), None)
@@ -210,6 +219,8 @@ def _in_the_way(work: Work, row: Exchange, whole: list[str]) -> str:
             return f"claim {rival.namespace}/{rival.name} has one of the devices"
         if claim.allocation is None or _swap(picture, claim).results != swap.results:
             return "the devices are not promised to it any more"
+        if claim.uid not in served:
+            return "the devices do not satisfy it any more"
     pods = list({pod.uid: pod for claim in claims for pod in picture.pods_of(claim) if pod.pending}.values())
     return _against(picture, pods, claims, row.node, work.at)
 
@@ -222,13 +233,12 @@ def _rivals(picture: Picture, swap: Swap) -> Iterable[Claim]:
 
 
 def _give(work: Work, row: Exchange, claim: Claim) -> None:
-    rival = next(iter(_rivals(work.picture, row.swap)), None)
-    if rival is not None:
-        reason = f"claim {rival.namespace}/{rival.name} took one of the devices in between"
-        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=reason))
-        return
     life = work.picture.lives.get(claim.uid)
     before = life.allocation.results if life is not None and life.allocation is not None else ()
+    why = _lost(work.picture, row.swap, {one.key for one in before})
+    if why:
+        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=why))
+        return
     stays = {one.key for one in row.swap.results}
     work.want(
         DevicesGiven(
@@ -241,6 +251,15 @@ def _give(work: Work, row: Exchange, claim: Claim) -> None:
             instead=tuple(one.device for one in before if one.key not in stays),
         )
     )
+
+
+def _lost(picture: Picture, swap: Swap, had: set[DeviceKey]) -> str:
+    """What became of a device since the claim was cleared, so that it cannot be given; "" when all can."""
+    rival = next(iter(_rivals(picture, swap)), None)
+    if rival is not None:
+        return f"claim {rival.namespace}/{rival.name} took one of the devices in between"
+    gone = (one.device for one in swap.results if one.key not in had and picture.device(one.key) is None)
+    return next((f"{device} went in between" for device in gone), "")
 
 
 def _guard_again(work: Work, row: Exchange) -> None:

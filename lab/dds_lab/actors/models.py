@@ -26,7 +26,8 @@ class BadConfig(InputError):
 
 @dataclass(frozen=True)
 class Model:
-    """One entry of device-info. `attributes` are the `dra-attributes` of pool devices, `type` is the fabric's res-type."""
+    """One entry of device-info. `attributes` are the `dra-attributes` of pool devices, `type` is the fabric's res-type,
+    `request_type` that of ComposabilityRequests, "" where nothing is said."""
 
     index: int
     model: str
@@ -35,6 +36,7 @@ class Model:
     attributes: Mapping[str, str] = field(default_factory=dict)
     conflicts: tuple[int, ...] = ()
     type: str = "gpu"
+    request_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def config_map(info: DeviceInfo) -> Object:
             "k8s-device-name": one.device,
             "cannot-coexist-with": list(one.conflicts),
             **({"res-type": one.type} if one.type != "gpu" else {}),
+            **({"request-type": one.request_type} if one.request_type else {}),
         }
         for one in info.models
     ]
@@ -104,4 +107,5 @@ def _model(entry: Any) -> Model:
         attributes={str(name): str(value) for name, value in (entry.get("dra-attributes") or {}).items()},
         conflicts=tuple(int(one) for one in entry.get("cannot-coexist-with") or ()),
         type=str(entry.get("res-type", "gpu")),
+        request_type=str(entry.get("request-type", "")),
     )

@@ -18,13 +18,19 @@ RETRY = 1.0
 @dataclass(frozen=True)
 class SlicePool:
     """A pool as it should be: `place` is what its slices' specs say of nodes, `names` and `devices` are one each a
-    slice."""
+    slice. Counter sets stand in the first slice, which then has no devices."""
 
     name: str
     place: Object
     names: tuple[str, ...]
     devices: tuple[list[Object], ...]
     owners: list[Object] = field(default_factory=list)
+    counters: list[Object] = field(default_factory=list)
+
+    def contents(self) -> dict[str, Object]:
+        """By slice, what its spec has beside the pool and the place."""
+        each = dict(zip(self.names, ({"devices": one} if one else {} for one in self.devices), strict=True))
+        return {**each, self.names[0]: {"sharedCounters": self.counters}} if self.counters else each
 
 
 class SliceWriter:
@@ -40,7 +46,7 @@ class SliceWriter:
         self._always_next = always_next
         self._live: dict[str, dict[str, Object]] = {}  # pool → slice name → slice
         self._wanted: dict[str, SlicePool] = {}
-        self._asked: dict[str, tuple[int, list[Object]]] = {}  # slice name → its version after our write, what we wrote
+        self._asked: dict[str, tuple[int, Object]] = {}  # slice name → its version after our write, what we wrote
         self._retries = Timers(time)
 
     def start(self) -> None:
@@ -113,28 +119,28 @@ class SliceWriter:
         if wanted is None:
             self._live.pop(name, None)
             return
-        devices = dict(zip(wanted.names, wanted.devices, strict=True))
-        changed = [one for one in names if one in live and not self._same(live[one], wanted, devices[one])]
+        contents = wanted.contents()
+        changed = [one for one in names if one in live and not self._same(live[one], wanted, contents[one])]
         missing = [one for one in names if one not in live]
         if not changed and not missing and not obsolete:
             return
         generation = self._generation(live, len(changed) == 1 and not missing and not obsolete)
         for one in names:
-            spec = self._spec(wanted, generation, _shared(live.get(one), devices[one]))
+            spec = self._spec(wanted, generation, _shared(live.get(one), contents[one]))
             if one not in live:
                 live[one] = self._client.create("resourceslices", _new(one, wanted.owners, spec))
             elif one in changed or live[one]["spec"]["pool"] != spec["pool"]:
                 live[one] = self._client.update("resourceslices", {**live[one], "spec": spec})
-            self._asked[one] = (version_of(live[one]), devices[one])
+            self._asked[one] = (version_of(live[one]), contents[one])
 
-    def _same(self, live: Object, wanted: SlicePool, devices: list[Object]) -> bool:
+    def _same(self, live: Object, wanted: SlicePool, content: Object) -> bool:
         """Whether a slice is as wanted. A server that dropped or rewrote something of what we wrote is not asked
         again."""
-        version, asked = self._asked.get(live["metadata"]["name"], (0, []))
-        found = asked if version == version_of(live) else live["spec"].get("devices", [])
+        version, asked = self._asked.get(live["metadata"]["name"], (0, {}))
         spec = live["spec"]
+        found = asked if version == version_of(live) else {key: spec[key] for key in _CONTENT if spec.get(key)}
         return (
-            bool(found == devices)
+            bool(found == content)
             and spec["pool"]["resourceSliceCount"] == len(wanted.names)
             and all(spec.get(key) == value for key, value in wanted.place.items())
         )
@@ -149,19 +155,25 @@ class SliceWriter:
         live.pop(name, None)
         self._asked.pop(name, None)
 
-    def _spec(self, pool: SlicePool, generation: int, devices: list[Object]) -> Object:
+    def _spec(self, pool: SlicePool, generation: int, content: Object) -> Object:
         return {
             "driver": self._driver,
             "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": len(pool.names)},
             **pool.place,
-            **({"devices": devices} if devices else {}),
+            **content,
         }
 
 
-def _shared(live: Object | None, devices: list[Object]) -> list[Object]:
-    """The devices, where possible as the very objects that the slice holds, so that the server sees that they are the same."""
+_CONTENT = ("devices", "sharedCounters")
+
+
+def _shared(live: Object | None, content: Object) -> Object:
+    """The content, its devices where possible as the very objects that the slice holds, so that the server sees that they are the
+    same."""
+    if "devices" not in content:
+        return content
     known = {one["name"]: one for one in live["spec"].get("devices") or ()} if live is not None else {}
-    return [known[one["name"]] if known.get(one["name"]) == one else one for one in devices]
+    return {"devices": [known[one["name"]] if known.get(one["name"]) == one else one for one in content["devices"]]}
 
 
 def _new(name: str, owners: list[Object], spec: Object) -> Object:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Literal
 
 from dds_core.errors import InputError
+from dds_lab.actors import partitions
 from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import node_owner
 from dds_lab.actors.slices import SlicePool, SliceWriter
@@ -29,7 +30,7 @@ class NotPrepared(InputError):
 @dataclass(frozen=True)
 class DeviceModel:
     """What a driver tells of its devices of one model (`model` is the fabric's name for it, `device` that of pool
-    devices)."""
+    devices). `profiles`: what partitions it has, made `on_demand` or before."""
 
     model: str
     product: str
@@ -38,6 +39,8 @@ class DeviceModel:
     architecture: str = "Ampere"
     compute: str = "8.0.0"
     device: str = ""
+    profiles: tuple[str, ...] = ()
+    on_demand: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class VendorDriver:
         self._random: Random = time.random(f"vendor/{settings.driver}")
         self._facts = {one.model: one for one in settings.models}
         self._devices: dict[str, dict[str, str]] = {}  # node → device name → serial
+        self._made: dict[str, tuple[str, ...]] = {}  # serial → the partitions that an administrator made, by profile
         self._numbers: dict[str, dict[str, int]] = {}  # node → serial → number of its own
         self._owners: dict[str, Object] = {}
         self._starting = Timers(time)  # by node
@@ -100,11 +104,21 @@ class VendorDriver:
         if node in self._owners:
             self._start(node, self._settings.start)
 
+    def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
+        """An administrator cuts a device into partitions of these profiles, none for one whole device; the plugin is restarted
+        for it."""
+        self._made[serial] = profiles
+        self.restart_plugin(node)
+
     def plugin_age(self, node: str) -> float:
         """Seconds since the plugin on the node was last started; 0 while it is starting."""
         if node in self._starting or node not in self._started:
             return 0.0
         return (self._time.now() - self._started[node]) / 1_000_000
+
+    def drivers(self) -> frozenset[str]:
+        """The driver's name."""
+        return frozenset([self._settings.driver])
 
     def prepare(self, node: str, device: str) -> str:
         """Make the device of this name ready for a pod; the serial of what the plugin gives. Raises NotPrepared."""
@@ -147,11 +161,31 @@ class VendorDriver:
     def _enumerate(self, node: str) -> None:
         self._started[node] = self._time.now()
         found = [one for one in self._fabric.attached(node) if one.device.model in self._facts and self._bound(one)]
-        names = [f"gpu-{self._number(node, place, one)}" for place, one in enumerate(found)]
-        self._devices[node] = {name: one.device.serial for name, one in zip(names, found, strict=True)}
-        devices = [self._described(name, one) for name, one in zip(names, found, strict=True)]
+        entries = [self._entries(self._number(node, place, one), one) for place, one in enumerate(found)]
+        self._devices[node] = {
+            each["name"]: one.device.serial for one, devices in zip(found, entries, strict=True) for each in devices
+        }
+        self._slices.publish(self._pool(node, entries))
+
+    def _pool(self, node: str, entries: list[list[Object]]) -> SlicePool:
+        """Devices that take from counters stand in a slice for each piece of hardware, and the counters in one of their own."""
+        plain = [each for devices in entries for each in devices if "consumesCounters" not in each]
+        counted = [devices for devices in entries if devices and "consumesCounters" in devices[0]]
         name = f"{node}-{self._settings.driver.replace('.', '-')}"
-        self._slices.publish(SlicePool(node, {"nodeName": node}, (name,), (devices,), [self._owners[node]]))
+        owners = [self._owners[node]]
+        if not counted:
+            return SlicePool(node, {"nodeName": node}, (name,), (plain,), owners)
+        sets = [
+            partitions.counter_set(one["counterSet"], devices[0]["capacity"]["memory"]["value"])
+            for devices in counted
+            for one in devices[0]["consumesCounters"]
+        ]
+        slices = {
+            f"{name}-counters": [],
+            **({name: plain} if plain else {}),
+            **{f"{name}-{devices[0]['name']}": devices for devices in counted},
+        }
+        return SlicePool(node, {"nodeName": node}, tuple(slices), tuple(slices.values()), owners, sets)
 
     def _number(self, node: str, position: int, one: Attached) -> int:
         if self._settings.names == "position":
@@ -164,8 +198,21 @@ class VendorDriver:
     def _bound(self, one: Attached) -> bool:
         return self._time.now() - one.since >= self._settings.binding * 1_000_000
 
-    def _described(self, name: str, one: Attached) -> Object:
-        facts = self._facts[one.device.model]
+    def _entries(self, number: int, one: Attached) -> list[Object]:
+        """All that is listed of one piece of hardware."""
+        facts, serial, name = self._facts[one.device.model], one.device.serial, f"gpu-{number}"
+        gpu = self._described(name, one, facts)
+        before = self._made.get(serial, () if facts.on_demand else facts.profiles)
+        if before:
+            return [partitions.described(each, each.name(number), gpu, serial) for each in partitions.made(before)]
+        if not facts.profiles or not facts.on_demand or serial in self._made:
+            return [gpu]
+        counters = f"{name}-counter-set"
+        found = partitions.possible(facts.profiles)
+        listed = [partitions.described(each, each.name(number), gpu, serial, counters) for each in found]
+        return [partitions.whole(gpu, counters), *listed]
+
+    def _described(self, name: str, one: Attached, facts: DeviceModel) -> Object:
         place = f"{one.minor // 14:04x}:{0x10 + one.minor % 14 * 0x10:02x}"
         return {
             "name": name,

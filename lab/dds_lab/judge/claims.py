@@ -79,9 +79,19 @@ class View:
         self._model_at: dict[Key, str] = {}
         self._serial_at: dict[Key, str] = {}
         self._model_of_pool: dict[tuple[str, str], str] = {}
+        self._faces: dict[
+            str, list[tuple[str, bool]]
+        ] = {}  # slice → serial and whether it is the whole device, of each
+        self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
-        follow = {"resourceslices": self._slice, "nodes": self._node, "pods": self._pod, "resourceclaims": self._claim}
+        follow = {
+            "resourceslices": self._slice,
+            "nodes": self._node,
+            "pods": self._pod,
+            "resourceclaims": self._claim,
+            "composableresources": self._resource,
+        }
         for resource, call in follow.items():
             client.mirror(resource).follow(call)
         assert not len(lab.ledger), "a judge looks on from the beginning"
@@ -112,7 +122,17 @@ class View:
         return [one for one in self.claims.values() if serial in one.serials]
 
     def unheld(self, cell: Cell) -> list[str]:
-        """Serials of the cell's devices that no claim has."""
+        """Serials of the cell's devices that no claim has, not even in part."""
+        in_parts = set(self.in_parts(cell))
+        return [serial for serial in self._idle(cell) if serial not in in_parts]
+
+    def in_parts(self, cell: Cell) -> list[str]:
+        """Serials of those that no claim has and that are listed in parts alone, so that nobody can have them whole."""
+        faces = [face for listed in self._faces.values() for face in listed]
+        whole, listed = {serial for serial, whole in faces if whole}, {serial for serial, _ in faces}
+        return [serial for serial in self._idle(cell) if serial in listed - whole]
+
+    def _idle(self, cell: Cell) -> list[str]:
         held = set(chain.from_iterable(one.serials for one in self.claims.values()))
         return [serial for serial in self.attached(cell) if serial not in held]
 
@@ -166,8 +186,13 @@ class View:
         for call in self.on_move:
             call(entry)
 
+    def _resource(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and (new.get("status") or {}).get("error"):
+            self.complaints[new["spec"]["target_node"], new["spec"]["model"]] = self.now
+
     def _slice(self, old: Object | None, new: Object | None) -> None:
         spec = (new or {}).get("spec") or {}
+        faces = self._faces[(new or old or {})["metadata"]["name"]] = []
         if spec.get("driver") not in self._drivers:
             return
         for device in spec.get("devices") or ():
@@ -177,7 +202,9 @@ class View:
             if model is not None:
                 self._model_at[key] = self._model_of_pool[key[:2]] = model
             if spec.get("nodeName"):
-                self._serial_at[key] = (attributes.get("uuid") or {}).get("string", "")
+                whole = "parentUUID" not in attributes
+                self._serial_at[key] = (attributes.get("uuid" if whole else "parentUUID") or {}).get("string", "")
+                faces.append((self._serial_at[key], whole))
 
     def _node(self, old: Object | None, new: Object | None) -> None:
         there = new or old or {}
@@ -239,11 +266,14 @@ class View:
             model = self._model_at.get(key) or self._model_of_pool.get(key[:2])
             if one["driver"] not in self._drivers or model is None or (reserved and "pods" not in reserved):
                 continue
-            cells[node, model] += 1
+            serial = self._serial_at.get(key, "")
             if one.get("bindingConditions"):
                 waits[node, model] += 1
-            elif self._serial_at.get(key):
-                serials.add(self._serial_at[key])
+            elif serial in serials:
+                continue  # another part of the same hardware
+            elif serial:
+                serials.add(serial)
+            cells[node, model] += 1
         return replace(held, node=node, cells=cells, waits=waits, serials=frozenset(serials), whole=frozenset(whole))
 
     def _conditions(self, held: Held, status: Object) -> Held:

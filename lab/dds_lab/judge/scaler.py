@@ -227,11 +227,13 @@ class Judge:
         self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
-        """Failing a claim that could be served takes a reason: the fabric said no, or it took too long."""
+        """Failing a claim that could be served takes a reason: fabric or operator said no, or it took too long."""
         young = self.view.now - claim.since < self.measure.young * MICROSECONDS
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
+        since = claim.since - MICROSECONDS
+        refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
         if young and not refused and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
@@ -242,7 +244,7 @@ class Judge:
     def _move(self, entry: Entry) -> None:
         cell = (entry.node, entry.model)
         if entry.operation == "attach" and entry.outcome == "ordered":
-            there, needed = self.view.movable(cell), self._peak(cell)
+            there, needed = self.view.movable(cell), self._peak(cell) + len(self.view.in_parts(cell))
             if there > needed:
                 self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
             if there > self.view.limit(cell):

@@ -173,15 +173,17 @@ def _step_names(scenario: Scenario, step: Step, at: Path) -> Iterator[Problem]:
         classes = _classes(scenario)
         yield from _asked((*at, "run"), step.run, classes)
         yield from _scheduler(scenario, step.run.scheduler, (*at, "run", "scheduler"))
-    for action in ("attach", "detach", "resize", "drop_out"):
+    for action in ("attach", "detach", "resize", "drop_out", "partition"):
         found = getattr(step, action)
         if found is not None and found.model is not None and found.model not in models:
             yield Problem((*at, action, "model"), unknown("model", found.model, models))
     if step.resize is not None and str(step.resize.fabric) not in (known := _fabrics(scenario)):
         yield Problem((*at, "resize", "fabric"), unknown("fabric", str(step.resize.fabric), known))
-    if step.restart is not None and getattr(scenario.parts, step.restart.part) is None:
-        running = [name for name in PART_NAMES if getattr(scenario.parts, name) is not None]
-        yield Problem((*at, "restart", "part"), unknown("running part", step.restart.part, running))
+    for action in ("restart", "relist"):
+        found = getattr(step, action)
+        if found is not None and getattr(scenario.parts, found.part) is None:
+            running = [name for name in PART_NAMES if getattr(scenario.parts, name) is not None]
+            yield Problem((*at, action, "part"), unknown("running part", found.part, running))
 
 
 def _asked(at: Path, asked: Run | Ask, classes: set[str]) -> Iterator[Problem]:

@@ -24,6 +24,20 @@ class Gates(Written):
     )
 
 
+Profile = Annotated[str, StringConstraints(pattern=r"^[12347]g\.[1-9][0-9]{0,2}gb$")]
+
+
+class Partitions(Written):
+    """The partitions of a GPU (MIG)."""
+
+    profiles: tuple[Profile, ...] = Field(min_length=1, max_length=7, description="Which, such as 1g.5gb.")
+    on_demand: bool = Field(
+        default=True,
+        description="The driver makes one when a pod gets it, so that the whole GPU and every possible partition are listed, "
+        "with counters (DynamicMIG). If false, each of `profiles` was made once before, and they alone are listed.",
+    )
+
+
 class Model(Written):
     """A device model that a fabric can attach: one entry of the ConfigMap's device-info."""
 
@@ -44,7 +58,12 @@ class Model(Written):
     compute: Text = Field(
         default="8.0.0", description="Attribute cudaComputeCapability that the vendor's driver tells."
     )
+    partitions: Partitions | None = Field(default=None, description="The partitions that the vendor's driver lists.")
     type: Text = Field(default="gpu", description="The fabric's word for its kind (res-type).")
+    request_type: Literal["gpu", "cxlmemory"] | None = Field(
+        default=None,
+        description="The type of its ComposabilityRequests (request-type); by default device-info says none.",
+    )
     not_with: tuple[Text, ...] = Field(
         default=(), max_length=100, description="Models that may not share a node with it (cannot-coexist-with)."
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from dds_lab.scenario.cluster import Cluster
+from dds_lab.scenario.cluster import Cluster, Profile
 from dds_lab.scenario.forms import (
     Amount,
     Count,
@@ -145,6 +145,23 @@ class DropOut(Written):
     lasts: Duration | None = Field(default=None, description="It comes back after so long; by default never.")
 
 
+class Partition(Written):
+    """A device that an administrator cuts into partitions (MIG), or makes whole again; the vendor's plugin is restarted."""
+
+    node: NodeRef = Field(description="The node, by name, or by `claim` or `pod`.")
+    model: Text | None = Field(default=None, description="The model; by default whatever is attached first.")
+    profiles: tuple[Profile, ...] = Field(
+        default=(), max_length=7, description="The partitions; none: one whole device."
+    )
+
+
+class Relist(Written):
+    """A component whose watches break. It goes on with what it knew, then lists everything again."""
+
+    part: PartName = Field(description="The component.")
+    lasts: Duration = Field(default=0.0, description="So long it hears nothing.")
+
+
 class Silence(Written):
     """A node whose kubelet and plugins are not heard any more, while its object stays."""
 
@@ -190,7 +207,9 @@ class Step(Written):
     detach: Move | None = Field(default=None, description="Take a device away by hand.")
     resize: Resize | None = Field(default=None, description="Change how many devices a pool has.")
     drop_out: DropOut | None = Field(default=None, description="Let a device fall off its bus.")
+    partition: Partition | None = Field(default=None, description="Partition a device into partitions.")
     restart: Restart | None = Field(default=None, description="Restart a component.")
+    relist: Relist | None = Field(default=None, description="Break a component's watches, so that it lists again.")
     wait_for: WaitFor | None = Field(default=None, description="Wait until an object shows something.")
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from dds_core.model import Claim, Consumer, Node, Pod, Result
 from dds_core.scaler import events as e
+from dds_core.scaler.model import ANY_VERSION
 from tests.core.scaler.pools import pool_results
 from tests.core.scaler.test_restart import restart
 from tests.support.world import A100, GPU, H100, World, asks
@@ -371,6 +372,23 @@ def test_two_claims_with_one_device_are_both_told_of_with_both_names_at_once() -
     assert told == [("uid-default-two", text), ("uid-default-one", text)]
 
 
+def test_a_device_that_is_cut_into_parts_before_it_is_given_is_not_given() -> None:
+    """The pod was bound with a device that was not there any more, and never started."""
+    world = up_to(e.ClaimsListWanted)
+    world.unplug("node0", "gpu-GPU-res0")
+    world.carry_out()
+    assert world.only(e.ExchangeEnded).reason == "the devices do not satisfy it any more"
+    assert not world.events(e.AllocationCleared)
+
+
+def test_nor_is_one_that_goes_in_the_gap() -> None:
+    world = up_to(e.AllocationCleared)
+    world.unplug("node0", "gpu-GPU-res0")
+    world.carry_out()
+    assert world.only(e.ExchangeEnded).reason == "gpu-GPU-res0 went in between"
+    assert not world.events(e.DevicesGiven)
+
+
 # -- the guard goes -----------------------------------------------------------------------------------------------------
 
 
@@ -428,14 +446,24 @@ def test_what_is_cleared_is_guarded_and_listed_again_before_it_goes_on() -> None
     assert second.version == first.version, "whoever changed the claim since has the better knowledge"
 
 
-def test_of_a_claim_that_was_cleared_in_the_moment_of_the_crash_nothing_is_known_and_it_is_told() -> None:
-    """What version the write left is in nobody's log, so whatever happened since cannot be told from it."""
+def test_a_claim_that_was_cleared_in_the_moment_of_the_crash_gets_its_devices_whatever_version_that_left() -> None:
+    """It was left to the scheduler, which waits with its pod until the binding timeout, ten minutes by default."""
     world = up_to(e.AllocationCleared)
     world.clear("train0")
     restart(world)
+    world.settle()
+    assert world.only(e.DevicesGiven).version == ANY_VERSION
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+    assert not world.events(e.Alerted)
+
+
+def test_where_the_pods_node_went_while_the_process_was_away_the_claim_is_left_and_that_is_told() -> None:
+    world = up_to(e.DevicesGiven)
+    world.gone(world.get(Node, "node0"))
+    restart(world)
+    world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
-    assert not world.events(e.DevicesGiven)
-    assert world.events(e.GuardLifted)
+    assert len(world.events(e.DevicesGiven)) == 1
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -206,3 +206,64 @@ def test_a_driver_of_ones_own_prepares_the_pools_names_and_taints_what_it_shows(
     hall.fabric.occupy(first.device.serial, "default/train")
     with pytest.raises(NotPrepared):
         hall.vendor.prepare("node0", "nvidia-a100-40-7")
+
+
+# -- partitions
+
+
+def cut(*profiles: str, on_demand: bool = True) -> Hall:
+    model = replace(PRODUCTS[0], profiles=profiles, on_demand=on_demand)
+    settings = VendorSettings(models=(model, *PRODUCTS[1:]), start=Fixed(0.5), first_start=Fixed(0.0), hot_plug=True)
+    hall = Hall(operator=None, vendor=settings)
+    attach(hall)
+    hall.run(1)
+    return hall
+
+
+def test_where_partitions_are_made_on_demand_all_are_listed_beside_the_whole_with_counters() -> None:
+    hall = cut("1g.5gb", "3g.20gb")
+    spec = hall.user.get("resourceslices", f"{SLICE}-gpu-0")["spec"]
+    assert [one["name"] for one in spec["devices"]] == [
+        "gpu-0",
+        *(f"gpu-0-mig-1g5gb-19-{place}" for place in range(7)),
+        *(f"gpu-0-mig-3g20gb-9-{place}" for place in (0, 4)),
+    ]
+    (there,) = hall.fabric.attached("node0")
+    part = spec["devices"][-1]
+    assert part["attributes"]["parentUUID"] == {"string": there.device.serial} and "uuid" not in part["attributes"]
+    assert hall.vendor.prepare("node0", part["name"]) == there.device.serial
+
+    counters = hall.user.get("resourceslices", f"{SLICE}-counters")["spec"]
+    assert "devices" not in counters and counters["pool"] == spec["pool"] and spec["pool"]["resourceSliceCount"] == 2
+    (all_there_is,) = counters["sharedCounters"]
+    (whole,) = spec["devices"][0]["consumesCounters"]
+    assert whole == {"counterSet": all_there_is["name"], "counters": all_there_is["counters"]}
+    (taken,) = part["consumesCounters"]
+    assert taken["counters"].keys() == {"multiprocessors", "memory", *(f"memory-slice-{one}" for one in range(4, 8))}
+
+
+def test_partitions_that_were_made_before_are_listed_alone_and_have_an_identity() -> None:
+    hall = cut("3g.20gb", "3g.20gb", on_demand=False)
+    listed = hall.user.get("resourceslices", SLICE)["spec"]["devices"]
+    assert [one["name"] for one in listed] == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-3g20gb-9-4"]
+    assert all(one["attributes"]["uuid"]["string"].startswith("MIG-") for one in listed)
+    assert not any("consumesCounters" in one for one in listed)
+
+
+def test_beside_those_in_parts_others_are_listed_as_ever_and_all_goes_with_the_last() -> None:
+    hall = cut("7g.40gb")
+    attach(hall, H100)
+    hall.run(1)
+    names = [f"{SLICE}", f"{SLICE}-counters", f"{SLICE}-gpu-0"]
+    assert slices_of_node0(hall) == names
+    assert hall.devices(SLICE) == ["gpu-1"]
+    for one in hall.fabric.attached("node0"):
+        hall.fabric.detach("node0", one.device.resource, lambda answer: None)
+        hall.run(2)
+    assert slices_of_node0(hall) == [SLICE]
+    assert hall.devices(SLICE) == []
+
+
+def slices_of_node0(hall: Hall) -> list[str]:
+    found = [one["metadata"]["name"] for one in hall.user.list("resourceslices")]
+    return sorted(name for name in found if name.startswith("node0-"))

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from dds_adapters import sql
-from dds_core.scaler.events import ClaimFailed, ClaimMoved, ExchangeBegun, HandOver
+from dds_core.events import Alerted
+from dds_core.scaler.events import (
+    AttachOrdered,
+    ClaimFailed,
+    ClaimMoved,
+    DeviceHeld,
+    DevicesGiven,
+    ExchangeBegun,
+    HandOver,
+)
+from dds_core.scaler.model import ANY_VERSION
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
 from dds_lab.scenario import Scenario
@@ -63,7 +73,7 @@ def test_whatever_the_seed_of_a_hundred(name: str) -> None:
         held_to(ended(name, seed), ENDS[name])
 
 
-# -- what three of them are there for
+# -- what some of them are there for
 
 
 def without(name: str, step: str) -> Scenario:
@@ -122,3 +132,32 @@ def test_two_claims_of_a_pod_with_one_slow_attach_lose_neither(seed: int, mode: 
     assert isinstance(told, (HandOver, ExchangeBegun)) and len(told.for_claims()) == 2
     assert run.judge.findings == []
     run.sound()
+
+
+def test_two_claims_with_one_device_are_told_of_within_a_second() -> None:
+    run = ended("relist_gap")
+    (found,) = run.judge.findings
+    told = [(at, one) for at, one in run.events(Alerted) if isinstance(one, Alerted) and one.reason == "DeviceTwice"]
+    assert len(told) == 2
+    assert all(0 <= at - found.at <= 1_000_000 for at, _ in told)
+    assert all("default/first and default/second" in one.text for _, one in told)
+
+
+def test_a_gpu_in_parts_is_held_by_all_that_it_is_listed_as() -> None:
+    held = {len(one.devices) for _, one in ended("partitioned").events(DeviceHeld) if isinstance(one, DeviceHeld)}
+    assert held == {10}, "itself, seven sevenths and two halves"
+
+
+def test_memory_is_ordered_as_memory() -> None:
+    ordered = [one for _, one in ended("cxl_memory").events(AttachOrdered) if isinstance(one, AttachOrdered)]
+    assert {(one.type, one.model) for one in ordered} == {("cxlmemory", "CXL 64G")}
+
+
+def test_a_process_that_ends_between_the_two_writes_is_followed_by_one_that_does_the_second() -> None:
+    run = ended("exchange_crash")
+    assert len(run.instances) == 2
+    ((at, given),) = run.events(DevicesGiven)
+    assert isinstance(given, DevicesGiven) and given.version == ANY_VERSION
+    assert not run.events(HandOver)
+    bound = [moved for moved, one in run.events(ClaimMoved) if isinstance(one, ClaimMoved) and one.target == "Bound"]
+    assert bound[0] - at <= 5_500_000, "at the scheduler's next look"

@@ -199,6 +199,36 @@ def test_every_part_can_be_restarted_in_the_middle_and_all_comes_to_a_good_end(p
         assert lab.ledger.attached() == {}
 
 
+def test_a_part_whose_watches_break_goes_on_with_what_it_knew() -> None:
+    run = "run: {name: p, devices: {nvidia-a100-40: 1}}"
+    with told("{at: 1s, relist: {part: scheduler, lasts: 30s}}", f"{{after: 1s, {run}}}") as lab:
+        lab.run(seconds=25)
+        assert state(lab, "p") == "Pending"
+        assert not (find(lab, "resourceclaims", "p") or {}).get("status")
+        lab.run(seconds=60)
+        assert state(lab, "p") == "Running"
+
+
+def test_a_device_is_cut_into_parts_and_made_whole_again() -> None:
+    with told(
+        "attach: {node: node0000, model: A100 40G}",
+        "{after: 3s, partition: {node: node0000, profiles: [3g.20gb, 4g.20gb, 1g.5gb]}}",
+        "{after: 3s, partition: {node: node0000}}",
+        "partition: {node: node0001, model: A100 40G, profiles: [1g.5gb]}",
+        more="",
+    ) as lab:
+        lab.run(seconds=5)
+        assert listed(lab) == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-1g5gb-19-4"], "what does not fit is not made"
+        lab.run(seconds=3)
+        assert listed(lab) == ["gpu-0"]
+        assert "no such device is attached" in lab.steps.failures[0]
+
+
+def listed(lab: Lab) -> list[str]:
+    slices = find(lab, "resourceslices", "node0000-gpu-nvidia-com")
+    return [one["name"] for one in (slices or {"spec": {}})["spec"].get("devices") or ()]
+
+
 def test_a_plugin_of_one_node_is_restarted() -> None:
     with told("{at: 20s, restart: {part: vendor, node: node0001}}") as lab:
         lab.run(seconds=25)

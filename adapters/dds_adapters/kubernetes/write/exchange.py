@@ -39,6 +39,7 @@ from dds_core.matching.quantities import parsed
 from dds_core.model import Allocation, Claim, Consumer, DeviceKey
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
+from dds_core.scaler.model import ANY_VERSION
 
 MAPS = "configmaps"
 CLASSES = "deviceclasses"
@@ -217,7 +218,8 @@ class ClearAllocation(Write):
 
 @dataclass(frozen=True, slots=True)
 class GiveDevices(Write):
-    """DevicesGiven: the allocation of `swap` on `node`, for a claim that is as it was left when its allocation was cleared."""
+    """DevicesGiven: the allocation of `swap` on `node`, for a claim that is as it was left when its allocation was cleared, or,
+    where nobody knows what that was, for one that is nobody's."""
 
     ref: Ref
     swap: Swap
@@ -228,7 +230,7 @@ class GiveDevices(Write):
         live, claim = _live_claim(server, self.ref)
         if claim.allocation is not None and self._is_given(claim.allocation):
             return Done(written=False, version=live.version)
-        if claim.allocation is not None or live.version != self.version:
+        if claim.allocation is not None or self.version not in (live.version, ANY_VERSION):
             return Obsolete(f"{self.ref} was changed since its allocation was cleared")
         results, config = _given(server, live, self.swap)
         status = {

@@ -20,6 +20,7 @@ from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time
 
 KEY = "k8s.io/device-uuid"
+NVIDIA = "gpu.nvidia.com"
 NOT_THERE = (403, 404, 405)
 
 
@@ -59,8 +60,9 @@ def name(resource: str) -> str:
     return f"{resource}-taint"
 
 
-class InUse(Exception):
-    """Somebody computes on a device that is to be detached."""
+class NotNow(Exception):
+    """A step that has to wait, with the words that say why: somebody computes on a device that is to be detached, or the node has
+    no NVIDIA driver, without which the operator attaches nothing (here only memory, as labs have GPUs of other vendors)."""
 
 
 class Resources:
@@ -127,7 +129,7 @@ class Resources:
             self._queue.forget(name)
         except ApiError:
             self._queue.retry(name)
-        except InUse as error:
+        except NotNow as error:
             self._failed(resource, str(error))
         finish()
 
@@ -174,6 +176,8 @@ class Resources:
             if going:
                 self._write(resource, state="Deleting")
                 return False
+            if resource["spec"]["type"] != "gpu" and NVIDIA not in self._plugins.drivers():
+                raise NotNow(f"no nvidia driver found on node {node}")
             self._fabric.attach(node, resource["spec"]["model"], self._answer(resource, finish, self._attached))
             return True
         if going and said(resource, "error"):
@@ -214,7 +218,7 @@ class Resources:
             self._detached(resource)
             return False
         if not resource["spec"].get("force_detach") and self._fabric.users(device):
-            raise InUse(f"compute processes are still running on {device} of {node}")
+            raise NotNow(f"compute processes are still running on {device} of {node}")
         shown = self._view.shown(device)
         if shown is not None:
             self._taints.add(name, shown, device)

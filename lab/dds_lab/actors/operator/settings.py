@@ -27,6 +27,10 @@ class Plugins(Protocol):
         """Seconds since that pod came up; 0 while it is coming."""
         ...
 
+    def drivers(self) -> frozenset[str]:
+        """The names of the drivers that nodes have."""
+        ...
+
 
 @dataclass(frozen=True)
 class OperatorSettings:

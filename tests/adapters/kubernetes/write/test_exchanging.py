@@ -22,6 +22,7 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete,
 from dds_core.events import WriteDone
 from dds_core.model import Claim
 from dds_core.scaler.events import Entry, Swap
+from dds_core.scaler.model import ANY_VERSION
 from tests.support.stage import FAILED, GPU, POOL, READY, RESCHEDULE, Object, Stage
 
 NODE = "node0"
@@ -274,6 +275,16 @@ def test_a_configuration_that_changes_between_the_writes_is_not_given() -> None:
     case.client.delete("deviceclasses", "gpu")
     case.obsolete(give, "cannot be made anew")
     case.obsolete(replace(give, swap=case.swap(config="")), "cannot be made anew")
+
+
+def test_where_nobody_knows_what_clearing_left_the_devices_are_given_to_a_claim_that_is_nobodys() -> None:
+    case = Case()
+    assert isinstance(case.stage.carry_out(case.clear()), Done)
+    case.stage.edit(CLAIMS, "c", {"metadata": {"labels": {"touched": "since"}}}, "default")
+    give = GiveDevices(case.ref, case.swap(), NODE, ANY_VERSION)
+    assert case.stage.carry_out(give) == Done(version=case.version)
+    assert case.status["allocation"]["devices"]["results"] == [on_node()]
+    case.obsolete(replace(give, swap=case.swap(on_node("gpu-1"))), "was changed since its allocation was cleared")
 
 
 def test_classes_are_read_with_the_right_to_list() -> None:
