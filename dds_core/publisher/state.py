@@ -121,7 +121,7 @@ class PoolPicture(Indexes):
 
     def fabrics(self) -> set[str]:
         """The ids of all fabrics that machines are in."""
-        return {fabric for fabric in self.machines_in.sets if fabric}
+        return {fabric for fabric in self.machines_in if fabric}
 
     def model_of_pool(self, key: PoolKey) -> PoolModel | None:
         """The configured model whose pool in some fabric has this key."""
@@ -195,7 +195,7 @@ class PoolPicture(Indexes):
 
     def local_names(self, driver: str) -> Iterator[str]:
         """The names under which a vendor's driver lists devices on nodes."""
-        for uids in self.local_slices.sets.values():
+        for uids in self.local_slices.values():
             for uid in uids:
                 one = self.slices.rows[uid]
                 if one.driver == driver:
@@ -218,7 +218,7 @@ class PoolPicture(Indexes):
         dirty = self.dirty
         dirty.pools |= self.pools.rows.keys()
         dirty.pools |= {self.pool_of(model, fabric) for model in self.models for fabric in self.fabrics()}
-        dirty.pools |= {key for key in self.slices_of.sets if self.own_slices(key)}
+        dirty.pools |= {key for key in self.slices_of if self.own_slices(key)}
         dirty.hosts |= {one.name for one in self.hosts.rows.values()}
 
     def forget_answers(self, which: Callable[[str, str], bool]) -> None:

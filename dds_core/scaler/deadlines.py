@@ -90,7 +90,7 @@ def of_fleet(picture: Picture) -> Iterator[Deadline]:
     policy = picture.policy
     if len(picture.marks) >= policy.detaches_per_hour and picture.marks.rows:
         yield Deadline(min(picture.marks.rows.values()) + HOUR, "detaches", "fleet")
-    if any(rule not in picture.lifted for rule in picture.our_rules):
+    if picture.our_rules and any(rule not in picture.lifted for rule in picture.our_rules):
         yield Deadline(quiet_due(picture), "rules", "fleet")
     if policy.prewarm:
         last = picture.passed.get(("prewarm", "")) or picture.synced_at
@@ -103,7 +103,7 @@ class Agenda(kit.Agenda[Picture]):
     def rebuild(self) -> None:
         super().rebuild()
         self._of_nodes: dict[str, list[Name]] = {}
-        for node in self._picture.cooling_at.sets:
+        for node in self._picture.cooling_at:
             self._of_nodes[node] = [(one.kind, one.of) for one in of_node(self._picture, node)]
 
     @classmethod
@@ -112,12 +112,12 @@ class Agenda(kit.Agenda[Picture]):
         for uid in {
             *picture.lives,
             *(row.claim for row in picture.reservations.rows.values()),
-            *picture.guarded_for.sets,
+            *picture.guarded_for,
         }:
             yield from of_claim(picture, uid)
         for uid in picture.resources:
             yield from of_device(picture, uid)
-        for node in picture.cooling_at.sets:
+        for node in picture.cooling_at:
             yield from of_node(picture, node)
 
     def look(self, touched: Dirty) -> None:

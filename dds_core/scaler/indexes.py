@@ -436,7 +436,7 @@ class Indexes(OwnIndexes):
     def _choice_changed(self) -> None:
         """Other devices than before may be for a claim, wherever one waits."""
         self._allocators.clear()
-        self.dirty.nodes |= self.waiting_at.sets.keys() | self.pods_nominated.sets.keys()
+        self.dirty.nodes |= self.waiting_at.keys() | self.pods_nominated.keys()
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
@@ -599,7 +599,7 @@ class Indexes(OwnIndexes):
         else:
             self._traits.pop(key, None)
         faces = faces_of(new, traits)
-        if any((*key, name) in self.holders.sets for name in old.keys() ^ new.keys()):
+        if any((*key, name) in self.holders for name in old.keys() ^ new.keys()):
             self.dirty.devices |= self.taken_in[key]  # what is held under a name that nobody lists may be a face of any
         for name, device in old.items():
             full = (*key, name)
@@ -625,7 +625,7 @@ class Indexes(OwnIndexes):
             if rule is None:
                 continue
             if not (rule.driver and rule.pool):
-                self.dirty.nodes |= self.pools_at.sets.keys()
+                self.dirty.nodes |= self.pools_at.keys()
             elif (pool := self.pools.get((rule.driver, rule.pool))) is not None and pool.node:
                 self.dirty.nodes.add(pool.node)
 
@@ -650,7 +650,7 @@ class Indexes(OwnIndexes):
         self._allocators.clear()
         self.pools_at.clear()
         self.pools_of_model.clear()
-        for key in list(self.slices_of.sets):
+        for key in list(self.slices_of):
             self._gather_pool(key)
         for name in {*self.node_named, *self.fabric_of}:
             self._place(name)

@@ -246,7 +246,11 @@ def gather(slices: Iterable[Slice]) -> Pool | None:
     first = current[0]
     devices = dict(sorted(devices.items()))
     once = sum(len(s.devices) + len(s.counters) for s in current) == len(devices) + len(counters)
-    usable = len(current) >= first.slices and once and all(_draws(device, counters) for device in devices.values())
+    usable = (
+        len(current) >= first.slices
+        and once
+        and all(_draws(each, counters) for each in devices.values() if each.consumes)
+    )
     free = sum(not is_tainted(device) for device in devices.values())
     return Pool(newest, usable, devices, first.node, first.selector, first.all_nodes, first.owner, free)
 

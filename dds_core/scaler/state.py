@@ -134,9 +134,7 @@ class Picture(Indexes):
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
         self.dirty.rules |= self.rules.rows.keys()
-        self.dirty.nodes |= (
-            self.failed_at.sets.keys() | self.holds_at.sets.keys()
-        )  # also those that no node was found for
+        self.dirty.nodes |= self.failed_at.keys() | self.holds_at.keys()  # also those that no node was found for
 
 
 PROJECTION = 1

@@ -51,7 +51,7 @@ def indexes(picture: Picture) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Index):
-        return {key: set(members) for key, members in value.sets.items()}
+        return {key: set(members) for key, members in value.items()}
     return dict(value) if isinstance(value, dict) else set(value) if isinstance(value, set) else value
 
 

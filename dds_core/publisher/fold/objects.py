@@ -94,7 +94,7 @@ def _slice_moved(picture: PoolPicture, one: PoolSlice | None) -> None:
         return
     key = (one.driver, one.pool)
     row = picture.pools.get(key)
-    if row is not None or key in picture.slices_of.sets or picture.model_of_pool(key) is not None:
+    if row is not None or key in picture.slices_of or picture.model_of_pool(key) is not None:
         picture.dirty.pools.add(key)
     if row is not None and picture.shows(key, row):
         _settled(picture, key, row)
@@ -136,7 +136,7 @@ def _claim_moved(picture: PoolPicture, claim: Claim | None) -> None:
     if claim is None or claim.allocation is None:
         return
     for driver, pool, _ in results_of(claim):
-        if (driver, pool) in picture.slices_of.sets or (driver, pool) in picture.pools:
+        if (driver, pool) in picture.slices_of or (driver, pool) in picture.pools:
             picture.dirty.pools.add((driver, pool))
             row = picture.pools.get((driver, pool))
             if row is not None:

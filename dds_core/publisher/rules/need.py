@@ -43,9 +43,7 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     nodes |= {node for node in ordered if picture.fabric_of(node) == fabric}
     if stock.whole:
         nodes |= {host.name for host in picture.hosts_in(fabric)}
-        nodes |= {
-            node for node in picture.resources_on.sets if picture.host(node) is None
-        }  # gone, and its devices not yet
+        nodes |= {node for node in picture.resources_on if picture.host(node) is None}  # gone, and its devices not yet
     for node in nodes:
         there = _devices_on(picture, node, model.model)
         idle = sum(not picture.used(one.uuid) for one in there.arrived)

@@ -64,8 +64,10 @@ def _slice_changed(picture: Picture, driver: str, at: int) -> None:
 def _note_unlisted(picture: Picture, node: str, at: int) -> None:
     """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
     for uid in picture.resources_at[node] if node else ():
-        resource = picture.resources.rows[uid]
-        known, is_so = uid in picture.unlisted, _is_unlisted(picture, resource)
+        resource, known = picture.resources.rows[uid], uid in picture.unlisted
+        if not known and resource.uuid in picture.keys_of:
+            continue
+        is_so = _is_unlisted(picture, resource)
         if is_so and not known:
             picture.unlisted.put(uid, at)
         elif known and not is_so:

@@ -118,7 +118,7 @@ def _groups(picture: Picture, waiting: list[Claim]) -> Iterator[list[Claim]]:
             continue
         group = [left.pop(claim.uid)]
         for one in group:
-            for pod in picture.pods_of(one):
+            for pod in picture.pods_of(one) if left else ():
                 if len(pod.claims) + bool(pod.extended_claim) > 1:
                     group += [left.pop(more.uid) for more in picture.claims_of(pod) if more.uid in left]
         yield group

@@ -81,7 +81,7 @@ class Stock:
         self._in_use = InUse()
         self._promised = list(_pledges(picture, node))
         self._shares = [(owner, promise) for owner, promise in self._promised if promise.share]
-        self._count_holders()
+        self._counted = False
 
     def choose(self, claims: Sequence[Claim]) -> Choice:
         """Devices for all of these claims, those promised to them if these will do, else for as many of their requests as can be
@@ -152,8 +152,8 @@ class Stock:
         return any(one.key != found.key or not one.share for one in theirs if one.identity in faces)
 
     def _count_holders(self) -> None:
-        """What claims hold of the node's own devices, and the shares that stand ready for them."""
-        picture = self._picture
+        """What claims hold of the node's own devices, and the shares that stand ready for them. Most need not be asked for."""
+        self._counted, picture = True, self._picture
         for pool in picture.pools_at[self._node]:
             for uid in picture.claims_in_pool[pool]:
                 allocation = picture.claims.rows[uid].allocation
@@ -166,7 +166,7 @@ class Stock:
     def _take_back(self, group: Collection[str]) -> None:
         """The shares that stand ready for the group are its own to choose again."""
         for owner, promise in self._shares:
-            if owner in group:
+            if owner in group and self._counted:
                 self._in_use.count(promise.key, promise.consumed, -1)
         self._shares = [(owner, promise) for owner, promise in self._shares if owner not in group]
 
@@ -184,6 +184,8 @@ class Stock:
 
     def _ask(self, wishes: list[tuple[Wish, list[ClaimRequest]]], among: Sequence[DeviceKey]) -> Fit | None:
         allocator = self._picture.allocator(self._node)
+        if not self._counted:
+            self._count_holders()
         allocator.in_use = self._in_use
         claims = [claim_of(wish.claim, requests) for wish, requests in wishes]
         kept = [wish.kept if requests else [] for wish, requests in wishes]

@@ -193,7 +193,7 @@ def _closed(picture: Picture, failure: Failure) -> bool:
         return True
     taint = f"{picture.config.prefix}/cooling"
     return pool.usable and all(
-        (*key, name) in picture.holders.sets or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
+        (*key, name) in picture.holders or any(t.key == taint and t.effect in BLOCKING for t in device.taints)
         for name, device in pool.devices.items()
     )
 

@@ -94,9 +94,10 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
     """Pool labels of models that are no longer configured, and what older versions put beside them."""
     config = picture.config
     known = {model.device for model in config.models}
-    for key, value in sorted(node.labels.items()):  # a mapping's order is not kept in the log
+    ours = [key for key, value in node.labels.items() if value == "true" and key.startswith(f"{config.prefix}/")]
+    for key in sorted(ours):  # a mapping's order is not kept in the log
         stem, _, name = key.rpartition("/")
-        if stem != config.prefix or value != "true" or name in known or name == "fabric":
+        if stem != config.prefix or name in known or name == "fabric":
             continue
         if name.endswith(COOLING) and name.removesuffix(COOLING) in known:
             continue

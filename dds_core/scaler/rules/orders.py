@@ -307,7 +307,7 @@ def who_waited_for(picture: Picture, freed: set[NodeModel]) -> set[str]:
     blind = [model for model in picture.config.models if not picture.pools_of_model[model.model]]
     return {
         node
-        for node in picture.pending_at.sets
+        for node in picture.pending_at
         if blind
         or any((name, key) in pools for name, model in models.items() for key in pools_for(picture, node, model))
     }

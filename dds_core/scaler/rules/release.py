@@ -352,12 +352,15 @@ def idle_due(picture: Picture, uid: str) -> int:
 
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:
     picture = work.picture
-    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
+    here = [picture.resources.rows[uid] for uid in picture.idle_at[cell.node] - wanted]
     idle = [
-        r for r in owned if r.uid not in wanted and _is_idle(picture, r) and work.has_come(idle_due(picture, r.uid))
+        r for r in here if r.request == own.name and _is_idle(picture, r) and work.has_come(idle_due(picture, r.uid))
     ]
+    if not idle:
+        return
     idle.sort(key=lambda r: (picture.devices.rows[r.uid].idle_since, r.name))
     low = limits_of(picture, cell.node, cell.model.model)[0]
+    owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
     marked = sum(_is_marked(picture, r.uid) or r.uid in picture.holds for r in owned)
     spare = cell.size + cell.others - marked - low
     for resource in idle[: max(0, spare)]:

@@ -255,7 +255,7 @@ def test_a_claim_deleted_in_any_state_ends_released_or_gives_its_devices_back(st
         world.gone(request)
     assert world.state("train") == "", "its life is forgotten once it is over"
     assert uid not in world.picture.reservations
-    assert not world.picture.holders.sets
+    assert not world.picture.holders
 
 
 def test_node_gone_settles_a_claim_that_gave_its_device_back() -> None:

@@ -173,5 +173,5 @@ def test_a_gone_device_leaves_nothing_behind() -> None:
     its_resource_vanishes(world)
     assert not world.picture.devices.rows
     assert not world.picture.fences.rows
-    assert not world.picture.resources_at.sets
-    assert not world.picture.idle_of_model.sets
+    assert not world.picture.resources_at
+    assert not world.picture.idle_of_model

@@ -50,7 +50,7 @@ def test_a_claim_that_vanishes_leaves_no_promise_and_no_holder(state: str, mode:
     picture = world.picture
     assert not picture.reservations.rows
     assert uid not in picture.failures and uid not in picture.hand_overs
-    assert not picture.holders.sets
+    assert not picture.holders
     if "res" in picture.resources:
         assert world.device("res") in ("Idle", "Marked")
 
