@@ -164,7 +164,7 @@ class MachineRow(NamedTuple):
 def pool_rows(picture: PoolPicture, fabrics: set[str] | None = None) -> list[PoolRow]:
     """Every pool that several nodes reach, by fabric and name; of these fabrics only."""
     shown = _shown(picture)
-    keys = picture.pools.rows.keys() | shown.keys() | {key for key in picture.slices_of.sets if key[1]}
+    keys = picture.pools.rows.keys() | shown.keys() | {key for key in picture.slices_of if key[1]}
     rows = [_row(picture, key, shown.get(key)) for key in sorted(keys)]
     chosen = (row for row in rows if fabrics is None or row.fabric in fabrics)
     return sorted(chosen, key=lambda row: (row.fabric, row.pool))

@@ -247,8 +247,7 @@ class Publisher(Decider[PoolPicture]):
         picture = self.picture
         models = picture.models
         self.askers.fabric.look_for(models, picture.machines_by_uuid.rows.values())
-        kept = Capabilities(taint_rules=picture.capabilities.taint_rules)
-        dropped = self.doubtful or picture.capabilities != kept
+        dropped = self.doubtful or picture.capabilities != Capabilities()
         self.askers.probe.look(models[0].driver if models else DRIVER, dropped=dropped)
 
     def end(self) -> Sequence[str]:

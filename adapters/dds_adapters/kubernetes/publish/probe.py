@@ -30,19 +30,18 @@ class ProbeFailed(DdsError):
     """The API server does not say what it keeps: nothing is known, and it has to be asked again."""
 
 
-def probe(api: Asking, version: str, driver: str, taint_rules: str = "") -> Capabilities:
-    """What a server that serves ResourceSlices in this API version keeps of them. `taint_rules` is passed on.
+def probe(api: Asking, version: str, driver: str) -> Capabilities:
+    """What a server that serves ResourceSlices in this API version keeps of them.
 
     Raises ProbeFailed, and Unreachable when it does not answer.
     """
     if version == FIRST_VERSION:  # all that releases serve from before there was any of it
-        return Capabilities(taint_rules, binding_conditions=False, device_taints=False, shared_devices=False)
+        return Capabilities(binding_conditions=False, device_taints=False, shared_devices=False)
     answer = api.ask(
         "POST", path_of(SLICES, version), query=_QUERY, body=msgspec.json.encode(on_trial(version, driver))
     )
     device = _kept(answer)
     return Capabilities(
-        taint_rules,
         binding_conditions=bool(device.binding_conditions and device.binds_to_node),
         device_taints=bool(device.taints),
         shared_devices=device.allow_multiple_allocations

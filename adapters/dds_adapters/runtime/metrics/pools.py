@@ -112,7 +112,7 @@ def _numbers(picture: PoolPicture) -> dict[Named, Values]:
     kept = picture.capabilities
     return {
         p.FREE: free,
-        p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in picture.machines_in.sets.items()},
+        p.MACHINES: {(fabric,): len(uuids) for fabric, uuids in picture.machines_in.items()},
         p.FAILING: {(kind,): failing[kind] for kind in ("machines", "stock", "limits")},
         p.KEPT: {
             ("binding_conditions",): kept.binding_conditions,
@@ -125,7 +125,7 @@ def _numbers(picture: PoolPicture) -> dict[Named, Values]:
 
 def _of_pools(picture: PoolPicture) -> dict[Named, Values]:
     found: dict[Named, Values] = {one: {} for one in (p.POOL_SLICES, p.POOL_DEVICES, p.POOL_HELD, p.POOL_TAINTED)}
-    for key in picture.slices_of.sets:
+    for key in picture.slices_of:
         own = picture.own_slices(key)
         if own:
             found[p.POOL_SLICES][key] = len(own)

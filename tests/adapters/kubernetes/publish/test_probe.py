@@ -32,8 +32,8 @@ def test_a_gate_that_is_off(gate: str, lacking: Capabilities) -> None:
 
 @pytest.mark.parametrize("release", ["1.34", "1.35"])
 def test_releases_that_keep_nothing_of_it_by_default(release: str) -> None:
-    nothing = Capabilities("v1", binding_conditions=False, device_taints=False, shared_devices=False)
-    assert probe(Booth(release).writer, V1, GPU, "v1") == nothing
+    nothing = Capabilities(binding_conditions=False, device_taints=False, shared_devices=False)
+    assert probe(Booth(release).writer, V1, GPU) == nothing
 
 
 def test_everything_is_kept_and_nothing_is_made() -> None:
