@@ -63,7 +63,7 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
     if fence is not None and not fence.wanted:
         yield Deadline(fence_due(picture, fence), "fence", uid)
     hold = picture.holds.get(uid)
-    if hold is not None and hold.stage not in ("held", "lost", "ending"):
+    if hold is not None and hold.stage not in ("held", "lost", "ending", "ended"):
         yield Deadline(hold.until, "hold", uid)
     unlisted, moving = picture.unlisted.get(uid), progress_due(picture, uid)
     if unlisted is not None:

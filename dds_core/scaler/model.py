@@ -173,14 +173,14 @@ def hold_name(resource: str) -> str:
     return f"dds-hold-{resource}"
 
 
-HoldStage = Literal["guarding", "listing", "listed", "holding", "held", "lost", "ending"]
+HoldStage = Literal["guarding", "listing", "listed", "holding", "held", "lost", "ending", "ended"]
 
 
 class Hold(Record, frozen=True):
     """A claim of ours that keeps everybody from a device before it goes back; `devices` are all its faces. `stage` is how far it
     is: the devices are being guarded, all claims are being listed, were listed; the claim is being made, is seen to hold them;
-    it is to be given up, or being taken away. Before it is seen, `until` is the end of the guard. `wanted`: the list was asked
-    for; `reason`: why the device is to go."""
+    it is to be given up, is being taken away, was taken away and is still to be seen gone. Before it is seen, `until` is the end
+    of the guard. `wanted`: the list was asked for; `reason`: why the device is to go."""
 
     node: str
     devices: tuple[DeviceKey, ...]

@@ -351,7 +351,7 @@ def hold_seen(picture: Picture, resource: str, at: int) -> None:
         hold_is(picture, resource, "held", at)
     elif row.stage == "held" and not whole:
         hold_is(picture, resource, "lost", at)
-    elif row.stage == "ending" and not picture.claims_holding[resource]:
+    elif row.stage == "ended" and not picture.claims_holding[resource]:
         picture.holds.drop(resource)
 
 
@@ -374,14 +374,17 @@ def _hold_written(picture: Picture, event: e.WriteDone, at: int) -> None:
         return
     if event.action == e.HoldBegun.__name__ and row.stage == "guarding":
         hold_is(picture, event.target, "listing", at)
-    elif event.action == e.HoldEnded.__name__ and row.stage == "ending" and not picture.claims_holding[event.target]:
-        picture.holds.drop(event.target)
+    elif event.action == e.HoldEnded.__name__ and row.stage == "ending":
+        hold_is(picture, event.target, "ended", at)
+        hold_seen(picture, event.target, at)
 
 
 def _holds_unseen(picture: Picture, unseen: set[Key]) -> None:
     """A hold that is not seen whole is taken away, and begins anew."""
     for uid, row in list(picture.holds.rows.items()):
-        if row.stage in ("holding", "held") and _is_held_whole(picture, uid, row):
+        if row.stage == "ended" and not picture.claims_holding[uid]:
+            picture.holds.drop(uid)
+        elif row.stage in ("holding", "held") and _is_held_whole(picture, uid, row):
             picture.holds.put(uid, replace(row, stage="held"))
         else:
             picture.holds.put(uid, replace(row, stage="lost"))

@@ -60,7 +60,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
 def go_on(work: Work, uid: str, row: Hold, why: str) -> None:
     """The next step towards a hold, or its end when `why` says that the device may not go after all."""
     late = row.until - (LAST_MOMENT if row.stage == "listed" else 0)
-    if row.stage == "ending":
+    if row.stage in ("ending", "ended"):
         return
     if row.stage == "lost":
         _end(work, uid, row.node, row.devices, why or "it was not there as it should be")

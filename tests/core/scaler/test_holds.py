@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dds_core.model import Allocation, AttachRequest, Claim, Pod, Result
+from dds_core.model import Allocation, AttachRequest, Claim, FabricResource, Pod, Result
 from dds_core.scaler import events as e
 from tests.core.scaler.test_restart import restart
 from tests.support.world import A100, GPU, World, asks
@@ -226,6 +226,20 @@ def test_a_hold_of_a_lost_log_is_taken_away() -> None:
     elsewhere = Claim("other", "elsewhere", "dds-hold-res0", allocation=allocation, hold="res0")
     world.observe(elsewhere)
     assert len(world.events(e.HoldEnded)) == 1, "only what is in our namespace is ours"
+
+
+def test_the_guard_is_taken_off_after_a_crash_though_the_hold_went_with_its_resource() -> None:
+    """The garbage collector takes it as soon as its owner is gone; the guard stayed for ever."""
+    world = up_to(e.DetachOrdered)
+    world.carry_out()
+    world.gone(world.get(FabricResource, "res0"))
+    assert world.only(e.HoldEnded).devices == (FACE,)
+    world.gone(next(world.picture.claims.rows[uid] for uid in world.picture.claims_holding["res0"]))
+    assert world.picture.holds.rows, "the guard may still be there"
+    (again,) = [one for one in restart(world) if isinstance(one, e.HoldEnded)]
+    assert again.devices == (FACE,)
+    world.carry_out()
+    assert not world.picture.holds.rows
 
 
 def test_a_claim_beside_a_hold_is_told() -> None:
