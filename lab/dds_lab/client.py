@@ -3,11 +3,15 @@
 Objects that come from here are shared and must never be changed in place. `instants` are as objects carry them.
 """
 
+from __future__ import annotations
+
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any
+from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from dds_lab.api import clock as instants
 from dds_lab.api import status
@@ -15,7 +19,7 @@ from dds_lab.api.kinds import Object, Resource
 from dds_lab.api.requests import AUTHENTICATED, MASTERS, Call, Deleting, Outcome, Reading, User, Writing
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
-from dds_lab.api.store import DELETED
+from dds_lab.api.store import DELETED, Record
 from dds_lab.api.strategies import Strategy
 from dds_lab.api.watches import ERROR, Notice, Watch
 from dds_lab.latency import NONE, Latency
@@ -26,11 +30,29 @@ __all__ = ["ApiError", "Client", "Mirror", "Object", "OnChange", "Resource", "fu
 RETRY_SECONDS = 1.0
 """Until a mirror that could not list tries again."""
 
+News = Notice | dict[tuple[str, str], Object]
+"""What a mirror is told: a notice, or everything after it had to list anew."""
+
 OnChange = Callable[[Object | None, Object | None], None]
 """Told (old, new) of each change: old is None for a new object, new is None for one that is gone."""
 
 BeforeCall = Callable[[Call], None]
 """Asked before each call of a client; it raises ApiError to let the call fail."""
+
+
+Carry = Callable[[Call], Outcome]
+"""Has a call carried out, and gives what came of it."""
+
+
+class Tap(Protocol):
+    """Stands between a server and the mirrors of one client, for faults. `behind`: a mirror's first list is as it was so many
+    changes of its resource ago."""
+
+    behind: int
+
+    def hear(self, mirror: Mirror, news: News) -> None:
+        """What a mirror is about to be told. It hears it by `take`, now or later, or never."""
+        ...
 
 
 @contextmanager
@@ -56,6 +78,8 @@ class Client:
         self.user = User(user, (*groups, AUTHENTICATED))
         self.manager = manager or user
         self.before: BeforeCall | None = None
+        self.carry: Carry = server.perform
+        self.tap: Tap | None = None
         self._resources: dict[str, Resource] = {}
         self._mirrors: list[Mirror] = []
         self._writing = Writing(manager=self.manager, validation="Strict")
@@ -87,19 +111,20 @@ class Client:
 
     def mirror(
         self, resource: str, latency: Latency = NONE, fields: str = "", labels: str = "", namespace: str = ""
-    ) -> "Mirror":
+    ) -> Mirror:
         """A copy that follows the resource (an informer)."""
         found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
         call = Call(verb="watch", resource=found, user=self.user, namespace=namespace, reading=reading)
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
-        made = Mirror(self.server, self.time, call, latency, random)
+        made = Mirror(self.server, self.time, call, latency, random, self.tap)
         self._mirrors = [*(one for one in self._mirrors if not one.closed), made]
         return made
 
-    def cut(self, seconds: float = 0.0) -> None:
-        """Break every mirror's connection for so long."""
+    def cut(self, seconds: float = 0.0, resource: str = "") -> None:
+        """Break every mirror's connection for so long, or those of one resource."""
         for one in self._mirrors:
-            one.cut(seconds)
+            if resource in ("", one.resource):
+                one.cut(seconds)
 
     # -- writing
 
@@ -155,7 +180,7 @@ class Client:
     def _perform(self, call: Call) -> Outcome:
         if self.before is not None:
             self.before(call)
-        return self.server.perform(call)
+        return self.carry(call)
 
     def served(self) -> tuple[Resource, ...]:
         """Every resource that the server has now, preferred versions first (discovery)."""
@@ -179,22 +204,25 @@ class Mirror:
     When the watch breaks it lists again and tells the differences, so that nothing is lost or invented.
     """
 
-    def __init__(self, server: ApiServer, time: Time, call: Call, latency: Latency, random: Random) -> None:
+    def __init__(
+        self, server: ApiServer, time: Time, call: Call, latency: Latency, random: Random, tap: Tap | None = None
+    ) -> None:
         self._server = server
+        self._tap = tap
         self._time = time
         self._call = call
         self._latency = latency
         self._random = random
         self._strategy: Strategy = server.registry.strategy(call.resource)
         self._objects: dict[tuple[str, str], Object] = {}
-        self._queue: deque[tuple[int, Notice | dict[tuple[str, str], Object]]] = deque()
+        self._queue: deque[tuple[int, News]] = deque()
         self._due = 0
         self._timer: Timer | None = None
         self._return: Timer | None = None
         self._calls: list[OnChange] = []
         self._watch: Watch | None = None
         self.closed = False
-        self._objects = self._list()
+        self._objects = self._list(tap.behind if tap is not None else 0)
 
     # -- what is known
 
@@ -237,15 +265,43 @@ class Mirror:
 
     # -- following
 
-    def _list(self) -> dict[tuple[str, str], Object]:
-        """Everything there is now, and a watch from here on."""
+    @property
+    def resource(self) -> str:
+        """The plural of what it follows."""
+        return self._call.resource.plural
+
+    def take(self, news: News) -> None:
+        """Be told; one that is closed is not."""
+        if self.closed:
+            return
+        if isinstance(news, dict):
+            self._replace(news)
+        else:
+            self._follow(news)
+
+    def _list(self, behind: int = 0) -> dict[tuple[str, str], Object]:
+        """Everything there is now, or was so many changes ago, and a watch from there on."""
+        changes = self._server.store.table(self._call.resource.key).changes if behind else ()
+        if len(changes) > behind:
+            return self._list_of(changes[-behind - 1].revision)
         self._watch = self._server.watch(self._call)
-        objects = {}
-        for _, record in self._watch.take():
-            obj = self._strategy.from_storage(record.object)
-            objects[_place(obj)] = obj
+        objects = self._places(record for _, record in self._watch.take())
         self._watch.on_ready(self._noted)
         return objects
+
+    def _list_of(self, revision: int) -> dict[tuple[str, str], Object]:
+        """As a replica that is behind gives it: what there was then, and what it is told from there on."""
+        reading = replace(self._call.reading, version=str(revision))
+        exact = replace(self._call, verb="list", reading=replace(reading, match="Exact"))
+        page = self._server.perform(exact).page
+        assert page is not None
+        self._watch = self._server.watch(replace(self._call, reading=reading))
+        self._watch.on_ready(self._noted)
+        return self._places(page.records)
+
+    def _places(self, records: Iterable[Record]) -> dict[tuple[str, str], Object]:
+        found = (self._strategy.from_storage(record.object) for record in records)
+        return {_place(obj): obj for obj in found}
 
     def _leave(self) -> None:
         if self._watch is not None:
@@ -273,7 +329,7 @@ class Mirror:
             watch.on_ready(None)
             self._come_back()
 
-    def _enqueue(self, news: "Notice | dict[tuple[str, str], Object]") -> None:
+    def _enqueue(self, news: News) -> None:
         delay = self._latency.draw(self._random)
         self._due = max(self._due, self._time.now() + round(delay * MICROSECONDS))
         self._queue.append((self._due, news))
@@ -285,10 +341,10 @@ class Mirror:
         now = self._time.now()
         while self._queue and self._queue[0][0] <= now:
             news = self._queue.popleft()[1]
-            if isinstance(news, dict):
-                self._replace(news)
+            if self._tap is not None:
+                self._tap.hear(self, news)
             else:
-                self._follow(news)
+                self.take(news)
         if self._queue and self._timer is None:
             self._timer = self._time.after((self._queue[0][0] - now) / MICROSECONDS, self._deliver)
 

@@ -41,7 +41,7 @@ from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.state import PoolPicture
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
-from dds_lab.api.requests import MASTERS, Request, User
+from dds_lab.api.requests import MASTERS, Request, Response, User
 from dds_lab.api.server import ApiServer
 from dds_lab.api.status import ApiError
 from dds_lab.api.watches import Stream
@@ -62,10 +62,10 @@ class Direct:
     """One user's requests (`Cluster.ask`), answered within the call. `requests` counts them by method."""
 
     def __init__(self, server: ApiServer, user: str, groups: tuple[str, ...] = (MASTERS,)) -> None:
-        self._server = server
         self._token = f"direct-{user}"
         self.before: Before | None = None
         self.after: Before | None = None
+        self.carry: Callable[[Request], Response | Stream] = server.respond
         self.requests: dict[str, int] = {}
         server.access.register(self._token, User(user, groups))
 
@@ -86,7 +86,7 @@ class Direct:
         headers = {"authorization": f"Bearer {self._token}", "accept": "application/json"}
         if body is not None:
             headers["content-type"] = content_type
-        response = self._server.respond(Request(method, path, urlencode(query or {}), headers, body or b""))
+        response = self.carry(Request(method, path, urlencode(query or {}), headers, body or b""))
         if self.after is not None:
             self.after(method, path)
         if isinstance(response, Stream):
@@ -302,7 +302,7 @@ class OurProcess(Generic[P]):
         self.alive = False
         """Whether it has begun and was not ended."""
         self._time: Time = lab.time
-        self._client = Client(lab.server, lab.time, user, groups)
+        self.client = Client(lab.server, lab.time, user, groups)
         self._times = times
         self._random = lab.time.random(f"{user}/times")
         self._skew = round(skew * MICROSECONDS)
@@ -446,7 +446,7 @@ class OurProcess(Generic[P]):
 
     def version(self, resource: str) -> str:
         """The version in which the lab serves it, "" when it does not."""
-        registry = self._client.server.registry
+        registry = self.client.server.registry
         for api_version in VERSIONS[resource]:
             group, _, version = api_version.rpartition("/")
             if registry.find(group, version, resource) is not None:
@@ -485,7 +485,7 @@ class _Followed:
                 raise ApiError(404, "NotFound", "is not served")
             group, _, short = version.rpartition("/")
             name = f"{self._what.resource}.{short}.{group}"
-            self._mirror = ours._client.mirror(name, ours._times.watch, fields=scope.fields, namespace=scope.namespace)
+            self._mirror = ours.client.mirror(name, ours._times.watch, fields=scope.fields, namespace=scope.namespace)
         except ApiError as error:
             if error.code in (403, 404):
                 ours.arrivals.mark(self._what.resource, LOST)

@@ -86,6 +86,7 @@ class Lab:
         self._recorders: list[Recorder] = []
         self._running: dict[str, list[Actor]] = {}
         self._clients: dict[str, list[Client]] = {}  # by part
+        self.on_client: Callable[[PartName, Client], None] = lambda part, client: None
         self._cast: dict[PartName, Actor] = {}
         self._drivers: dict[str, Driver] = {}
         self._silent: dict[str, None] = {}
@@ -141,14 +142,14 @@ class Lab:
             self._begin("drivers", devices)
         for part in _MAKERS:
             if getattr(self.scenario.parts, part) is not None:
-                self._start_part(part)
+                self.begin_part(part)
         for other in self._others:
             self._begin(_STORY, other)
 
     def stop(self) -> None:
         """Stop everything; the server and what it holds stay as they are."""
         for part in reversed(list(self._running)):
-            self._stop_part(part)
+            self.end_part(part)
         for recorder in self._recorders:
             recorder.stop()
 
@@ -169,8 +170,8 @@ class Lab:
         if node:
             self.restart_plugin(node)
             return
-        self._stop_part(part)
-        self.time.after(down, lambda: self._start_part(part))
+        self.end_part(part)
+        self.time.after(down, lambda: self.begin_part(part))
 
     def relist(self, part: PartName, blind: float = 0.0) -> None:
         """Break a part's watches: it hears nothing for so many seconds and then lists everything again."""
@@ -239,7 +240,8 @@ class Lab:
         self._running.setdefault(part, []).append(actor)
         actor.start()
 
-    def _start_part(self, part: PartName) -> None:
+    def begin_part(self, part: PartName) -> None:
+        """Start a part that is not there."""
         if part not in self._running:
             for actor in self._made(part):
                 self._begin(part, actor)
@@ -256,9 +258,11 @@ class Lab:
     def _client_of(self, part: PartName, user: str) -> Client:
         client = self.client(user)
         self._clients.setdefault(part, []).append(client)
+        self.on_client(part, client)
         return client
 
-    def _stop_part(self, part: str) -> None:
+    def end_part(self, part: str) -> None:
+        """Stop a part, which forgets everything."""
         self._clients.pop(part, None)
         for actor in reversed(self._running.pop(part, [])):
             actor.stop()

@@ -21,69 +21,28 @@ from dds_core.log import EventLog, MemoryLog
 from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_core.scaler.policy import Policy
 from dds_lab import shipped
+from dds_lab.check.subjects import CLUSTER, LOG, policy_of, without_hands
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
-from dds_lab.scenario.forms import fixed
-from dds_lab.scenario.parts import Operator
 from dds_lab.setup import install_guard
 from dds_lab.tally import Tally
 
 Object = dict[str, Any]
-LOG = "lab/scaler"
-CLUSTER = "kube-system-of-the-lab"
-QUICK = Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0)
 USUAL = Measure()
-HANDS = ("attach", "detach", "condition")
-"""Steps by which a scenario plays operator and scaler itself."""
-FOREIGN = {"shares"}
-"""Where those hands play somebody else's scaler, of devices that are none of ours."""
 
 
 def told_to_us(name: str, **parts: Any) -> Scenario:
-    """A scenario in which nobody does the scaler's work yet; `parts` replace parts of it."""
-    found = shipped.find(name)
-    changed: dict[str, Any] = {"scaler": None}
-    if found.parts.operator is None and found.cluster.models:
-        changed["operator"] = QUICK
-        if any(one.cordon is not None for one in found.steps):
-            changed["fabric"] = found.parts.fabric.model_copy(
-                update={"attach": fixed(3.0)}
-            )  # after the cordon, as by hand
-    hands = () if name in FOREIGN else HANDS
-    steps = tuple(
-        one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)
-    )
-    return found.model_copy(update={"parts": found.parts.model_copy(update={**changed, **parts}), "steps": steps})
-
-
-def _awaits_a_clearing(step: Any) -> bool:
-    """An exchange clears an allocation too, but only for a moment, and does not let the pod go elsewhere."""
-    return step.wait_for is not None and step.wait_for.lacks == "status.allocation"
+    """A scenario that comes with dds, in which nobody does the scaler's work yet; `parts` replace parts of it."""
+    return without_hands(shipped.find(name), **parts)
 
 
 def policy_for(name: str, **more: Any) -> Policy:
-    """The scenario's own durations, everything allowed."""
-    found = shipped.find(name)
-    knobs, scheduler = found.parts.scaler, found.parts.scheduler
-    profiles = scheduler.profiles if scheduler is not None else {}
-    return Policy(
-        **{
-            "mode": "detach",
-            "scan_interval_seconds": round(knobs.interval) if knobs else 5,
-            "no_removal_seconds": round(knobs.removal) if knobs else 15,
-            "no_allocation_seconds": round(knobs.allocation) if knobs else 5,
-            "schedulers": {
-                each: SchedulerPolicy(binding_timeout_seconds=round(one.binding_timeout))
-                for each, one in profiles.items()
-            },
-            "detaches_per_hour": 10_000,
-            **more,
-        }
-    )
+    """Its own durations, everything allowed."""
+    return policy_of(shipped.find(name), **more)
 
 
 def new_log(scenario: Scenario) -> MemoryLog:

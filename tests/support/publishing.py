@@ -29,6 +29,7 @@ from dds_core.publisher.rules.need import healthy
 from dds_core.replay import event_of, verify
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.actors.models import NAME, NAMESPACE
+from dds_lab.check.subjects import CLUSTER
 from dds_lab.driver import PACE, PUBLISHER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
 from dds_lab.judge.publisher import Measure, PoolsJudge
 from dds_lab.lab import Lab
@@ -36,7 +37,7 @@ from dds_lab.manager import Login, Manager, ManagerSettings
 from dds_lab.manager.calls import Call, Done, Refused, error
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
-from tests.support.ours import CLUSTER, Outcomes
+from tests.support.ours import Outcomes
 
 LOG = "lab/publisher"
 ENDPOINT = "https://manager.lab"

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dds_core.log import MemoryLog
+from dds_lab.check.subjects import CLUSTER
 from dds_lab.driver import OurScaler
 from dds_lab.judge.publisher import PoolsJudge
 from dds_lab.lab import Lab
-from tests.support.ours import CLUSTER
 from tests.support.publishing import SCALER, change_models, written
 
 REFERENCE = "composable-dra-driver"

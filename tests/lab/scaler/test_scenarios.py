@@ -25,11 +25,12 @@ from dds_core.scaler.events import (
 from dds_core.scaler.model import ANY_VERSION
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
+from dds_lab.check.subjects import CLUSTER, LOG
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import between
 from dds_lab.scenario.parts import Fabrics
 from tests.support.ends import ENDS, held_to
-from tests.support.ours import CLUSTER, LOG, Running, policy_for, running, told_to_us
+from tests.support.ours import Running, policy_for, running, told_to_us
 
 SOME = 4
 

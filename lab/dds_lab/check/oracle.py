@@ -1,0 +1,90 @@
+"""What a cluster has come to when all is quiet: compared between runs, and searched for what nobody should have left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dds_lab.actors.objects import reservations, results
+from dds_lab.actors.operator.settings import DELETE_DEVICE
+from dds_lab.client import Object
+from dds_lab.lab import Lab
+
+HOLD, COOLING = "dds-hold-", "-cooling"
+GUARDED_BY = "dds-guard"
+
+
+@dataclass(frozen=True)
+class State:
+    """`pods` and `claims` by name, in a word each; `attached` counts moved devices by model; `left` are words about what somebody
+    who is done should have taken away."""
+
+    pods: dict[str, str] = field(default_factory=dict)
+    claims: dict[str, str] = field(default_factory=dict)
+    attached: Counter[str] = field(default_factory=Counter)
+    left: tuple[str, ...] = ()
+
+
+def state_of(lab: Lab) -> State:
+    """As things stand."""
+    client = lab.client("oracle")
+    models = {
+        one.device.serial: one.device.model
+        for machine in lab.fabric.machines()
+        for one in lab.fabric.plugged(machine.node)
+    }
+    claims = [one for one in client.list("resourceclaims") if not one["metadata"]["name"].startswith("dds-")]
+    return State(
+        {_name(one): _pod(one) for one in client.list("pods")},
+        {_name(one): _claim(one) for one in claims},
+        Counter(models.get(serial, "") for serial in lab.ledger.attached()),
+        tuple(_left(lab)),
+    )
+
+
+def differences(wanted: State, found: State) -> Iterator[str]:
+    """In what one state is not as another, names and places apart."""
+    for what, before, after in (("pod", wanted.pods, found.pods), ("claim", wanted.claims, found.claims)):
+        for name in sorted(before.keys() | after.keys()):
+            was, now = before.get(name, "gone"), after.get(name, "gone")
+            if was != now:
+                yield f"{what} {name} is {now} in the end, not {was}"
+    for model in sorted(wanted.attached.keys() | found.attached.keys()):
+        if wanted.attached[model] != found.attached[model]:
+            yield f"{found.attached[model]} of {model} are attached in the end, not {wanted.attached[model]}"
+    yield from (f"left over: {one}" for one in found.left if one not in wanted.left)
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _pod(pod: Object) -> str:
+    phase = (pod.get("status") or {}).get("phase", "")
+    return f"{phase}" if pod["spec"].get("nodeName") else "without a node"
+
+
+def _claim(claim: Object) -> str:
+    found = results(claim)
+    if not found:
+        return "not allocated"
+    waits = sum(bool(one.get("bindingConditions")) for one in found)
+    return f"allocated {len(found)} devices, {waits} of them a pool's, for {len(reservations(claim))}"
+
+
+def _left(lab: Lab) -> Iterator[str]:
+    """Holds and guards of whoever makes such, marks, and labels of cool-downs."""
+    client = lab.client("oracle")
+    for claim in client.list("resourceclaims"):
+        if claim["metadata"]["name"].startswith(HOLD):
+            yield "a hold"
+    for config in client.list("configmaps"):
+        if config["metadata"]["name"].startswith(GUARDED_BY) and config.get("data"):
+            yield "a guard"
+    for resource in client.list("composableresources"):
+        if DELETE_DEVICE in (resource["metadata"].get("annotations") or {}):
+            yield "a mark"
+    for node in client.list("nodes"):
+        if any(key.endswith(COOLING) for key in node["metadata"].get("labels") or {}):
+            yield "a label of a cool-down"

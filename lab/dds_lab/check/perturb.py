@@ -1,0 +1,193 @@
+"""One disturbance of a scaler in a lab, at one point: the number of an event that it hears, or of a write that it makes."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar, get_args
+
+from dds_lab.client import Mirror, News
+from dds_lab.time import Time
+
+EventKind = Literal["dies", "unseen", "stale", "stale-start", "late"]
+WriteKind = Literal["dies-before", "dies-after", "answer-lost", "too-late"]
+Kind = Literal[EventKind, WriteKind]
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
+WRITE_KINDS: tuple[WriteKind, ...] = get_args(WriteKind)
+KINDS: tuple[Kind, ...] = (*EVENT_KINDS, *WRITE_KINDS)
+COUNTED: tuple[Kind, ...] = ("stale", "stale-start", "late")
+"""Those that come in sizes: versions behind, or events of other resources that come before it."""
+SIZES = (1, 5)
+
+AWAY = 1.0
+"""Seconds until the process that ended is replaced."""
+HEALED = 20.0
+"""Seconds after which what was kept back is told: a watch that missed something lists anew, a replica has caught up."""
+OVERTAKEN = 2.0
+"""Seconds after the next process has begun at which a write of the one before arrives."""
+
+
+class Gone(BaseException):
+    """The process ends in the middle of a call. No code of a scaler may catch it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """`at` counts from 0: the events that the scaler hears, or the writes that it makes.
+
+    `dies`: the process ends as it hears the event, and another one begins. `unseen`: it does not hear it until its watch has
+    broken and it lists anew. `stale`: from there on all that it hears comes from a replica that is `size` changes of each
+    resource behind. `stale-start`: it ends there, and the next one's first lists are of such a replica. `late`: it hears the
+    event, and what follows of the same resource, after `size` events of others. `dies-before`, `dies-after`: it ends before
+    the write, or after it was carried out and before it has the answer. `answer-lost`: the write is carried out, and the
+    connection breaks. `too-late`: the process is replaced while its write is on its way, which is carried out then.
+    """
+
+    kind: Kind
+    at: int
+    size: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.at}" + (f":{self.size}" if self.size else "")
+
+
+def perturbations(events: int, writes: int, kinds: tuple[Kind, ...] = KINDS) -> Iterator[Perturbation]:
+    """All of these kinds for a run with so many events and writes."""
+    for kind in kinds:
+        for at in range(events if kind in EVENT_KINDS else writes):
+            for size in SIZES if kind in COUNTED else (0,):
+                yield Perturbation(kind, at, size)
+
+
+class Process(Protocol):
+    """Who is disturbed."""
+
+    def end(self) -> None:
+        """It ends as a crash ends it."""
+        ...
+
+    def begin(self) -> None:
+        """Another one begins."""
+        ...
+
+    def relist(self, resource: str) -> None:
+        """Its watch of a resource breaks, and it lists anew."""
+        ...
+
+    def lose_answer(self) -> Exception:
+        """What a call raises whose connection breaks."""
+        ...
+
+
+_Answer = TypeVar("_Answer")
+
+
+class Perturber:
+    """Stands between a process and the API server. Without a perturbation it counts. `reached`: it has happened."""
+
+    def __init__(self, time: Time, process: Process, perturbation: Perturbation | None = None) -> None:
+        self.events = self.writes = self.behind = 0
+        self.reached = False
+        self._time = time
+        self._process = process
+        self._wanted = perturbation
+        self._lag = 0
+        self._kept: defaultdict[Mirror, deque[News]] = defaultdict(deque)
+        self._late: Mirror | None = None
+        self._before_it = 0
+
+    # -- what it hears
+
+    def hear(self, mirror: Mirror, news: News) -> None:
+        """As `client.Tap`."""
+        if self._is_now("event", self.events):
+            self._disturb(mirror, news)
+        else:
+            self._pass(mirror, news)
+
+    def _is_now(self, what: Literal["event", "write"], number: int) -> bool:
+        if what == "event":
+            self.events += 1
+        else:
+            self.writes += 1
+        wanted, kinds = self._wanted, EVENT_KINDS if what == "event" else WRITE_KINDS
+        now = wanted is not None and not self.reached and wanted.kind in kinds and wanted.at == number
+        self.reached = self.reached or now
+        return now
+
+    def _disturb(self, mirror: Mirror, news: News) -> None:
+        assert self._wanted is not None
+        size = self._wanted.size
+        match self._wanted.kind:
+            case "dies":
+                self._replace()
+            case "stale-start":
+                self.behind = self._lag = size
+                self._replace()
+                self._time.after(HEALED, self._heal)
+            case "unseen":
+                self._time.after(HEALED, lambda: self._process.relist(mirror.resource))
+            case "stale":
+                self._lag = size
+                self._time.after(HEALED, self._heal)
+                self._pass(mirror, news)
+            case "late":
+                self._late, self._before_it = mirror, size
+                self._kept[mirror].append(news)
+                self._time.after(HEALED, self._heal)
+
+    def _pass(self, mirror: Mirror, news: News) -> None:
+        kept = self._kept[mirror]
+        if mirror is self._late:
+            kept.append(news)
+            return
+        kept.append(news)
+        while len(kept) > self._lag:
+            mirror.take(kept.popleft())
+        if self._late is not None:
+            self._before_it -= 1
+            if not self._before_it:
+                self._heal()
+
+    def _heal(self) -> None:
+        """Everything that was kept back is told."""
+        self._lag = self.behind = 0
+        self._late = None
+        for mirror, kept in list(self._kept.items()):
+            while kept:
+                mirror.take(kept.popleft())
+
+    # -- what it writes
+
+    def write(self, carry_out: Callable[[], _Answer]) -> _Answer:
+        """Have a write carried out, or what becomes of it."""
+        if not self._is_now("write", self.writes):
+            return carry_out()
+        assert self._wanted is not None
+        match self._wanted.kind:
+            case "dies-before":
+                self._replace()
+            case "dies-after":
+                carry_out()
+                self._replace()
+            case "answer-lost":
+                carry_out()
+                raise self._process.lose_answer()
+            case "too-late":
+                self._replace()
+                self._time.after(AWAY + OVERTAKEN, lambda: _unanswered(carry_out))
+        raise Gone
+
+    def _replace(self) -> None:
+        self._process.end()
+        self._kept.clear()
+        self._time.after(AWAY, self._process.begin)
+
+
+def _unanswered(carry_out: Callable[[], object]) -> None:
+    """Nobody waits for the answer any more, whatever it is."""
+    try:
+        carry_out()
+    except Exception:
+        return

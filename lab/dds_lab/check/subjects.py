@@ -1,0 +1,201 @@
+"""Who can be put into a scenario in the place of its scaler, and be disturbed there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from dds_adapters.kubernetes.cluster import Unreachable
+from dds_core.errors import DdsError, Fenced
+from dds_core.events import Alerted
+from dds_core.kit.work import RULE_ERROR
+from dds_core.log import MemoryLog
+from dds_core.log.chain import verify_log
+from dds_core.replay import event_of, verify
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy, SchedulerPolicy
+from dds_lab.api.requests import Call, Outcome
+from dds_lab.api.status import ApiError
+from dds_lab.check.perturb import Perturbation, Perturber
+from dds_lab.client import Client
+from dds_lab.driver import SCALER_USER, OurScaler
+from dds_lab.lab import Lab
+from dds_lab.scenario import Scenario
+from dds_lab.scenario.forms import fixed
+from dds_lab.scenario.parts import Operator, PartName, Scaler
+from dds_lab.setup import install_guard
+
+LOG, CLUSTER = "lab/scaler", "kube-system-of-the-lab"
+QUICK = Operator(workers=16, watch_slices=True, plugin_rest=0.0, sync=0.0)
+HANDS = ("attach", "detach", "condition")
+"""Steps by which a scenario plays operator and scaler itself."""
+FOREIGN = {"shares"}
+"""Where those hands play somebody else's scaler, of devices that are none of ours."""
+READING = ("get", "list", "watch")
+
+
+def without_hands(found: Scenario, **parts: Any) -> Scenario:
+    """A scenario in which nobody does the scaler's work: it has none, and an operator; `parts` replace parts of it."""
+    return _with_parts(found, {"scaler": None, **parts})
+
+
+def with_stand_in(found: Scenario, **parts: Any) -> Scenario:
+    """The same with the stand-in for the reference scaler."""
+    return _with_parts(found, {"scaler": found.parts.scaler or Scaler(), **parts})
+
+
+def _with_parts(found: Scenario, parts: dict[str, Any]) -> Scenario:
+    changed: dict[str, Any] = {}
+    if found.parts.operator is None and found.cluster.models:
+        changed["operator"] = QUICK
+        if any(one.cordon is not None for one in found.steps):
+            changed["fabric"] = found.parts.fabric.model_copy(
+                update={"attach": fixed(3.0)}
+            )  # after the cordon, as by hand
+    hands = () if found.name in FOREIGN else HANDS
+    steps = tuple(
+        one for one in found.steps if all(getattr(one, hand) is None for hand in hands) and not _awaits_a_clearing(one)
+    )
+    return found.model_copy(update={"parts": found.parts.model_copy(update={**changed, **parts}), "steps": steps})
+
+
+def _awaits_a_clearing(step: Any) -> bool:
+    """An exchange clears an allocation too, but only for a moment, and does not let the pod go elsewhere."""
+    return step.wait_for is not None and step.wait_for.lacks == "status.allocation"
+
+
+def policy_of(found: Scenario, **more: Any) -> Policy:
+    """The durations of the scenario's own scaler, and everything allowed."""
+    knobs, scheduler = found.parts.scaler, found.parts.scheduler
+    profiles = scheduler.profiles if scheduler is not None else {}
+    return Policy(
+        **{
+            "mode": "detach",
+            "scan_interval_seconds": round(knobs.interval) if knobs else 5,
+            "no_removal_seconds": round(knobs.removal) if knobs else 15,
+            "no_allocation_seconds": round(knobs.allocation) if knobs else 5,
+            "schedulers": {
+                each: SchedulerPolicy(binding_timeout_seconds=round(one.binding_timeout))
+                for each, one in profiles.items()
+            },
+            "detaches_per_hour": 10_000,
+            **more,
+        }
+    )
+
+
+class Subject(Protocol):
+    """A scaler in a lab. `tap` is what stands between it and the API server."""
+
+    tap: Perturber
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def faults(self) -> list[str]:
+        """What it has to say against itself in the end."""
+        ...
+
+
+Cast = Callable[[Lab, Scenario, Perturbation | None], Subject]
+"""Puts a scaler into a lab that has not started, from a scenario as it was written."""
+
+
+class Ours:
+    """Our scaler, on a log in memory."""
+
+    def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
+        self.tap = Perturber(lab.time, self, perturbation)
+        self.log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
+        self._lab = lab
+        self._policy = policy_of(scenario)
+        self._instances: list[OurScaler] = []
+
+    def begin(self) -> None:
+        if not self._instances:
+            install_guard(self._lab.client("installer"), SCALER_USER)
+            self._lab.cast("scaler", _Played(self))
+        elif self._instances[-1].alive:
+            return
+        one = OurScaler(self._lab, self.log, self._policy)
+        one.client.tap = self.tap
+        carry = one.requests.carry
+        one.requests.carry = lambda request: (
+            carry(request) if request.method == "GET" else self.tap.write(partial(carry, request))
+        )
+        self._instances.append(one)
+        one.start()
+
+    def end(self) -> None:
+        if self._instances:
+            self._instances[-1].kill()
+
+    def relist(self, resource: str) -> None:
+        if self._instances[-1].alive:
+            self._instances[-1].cut(resource, 0.0)
+
+    def lose_answer(self) -> Exception:
+        return Unreachable("the connection broke", where="the API server", fix="ask again")
+
+    def faults(self) -> list[str]:
+        ends = [one.crashed for one in self._instances if one.crashed is not None]
+        told = [f"it ended: {type(one).__name__}: {one}" for one in ends if not isinstance(one, Fenced)]
+        told += [str(fault) for one in self._instances for fault in one.faults]
+        alerts = (event_of(row, SCALER) for row in self.log.read(types={Alerted.__name__}))
+        told += [one.text for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
+        try:
+            verify_log(self.log)
+        except DdsError as error:
+            told.append(str(error))
+        report = verify(self.log.read(), SCALER)
+        return told if report.ok else [*told, *(str(one) for one in report.differences[:3])]
+
+
+class _Played:
+    """Ours in the place of the stand-in, for a story that restarts it."""
+
+    def __init__(self, ours: Ours) -> None:
+        self._ours = ours
+
+    def start(self) -> None:
+        self._ours.begin()
+
+    def stop(self) -> None:
+        self._ours.end()
+
+
+class StandIn:
+    """The lab's stand-in for a scaler, made after the reference one with its faults."""
+
+    def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
+        self.tap = Perturber(lab.time, self, perturbation)
+        self._lab = lab
+        self._client: Client | None = None
+        lab.on_client = self._made
+
+    def _made(self, part: PartName, client: Client) -> None:
+        if part == "scaler":
+            self._client, client.tap = client, self.tap
+            carry = client.carry
+            client.carry = lambda call: self._carry(carry, call)
+
+    def _carry(self, carry: Callable[[Call], Outcome], call: Call) -> Outcome:
+        return carry(call) if call.verb in READING else self.tap.write(partial(carry, call))
+
+    def begin(self) -> None:
+        self._lab.begin_part("scaler")
+
+    def end(self) -> None:
+        self._lab.end_part("scaler")
+
+    def relist(self, resource: str) -> None:
+        if self._client is not None:
+            self._client.cut(resource=resource)
+
+    def lose_answer(self) -> Exception:
+        return ApiError(500, "InternalError", "the connection broke")
+
+    def faults(self) -> list[str]:
+        return []
