@@ -43,7 +43,7 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in picture.failures
     if waits and claim is not None and life is not None and picture.pool_results(life.allocation):
         yield Deadline(budget_due(picture, claim, life), "budget", uid)
-    guarded = [picture.guarded.rows[key].until for key in picture.guarded_for[uid]]
+    guarded = [row.until for key in picture.guarded_for[uid] if not (row := picture.guarded.rows[key]).lifting]
     if guarded:
         yield Deadline(min(guarded), "guard", uid)
     exchange = picture.exchanges.get(uid)

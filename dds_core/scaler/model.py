@@ -123,10 +123,11 @@ class Exchange(Record, frozen=True):
 
 
 class Guarded(Record, frozen=True):
-    """A device that nobody but the claim is given until an instant."""
+    """A device that nobody but the claim is given until an instant, or until the guard is off; `lifting`: that was decided."""
 
     claim: str
     until: int
+    lifting: bool = False
 
 
 class Failure(Record, frozen=True):

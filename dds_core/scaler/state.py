@@ -130,7 +130,7 @@ class Picture(Indexes):
 
     def touch_everything(self) -> None:
         """A level pass looks at the whole fleet."""
-        self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys()
+        self.dirty.claims |= self.claims.rows.keys() | self.lives.rows.keys() | self.guarded_for.keys()
         self.dirty.devices |= self.resources.rows.keys() | self.devices.rows.keys()
         self.dirty.nodes |= self.node_named.keys() | {life.node for life in self.lives.rows.values() if life.node}
         self.dirty.rules |= self.rules.rows.keys()

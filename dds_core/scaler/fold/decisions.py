@@ -206,8 +206,20 @@ def _exchange_ended(picture: Picture, event: e.ExchangeEnded, at: int) -> None:
 
 def _guard_lifted(picture: Picture, event: e.GuardLifted, at: int) -> None:
     for key in event.devices:
-        picture.guarded.drop(key)
+        if (row := picture.guarded.get(key)) is not None:
+            picture.guarded.put(key, replace(row, lifting=True))
     picture.passed.drop(("guard", event.claim))
+
+
+def _guards_are_off(picture: Picture, claim: str) -> None:
+    lifting = {key for key in picture.guarded_for[claim] if picture.guarded.rows[key].lifting}
+    picture.guarded.drop_where(lambda key: key in lifting)
+
+
+def _guard_void(picture: Picture, claim: str) -> None:
+    """It is not known to be off."""
+    for key in sorted(picture.guarded_for[claim]):
+        picture.guarded.put(key, replace(picture.guarded.rows[key], lifting=False))
 
 
 _NEXT: dict[str, tuple[Stage, Stage]] = {
@@ -224,6 +236,8 @@ _NO_RIGHTS = (403, 404)
 
 def _step_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     row = picture.exchanges.get(event.target)
+    if event.action == e.GuardLifted.__name__:
+        _guards_are_off(picture, event.target)
     if row is not None and event.action in _NEXT:
         group = row.group if event.action == e.ExchangeBegun.__name__ else (event.target,)
         go_on(picture, group, *_NEXT[event.action], at, event.version)
@@ -244,6 +258,9 @@ def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
     """What was not cleared yet begins anew. What was is guarded again, and then goes on: with the version that clearing left, or,
     where the process ended before it heard of that, with the one that is there. It does not matter then who cleared it: a claim
     that is neither allocated nor reserved is nobody's, and a scheduler that gave up finds the devices there."""
+    for uid in {row.claim for row in picture.guarded.rows.values() if row.lifting}:
+        _guard_void(picture, uid)
+        unseen.add((e.GuardLifted.__name__, uid))
     for uid, row in list(picture.exchanges.rows.items()):
         claim = picture.claims.get(uid)
         if claim is None or claim.allocation is not None or not row.open:
@@ -493,6 +510,7 @@ VOIDS: dict[str, Callable[[Picture, str], None]] = {
     e.ExchangeBegun.__name__: _exchange_void,
     e.AllocationCleared.__name__: _exchange_void,
     e.DevicesGiven.__name__: _exchange_void,
+    e.GuardLifted.__name__: _guard_void,
     e.FailureSignalled.__name__: _failure_void,
     e.NodeLabelled.__name__: _label_void,
     e.TaintLifted.__name__: _lift_void,

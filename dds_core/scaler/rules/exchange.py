@@ -281,7 +281,7 @@ def _lift(work: Work, uid: str) -> None:
     held = (
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
     )
-    keys = sorted(picture.guarded_for[uid])
+    keys = sorted(key for key in picture.guarded_for[uid] if not picture.guarded.rows[key].lifting)
     over = [
         key for key in keys if key not in held or not picture.live or work.has_come(picture.guarded.rows[key].until)
     ]

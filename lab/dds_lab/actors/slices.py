@@ -114,6 +114,7 @@ class SliceWriter:
         live = self._live.setdefault(name, {})
         names = wanted.names if wanted else ()
         obsolete = [one for one in live if one not in names]
+        newest = max((one["spec"]["pool"]["generation"] for one in live.values()), default=0)
         for one in obsolete:
             self._delete(live, one)
         if wanted is None:
@@ -124,7 +125,8 @@ class SliceWriter:
         missing = [one for one in names if one not in live]
         if not changed and not missing and not obsolete:
             return
-        generation = self._generation(live, len(changed) == 1 and not missing and not obsolete)
+        one_update = len(changed) == 1 and not missing and not obsolete
+        generation = newest if one_update and not self._always_next else newest + 1
         for one in names:
             spec = self._spec(wanted, generation, _shared(live.get(one), contents[one]))
             if one not in live:
@@ -144,10 +146,6 @@ class SliceWriter:
             and spec["pool"]["resourceSliceCount"] == len(wanted.names)
             and all(spec.get(key) == value for key, value in wanted.place.items())
         )
-
-    def _generation(self, live: dict[str, Object], one_update: bool) -> int:
-        highest = max((one["spec"]["pool"]["generation"] for one in live.values()), default=0)
-        return highest if one_update and not self._always_next else highest + 1
 
     def _delete(self, live: dict[str, Object], name: str) -> None:
         with tolerating(404):

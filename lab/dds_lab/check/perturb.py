@@ -22,7 +22,7 @@ SIZES = (1, 5)
 
 AWAY = 1.0
 """Seconds until the process that ended is replaced."""
-HEALED = 20.0
+HEALED = 8.0
 """Seconds after which what was kept back is told: a watch that missed something lists anew, a replica has caught up."""
 OVERTAKEN = 2.0
 """Seconds after the next process has begun at which a write of the one before arrives."""
@@ -61,7 +61,9 @@ def perturbations(events: int, writes: int, kinds: tuple[Kind, ...] = KINDS) -> 
 
 
 class Process(Protocol):
-    """Who is disturbed."""
+    """Who is disturbed. `asks_the_newest`: its lists name no version, so that no replica that is behind may answer them."""
+
+    asks_the_newest: bool
 
     def end(self) -> None:
         """It ends as a crash ends it."""
@@ -123,7 +125,8 @@ class Perturber:
             case "dies":
                 self._replace()
             case "stale-start":
-                self.behind = self._lag = size
+                self._lag = size
+                self.behind = 0 if self._process.asks_the_newest else size
                 self._replace()
                 self._time.after(HEALED, self._heal)
             case "unseen":

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dds_lab.check.oracle import State, differences, state_of
-from dds_lab.check.perturb import Gone, Perturbation
+from dds_lab.check.perturb import HEALED, Gone, Perturbation
 from dds_lab.check.subjects import Cast
-from dds_lab.judge.scaler import Judge
+from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.time import MICROSECONDS, VirtualTime
 
+NEWS = Measure().news
 QUIET = 900.0
 """Seconds after the scenario's end within which everything has come to rest."""
 STAYS = 60.0
@@ -39,7 +40,7 @@ def played(
     subject = cast(lab, original, perturbation)
     lab.start()
     try:
-        judge = Judge(lab)
+        judge = Judge(lab, Measure(news=NEWS + (HEALED if perturbation is not None else 0.0)))
         subject.begin()
         end = scenario.start + round((scenario.duration + QUIET) * MICROSECONDS)
         _run(lab, end)
@@ -47,6 +48,7 @@ def played(
         _run(lab, end + round(STAYS * MICROSECONDS))
         later = state_of(lab)
         found = [(one.rule, f"{one.of}: {one.text}") for one in judge.findings]
+        found += [("story", one) for one in lab.steps.failures]
         found += [("unsound", one) for one in subject.faults()]
         found += [("restless", one) for one in differences(state, later)]
         return Run(subject.tap.events, subject.tap.writes, subject.tap.reached, tuple(found), state)

@@ -106,6 +106,8 @@ Cast = Callable[[Lab, Scenario, Perturbation | None], Subject]
 class Ours:
     """Our scaler, on a log in memory."""
 
+    asks_the_newest = True
+
     def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
         self.tap = Perturber(lab.time, self, perturbation)
         self.log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
@@ -167,7 +169,9 @@ class _Played:
 
 
 class StandIn:
-    """The lab's stand-in for a scaler, made after the reference one with its faults."""
+    """The lab's stand-in for a scaler, made after the reference one with its faults: informers list with version 0."""
+
+    asks_the_newest = False
 
     def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
         self.tap = Perturber(lab.time, self, perturbation)

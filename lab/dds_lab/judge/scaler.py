@@ -164,7 +164,7 @@ class Judge:
             if free < meant <= free + len(just):
                 for thief in just[free - meant :]:
                     self._robbed(claim.uid, cell, thief)
-            elif meant > free:
+            elif meant > free and not self._has_its_first_choice(claim):
                 others = sorted(
                     one.claim.name
                     for one in self._promised.values()
@@ -172,6 +172,12 @@ class Judge:
                 )
                 text = f"{count} of {cell} announced to {claim.name}; {free} there and announced to {others} as well"
                 self._find("promised twice", claim.name, text)
+
+    def _has_its_first_choice(self, claim: Held) -> bool:
+        """What is announced may be better than what it waits for."""
+        wanted = {(claim.node, model): count for model, count in claim.needs.items()}
+        other = bool(wanted) and wanted.keys().isdisjoint(claim.waits)
+        return other and all(len(self.view.unheld(cell)) >= count for cell, count in wanted.items())
 
     def _meant(self, cell: Cell) -> int:
         return sum(self._owed(one.claim, cell) for one in self._promised.values())

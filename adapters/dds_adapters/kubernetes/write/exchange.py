@@ -39,10 +39,10 @@ from dds_core.matching.quantities import parsed
 from dds_core.model import Allocation, Claim, Consumer, DeviceKey
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
-from dds_core.scaler.model import ANY_VERSION
+from dds_core.scaler.model import ANY_VERSION, gather
 
 MAPS = "configmaps"
-CLASSES = "deviceclasses"
+CLASSES, SLICES = "deviceclasses", "resourceslices"
 LONGEST_KEY = 253
 """Of a ConfigMap's key (IsConfigMapKey)."""
 NOT_GUARDED, NAME_TOO_LONG = "NotGuarded", "NameTooLong"
@@ -198,8 +198,25 @@ class ClearAllocation(Write):
         if decoding.config_digest(_config(server, live, before)) != claim.config:
             return Obsolete(f"{self.ref}: its configuration cannot be made anew")
         _given(server, live, self.swap)
+        gone = self._unlisted(server)
+        if gone:
+            return Obsolete(f"{self.ref}: {gone} is not listed any more")
         cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
         return Done(version=live_of(self.ref, cleared).version)
+
+    def _unlisted(self, server: Server) -> str:
+        """A device that is to be given and that its driver lists no more; "" when all are. What we know of slices may be older
+        than the claim, and a pod that is bound with such a device never starts."""
+        had = {one.key for one in self.allocation.results}
+        new = [one for one in self.swap.results if one.key not in had]
+        for driver, pool in sorted({one.key[:2] for one in new}):
+            selected = f"spec.nodeName={self.allocation.node},spec.driver={driver}"
+            slices = map(decoding.resource_slice, server.list(SLICES, {"fieldSelector": selected}))
+            there = gather(one for one in slices if one.pool == pool)
+            for one in new:
+                if one.key[:2] == (driver, pool) and (there is None or one.device not in there.devices):
+                    return one.device
+        return ""
 
     def _against(self, live: Live, claim: Claim) -> str:
         """Why it may not be cleared, "" when it may."""

@@ -52,8 +52,14 @@ def exactly(name: str = "r0", **more: Any) -> Object:
     return {"name": name, "exactly": {"deviceClassName": "gpu", **more}}
 
 
+def node_slice(*devices: str) -> Object:
+    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": GPU, "nodeName": NODE, "pool": pool, "devices": [{"name": name} for name in devices]}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "local"}, "spec": spec}
+
+
 class Case:
-    """A claim with this spec, allocated with these results and reserved, on a stage with class `gpu`."""
+    """A claim with this spec, allocated with these results and reserved, on a stage with class `gpu` and a node with two GPUs."""
 
     def __init__(
         self,
@@ -67,6 +73,7 @@ class Case:
         self.stage = Stage()
         self.client = self.stage.admin
         self.client.create("deviceclasses", device_class("gpu", *class_config))
+        self.client.create("resourceslices", node_slice("gpu-0", "gpu-1"))
         self.results = results or (from_pool(),)
         devices = {"requests": list(requests), **({"config": list(spec_config)} if spec_config else {})}
         meta = {"name": "c", "finalizers": list(finalizers)}
@@ -292,7 +299,7 @@ def test_classes_are_read_with_the_right_to_list() -> None:
     rules = [
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status", "resourceclaims/binding"], "verbs": ["patch"]},
-        {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["list"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses", "resourceslices"], "verbs": ["list"]},
     ]  # fmt: skip
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "dds"}}
     dds = case.stage.grant("dds", {**role, "rules": rules})
@@ -304,6 +311,16 @@ def test_classes_are_read_with_the_right_to_list() -> None:
 
 
 # -- what is not as it was decided on -----------------------------------------------------------------------------------
+
+
+def test_a_device_that_is_not_listed_any_more_is_not_given_though_nobody_has_said_so_yet() -> None:
+    """Watches of claims and of slices are not of one moment; a pod that is bound to what is gone never starts."""
+    case = Case()
+    work = case.clear()
+    case.stage.edit("resourceslices", "local", {"spec": {"devices": [{"name": "gpu-1"}]}})
+    case.obsolete(work, "gpu-0 is not listed any more")
+    case.client.delete("resourceslices", "local")
+    case.obsolete(work, "gpu-0 is not listed any more")
 
 
 def test_a_claim_that_is_allocated_or_reserved_otherwise_is_not_cleared() -> None:
@@ -422,7 +439,7 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
     whole = configured()
     whole.exchange()
     requests = sum(whole.stage.writer.requests.values())
-    assert requests == 7, "claim and class twice, a list and a write each, and a list for what is to be given"
+    assert requests == 8, "claim and class twice, a list and a write each, and two lists for what is to be given"
     for number in range(requests):
         case, left = configured(), [number]
 
