@@ -13,7 +13,14 @@ import click
 
 from dds_commands.running import require
 
-_MODULES = {"conform": "lab_run", "record": "lab_run", "run": "lab_run", "scenarios": "lab_run", "up": "lab_up"}
+_MODULES = {
+    "check": "lab_check",
+    "conform": "lab_run",
+    "record": "lab_run",
+    "run": "lab_run",
+    "scenarios": "lab_run",
+    "up": "lab_up",
+}
 
 
 class _OnDemand(UserDict[str, Any]):

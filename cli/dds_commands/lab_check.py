@@ -1,0 +1,146 @@
+"""`dds lab check`: a scaler is disturbed at the points of a scenario, one run each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+
+import click
+
+from dds_commands.parameters import format_option
+from dds_commands.running import FINE, VERIFICATION
+from dds_commands.screen import counted, position_bar, show, show_data, table
+from dds_core.errors import InputError
+from dds_lab import shipped
+from dds_lab.check.campaign import Case, Found, Who, cases, faults_of_calm, perturbation_of, play
+from dds_lab.check.perturb import KINDS, Kind
+
+_SHOWN = 40
+
+
+class Seeds(click.ParamType[range]):
+    """A seed, or A..B with both ends."""
+
+    name = "seeds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
+        first, dots, last = str(value).partition("..")
+        if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+            self.fail(f"{value!r} is neither a seed nor A..B", param, ctx)
+        return range(int(first), int(last if dots else first) + 1)
+
+
+class Kinds(click.ParamType[tuple[Kind, ...]]):
+    """Names of disturbances, with commas; or all."""
+
+    name = "kinds"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Kind, ...]:
+        named = str(value).split(",")
+        strange = [one for one in named if one not in KINDS and one != "all"]
+        if strange:
+            self.fail(f"{strange[0]!r} is not one of all, {', '.join(KINDS)}", param, ctx)
+        return tuple(kind for kind in KINDS if "all" in named or kind in named)
+
+
+@click.command("check")
+@click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True)
+@click.option("--seeds", type=Seeds(), metavar="A..B", help="These seeds; by default the scenario's own.")
+@click.option("--faults", "kinds", type=Kinds(), default="all", show_default=True, metavar="KIND,...", help="Which.")
+@click.option("--every", type=click.IntRange(1), default=1, metavar="N", help="Only every N-th point.")
+@click.option("--at", "point", metavar="POINT", help="Only this point, such as dies:12 or stale:3:5.")
+@click.option(
+    "--against",
+    "who",
+    type=click.Choice(["ours", "stand-in"]),
+    default="ours",
+    show_default=True,
+    help="The scaler: dds, or the lab's stand-in for the reference one.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Runs side by side; by default one a core.")
+@format_option("table", "json", "jsonl")
+def check(
+    scenarios: tuple[str, ...],
+    seeds: range | None,
+    kinds: tuple[Kind, ...],
+    every: int,
+    point: str | None,
+    who: Who,
+    jobs: int | None,
+    form: str,
+) -> int:
+    """Disturb a scaler at each event that it hears and each write that it makes, in a run of its own, and hold every run
+    against the same two questions: was any rule broken, and is all in the end as in the run that nothing disturbs?
+
+    \b
+    dies          the process ends as it hears the event, and another one begins
+    unseen        it does not hear the event until its watch has broken
+    stale         from there on it hears of a replica that is 1 or 5 changes behind
+    stale-start   it ends, and the next one begins with such a replica
+    late          the event comes after 1 or 5 later ones of other resources
+    dies-before   the process ends before the write
+    dies-after    it ends after the write, before it has the answer
+    answer-lost   the write is carried out, and the connection breaks
+    too-late      the write is carried out when another process has taken over
+
+    Ends with 2 when something was found; each finding names the command that repeats it.
+    """
+    calm = [
+        Case(name, seed, who) for name in scenarios for seed in (seeds or range(_seed_of(name), _seed_of(name) + 1))
+    ]
+    found = [one for case in calm if (one := faults_of_calm(case)).said]
+    if point is not None:
+        wanted = [Case(case.scenario, case.seed, who, perturbation_of(point)) for case in calm]
+    else:
+        wanted = [one for case in calm for one in cases(case, kinds, every)]
+    found += [one for one in _played(wanted, jobs or os.cpu_count() or 1) if one.said]
+    if form != "table":
+        show_data((_as_data(one) for one in found), form)
+    else:
+        _tell(calm, wanted, found)
+    return VERIFICATION if found else FINE
+
+
+def _seed_of(name: str) -> int:
+    return shipped.find(name).seed
+
+
+def _played(wanted: list[Case], jobs: int) -> list[Found]:
+    if not wanted:
+        raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
+    if not sys.stderr.isatty():
+        return list(play(wanted, min(jobs, len(wanted))))
+    found = []
+    with position_bar(len(wanted), "checking") as progress:
+        for number, one in enumerate(play(wanted, min(jobs, len(wanted))), start=1):
+            found.append(one)
+            progress(number)
+    return found
+
+
+def _tell(calm: list[Case], wanted: list[Case], found: list[Found]) -> None:
+    points = Counter(one.perturbation.kind for one in wanted if one.perturbation is not None)
+    bad = Counter(one.case.perturbation.kind if one.case.perturbation is not None else "" for one in found)
+    rows = [(kind, str(points[kind]), str(bad[kind])) for kind in KINDS if points[kind]]
+    table(("disturbance", "points", "findings"), rows, "nothing was played")
+    outcome = counted(len(found), "finding") if found else "nothing was found"
+    show(f"{counted(len(wanted), 'run')}, compared with {len(calm)} that nothing disturbed: {outcome}")
+    for one in found[:_SHOWN]:
+        show("")
+        for rule, words in one.said:
+            show(f"{rule}: {words}")
+        show(f"    {one.case.command}")
+    if len(found) > _SHOWN:
+        show(f"\n… and {len(found) - _SHOWN} more: --format jsonl has all of them")
+
+
+def _as_data(one: Found) -> dict[str, object]:
+    return {
+        "scenario": one.case.scenario,
+        "seed": one.case.seed,
+        "against": one.case.who,
+        "at": str(one.case.perturbation or ""),
+        "said": [{"rule": rule, "words": words} for rule, words in one.said],
+        "command": one.case.command,
+    }

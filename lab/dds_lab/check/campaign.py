@@ -1,0 +1,102 @@
+"""Many runs of scenarios, each disturbed at another point, side by side in processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from dds_core.errors import InputError
+from dds_lab import shipped
+from dds_lab.check.perturb import COUNTED, KINDS, Kind, Perturbation, perturbations
+from dds_lab.check.running import Run, against, played
+from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
+
+Who = Literal["ours", "stand-in"]
+CHUNK = 8
+"""Runs that a process is given at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A run: the scenario by its name or file, its seed, who is the scaler, and what disturbs it (None: nothing)."""
+
+    scenario: str
+    seed: int
+    who: Who
+    perturbation: Perturbation | None = None
+
+    @property
+    def command(self) -> str:
+        """What repeats it."""
+        at = f" --at {self.perturbation}" if self.perturbation is not None else ""
+        return f"dds lab check {self.scenario} --seeds {self.seed} --against {self.who}{at}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is to be said against a run: (rule, words) each; nothing when it is clean."""
+
+    case: Case
+    said: tuple[tuple[str, str], ...]
+
+
+def perturbation_of(text: str) -> Perturbation:
+    """As `Perturbation` writes itself, such as dies:12 or stale:3:5. Raises InputError."""
+    kind, _, rest = text.partition(":")
+    known = next((one for one in KINDS if one == kind), None)
+    numbers = rest.split(":")
+    sized = known in COUNTED
+    if known is None or len(numbers) != 1 + sized or not all(number.isdigit() for number in numbers):
+        fix = f"write KIND:NUMBER, or KIND:NUMBER:SIZE for {', '.join(COUNTED)}; kinds: {', '.join(KINDS)}"
+        raise InputError("is no point of a run", where=text, fix=fix)
+    return Perturbation(known, int(numbers[0]), int(numbers[1]) if sized else 0)
+
+
+def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
+    """Every so-manieth point of a run, counted over all kinds; the run is played for it."""
+    quiet = _calm(calm)
+    for number, one in enumerate(perturbations(quiet.events, quiet.writes, tuple(kinds))):
+        if number % every == 0:
+            yield Case(calm.scenario, calm.seed, calm.who, one)
+
+
+def play(wanted: Sequence[Case], jobs: int) -> Iterator[Found]:
+    """Play them all, in their order; with one job in this process."""
+    if jobs == 1:
+        yield from map(_found, wanted)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(_found, wanted, chunksize=CHUNK)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def faults_of_calm(calm: Case) -> Found:
+    """What is to be said against a run that nothing disturbs."""
+    run = _calm(calm)
+    return Found(calm, (*run.found, *(("left over", one) for one in run.state.left)))
+
+
+def _found(case: Case) -> Found:
+    quiet = _calm(Case(case.scenario, case.seed, case.who))
+    run = _played(case)
+    said = against(run, quiet)
+    if not run.reached:
+        said = [*said, ("not reached", f"the run has {quiet.events} events and {quiet.writes} writes")]
+    return Found(case, tuple(said))
+
+
+@lru_cache(maxsize=64)
+def _calm(case: Case) -> Run:
+    return _played(case)
+
+
+def _played(case: Case) -> Run:
+    found = shipped.find(case.scenario)
+    cast: Cast = Ours if case.who == "ours" else StandIn
+    scenario = without_hands(found) if case.who == "ours" else with_stand_in(found)
+    return played(scenario, cast, found, case.seed, case.perturbation)

@@ -1,0 +1,62 @@
+"""`dds lab check` says what it played and what it found, and how to see it again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dds_commands.lab_check import check
+from dds_commands.running import Commands
+
+
+def run(*args: str) -> Result:
+    root = Commands("dds", context_settings={"help_option_names": ["-h", "--help"]})
+    root.add_command(check)
+    return CliRunner().invoke(root, ["check", *args])
+
+
+def test_ours_has_nothing_to_be_found() -> None:
+    result = run("first_attach", "--faults", "dies,answer-lost", "--every", "11", "--jobs", "2")
+    assert result.exit_code == 0, result.output
+    assert result.output == (
+        "DISTURBANCE  POINTS  FINDINGS\n"
+        "dies         5       0\n"
+        "answer-lost  1       0\n"
+        "6 runs, compared with 1 that nothing disturbed: nothing was found\n"
+    )
+
+
+def test_a_finding_of_the_stand_in_is_repeated_by_the_command_that_it_names() -> None:
+    first = run("many_devices", "--against", "stand-in", "--faults", "stale-start", "--every", "5", "--format", "json")
+    assert first.exit_code == 2
+    found = [one for one in json.loads(first.output) if one["at"]]
+    assert found and all(one["said"] for one in found)
+    command = found[0]["command"].split()
+    assert command[:3] == ["dds", "lab", "check"]
+    again = run(*command[3:], "--format", "json")
+    assert again.exit_code == 2
+    assert [one for one in json.loads(again.output) if one["at"]] == found[:1]
+
+
+def test_a_point_that_the_run_does_not_have_is_a_finding() -> None:
+    result = run("first_attach", "--at", "dies:999")
+    assert result.exit_code == 2
+    assert "not reached: the run has 46 events and 20 writes" in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("first_attach", "--at", "dies"), "dies: is no point of a run; write KIND:NUMBER"),
+        (("first_attach", "--at", "stale:3"), "stale:3: is no point of a run"),
+        (("first_attach", "--faults", "die"), "'die' is not one of all, dies, unseen"),
+        (("first_attach", "--seeds", "3..1"), "'3..1' is neither a seed nor A..B"),
+        (("first_atach",), "first_atach: neither a file nor a scenario of that name"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(args: tuple[str, ...], words: str) -> None:
+    result = run(*args)
+    assert result.exit_code == 1, result.output
+    assert words in result.output
