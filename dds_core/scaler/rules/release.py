@@ -221,7 +221,8 @@ def fence_due(picture: Picture, fence: Fence) -> int:
 
 
 def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
-    """Why the victim may not go after all, "" while the fence holds."""
+    """Why the victim may not go after all, "" while the fence holds. The garbage collector deletes a hold as soon as its resource
+    is gone, and that may be seen first: a detach that was ordered is not called off for it, unless somebody has the device."""
     picture, faces = work.picture, _faces_of(work.picture, resource)
     why = _against_detach(work, resource, list({fence.key: None} | dict.fromkeys(faces)), wanted)
     if why:
@@ -231,7 +232,8 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
     if not faces and not fence.ordered and work.has_come(fence.since + UNLISTED):
         return "the node has not listed it for long, and others of its request wait for it"
     hold = picture.holds.get(resource.uid)
-    if fence.held and (hold is None or hold.stage != "held"):
+    lost = fence.held and (hold is None or hold.stage != "held")
+    if lost and not (fence.ordered and not picture.claims_holding[resource.uid]):
         return "its hold was taken away"
     if fence.held and hold is not None and not set(faces) <= set(hold.devices):
         return "it has got another name on the node"

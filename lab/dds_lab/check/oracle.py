@@ -12,7 +12,7 @@ from dds_lab.client import Object
 from dds_lab.lab import Lab
 
 HOLD, COOLING = "dds-hold-", "-cooling"
-GUARDED_BY = "dds-guard"
+GUARDED_BY, GUARD = "dds-guard", "a guard"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _left(lab: Lab) -> Iterator[str]:
             yield "a hold"
     for config in client.list("configmaps"):
         if config["metadata"]["name"].startswith(GUARDED_BY) and config.get("data"):
-            yield "a guard"
+            yield GUARD
     for resource in client.list("composableresources"):
         if DELETE_DEVICE in (resource["metadata"].get("annotations") or {}):
             yield "a mark"

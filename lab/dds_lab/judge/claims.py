@@ -82,6 +82,7 @@ class View:
         self._faces: dict[
             str, list[tuple[str, bool]]
         ] = {}  # slice → serial and whether it is the whole device, of each
+        self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
@@ -131,6 +132,10 @@ class View:
         faces = [face for listed in self._faces.values() for face in listed]
         whole, listed = {serial for serial, whole in faces if whole}, {serial for serial, _ in faces}
         return [serial for serial in self._idle(cell) if serial in listed - whole]
+
+    def parted(self, serials: list[str], since: int) -> int:
+        """How many of these are listed in parts since an instant or later."""
+        return sum(self._parted.get(serial, 0) >= since for serial in serials)
 
     def _idle(self, cell: Cell) -> list[str]:
         held = set(chain.from_iterable(one.serials for one in self.claims.values()))
@@ -205,6 +210,10 @@ class View:
                 whole = "parentUUID" not in attributes
                 self._serial_at[key] = (attributes.get("uuid" if whole else "parentUUID") or {}).get("string", "")
                 faces.append((self._serial_at[key], whole))
+                if whole:
+                    self._parted.pop(self._serial_at[key], None)
+                else:
+                    self._parted.setdefault(self._serial_at[key], self.now)
 
     def _node(self, old: Object | None, new: Object | None) -> None:
         there = new or old or {}

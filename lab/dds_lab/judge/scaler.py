@@ -31,16 +31,17 @@ Rule = Literal[
 class Measure:
     """How strict the judge is, in seconds and counts.
 
-    `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have been
-    withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim may wait
-    so long although a device is there for it. `young`: before so long only the fabric's own words excuse a failure. `rounds`: a
-    claim may be allocated so often within a minute (not counting what was stolen from it), `changes`: a label may change.
-    `news`: who announces a device may not know yet that it was taken so shortly before.
+    `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have
+    been withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim
+    may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
+    long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not
+    counting what was stolen from it), `changes`: a label may change. `news`: who announces a device may not know yet that it
+    was taken so shortly before.
     """
 
     lately: float = 60.0
     kept: float = 5.0
-    patience: float = 120.0
+    patience: float = 150.0
     young: float = 20.0
     rounds: int = 4
     changes: int = 6
@@ -159,8 +160,12 @@ class Judge:
         self._promised.pop(claim.uid, None)
         self._promised[claim.uid] = Promise(claim, self.view.now, open_to)
         for cell, count in claim.waits.items():
-            free, meant = len(self.view.unheld(cell)), self._meant(cell)
-            just = [who for at, who in self._takers[cell] if at >= self.view.now - self.measure.news * MICROSECONDS]
+            lately = self.view.now - round(self.measure.news * MICROSECONDS)
+            free, meant = (
+                len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately),
+                self._meant(cell),
+            )
+            just = [who for at, who in self._takers[cell] if at >= lately]
             if free < meant <= free + len(just):
                 for thief in just[free - meant :]:
                     self._robbed(claim.uid, cell, thief)
@@ -233,13 +238,15 @@ class Judge:
         self._count(known, known)
 
     def _given_up(self, claim: Held) -> None:
-        """Failing a claim that could be served takes a reason: fabric or operator said no, or it took too long."""
+        """Failing a claim that could be served takes a reason: fabric or operator said no, what came is in parts, or it took too
+        long."""
         young = self.view.now - claim.since < self.measure.young * MICROSECONDS
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
+        refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         if young and not refused and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"

@@ -175,6 +175,23 @@ def test_a_hold_that_somebody_takes_away_keeps_the_device_from_going(deleted: bo
     assert "res0" not in world.picture.resources
 
 
+def test_a_hold_that_the_garbage_collector_takes_is_no_reason_to_call_the_detach_off() -> None:
+    """Its resource was gone, and that was heard a moment later: both devices of the node were ordered anew, and never used."""
+    world = up_to(e.DetachOrdered)
+    world.gone(world.picture.claims.rows["hold-res0"])
+    assert not world.events(e.VictimUnmarked) and not world.events(e.AttachOrdered)
+    go_on(world)
+    assert "res0" not in world.picture.resources and not world.picture.holds.rows
+    assert not world.events(e.AttachOrdered)
+
+
+def test_nor_is_the_device_taken_from_who_got_it_since() -> None:
+    world = up_to(e.DetachOrdered)
+    world.gone(world.picture.claims.rows["hold-res0"])
+    world.holds("quick", "node0", FACE[2])
+    assert [one.size for one in world.events(e.AttachOrdered)] == [1]
+
+
 @pytest.mark.parametrize("step", [e.HoldBegun, e.DeviceHeld])
 def test_where_a_hold_is_refused_the_guard_goes_and_the_policy_decides(step: type[e.Decision]) -> None:
     world = up_to(step, detach_without_fence="never")

@@ -49,6 +49,8 @@ NOT_GUARDED, NAME_TOO_LONG = "NotGuarded", "NameTooLong"
 PROBES = 8
 """So often the guard is probed at once: the server learns of a key within some ten milliseconds, which is a few answers."""
 PROBE_AGAIN = 0.05
+LONG_OVER = 3_600_000_000
+"""Microseconds before the end of a new guard: one that ended before that is of a process that is gone, and goes with this one."""
 BEFORE = 1_000_000
 """Microseconds before its end at which a guard is probed: the least that an allocationTimestamp can tell apart."""
 
@@ -81,7 +83,8 @@ class GuardDevices(Write):
         standing = _data(guards)
         written = any(standing.get(key) != until for key, until in wanted.items())
         if written:  # each key is ours alone, whatever other keys have changed meanwhile
-            server.merge(guards, {"data": wanted}, unchanged=False)
+            over = {key: None for key, end in standing.items() if end < rfc3339(self.until - LONG_OVER, precise=True)}
+            server.merge(guards, {"data": {**over, **wanted}}, unchanged=False)
         for _ in range(PROBES):
             answer = server.merged_on_trial(probe, body, "status")
             if _is_refused_by_guard(answer):

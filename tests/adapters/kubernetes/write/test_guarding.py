@@ -81,6 +81,15 @@ def test_a_guard_that_stands_is_prolonged_and_others_stay() -> None:
     }
 
 
+def test_a_guard_that_ended_long_ago_goes_with_the_next_one() -> None:
+    """A write of a process that is gone may have set it; nobody else knows of it."""
+    stage = stage_with_guard()
+    lately = guard(OTHER, until=UNTIL + 1)
+    assert stage.carry_out(guard((GPU, "node1", "gpu-0"))) == Done() and stage.carry_out(lately) == Done()
+    assert stage.carry_out(guard(until=UNTIL + 3_600_000_001)) == Done()
+    assert guarded(stage.admin).keys() == {KEY, f"{GPU}_node0_gpu-1"}
+
+
 def test_a_key_that_another_takes_meanwhile_does_not_matter() -> None:
     stage = stage_with_guard()
     path = "configmaps", "dds-guards"
