@@ -67,8 +67,8 @@ def _run(lab: Lab, until: int) -> None:
 
 
 def _excused(state: State, perturbation: Perturbation | None) -> State:
-    """A guard that a dead process's write sets too late is known to nobody: it ends by itself after a minute, and its key goes with
-    a later guard."""
+    """A guard that a dead process's write sets too late is known to nobody: it ends by itself, and its key goes with a later
+    guard."""
     if perturbation is None or perturbation.kind != "too-late":
         return state
     return replace(state, left=tuple(one for one in state.left if one != GUARD))
