@@ -268,6 +268,8 @@ class OwnIndexes(Tables):
             if row is not None:
                 change(self.guarded_for, row.claim, key)
                 self.dirty.claims.add(row.claim)
+        if new is None and old is not None and old.node:
+            self.dirty.nodes.add(old.node)  # it may be held now
 
     def _failure_changed(self, claim: str, old: Failure | None, new: Failure | None) -> None:
         for failure, change in ((old, Index.discard), (new, Index.add)):

@@ -123,10 +123,12 @@ class Exchange(Record, frozen=True):
 
 
 class Guarded(Record, frozen=True):
-    """A device that nobody but the claim is given until an instant, or until the guard is off; `lifting`: that was decided."""
+    """A device of the node that nobody but the claim is given until an instant, or until the guard is off; `lifting`: that was
+    decided."""
 
     claim: str
     until: int
+    node: str = ""
     lifting: bool = False
 
 

@@ -169,7 +169,7 @@ def _exchange_begun(picture: Picture, event: e.ExchangeBegun, at: int) -> None:
         picture.exchanges.put(swap.claim, row)
         for one in swap.results:
             if one.key in event.guarded:
-                picture.guarded.put(one.key, Guarded(swap.claim, event.until))
+                picture.guarded.put(one.key, Guarded(swap.claim, event.until, event.node))
 
 
 def go_on(picture: Picture, group: Iterable[str], before: Stage, after: Stage, at: int, version: str = "") -> None:
@@ -217,9 +217,13 @@ def _guards_are_off(picture: Picture, claim: str) -> None:
 
 
 def _guard_void(picture: Picture, claim: str) -> None:
-    """It is not known to be off."""
+    """It is not known to be off: to be tried again, unless it has ended by itself meanwhile or nothing can be guarded now."""
     for key in sorted(picture.guarded_for[claim]):
-        picture.guarded.put(key, replace(picture.guarded.rows[key], lifting=False))
+        row = picture.guarded.rows[key]
+        if row.until <= picture.now or not picture.guards:
+            picture.guarded.drop(key)
+        else:
+            picture.guarded.put(key, replace(row, lifting=False))
 
 
 _NEXT: dict[str, tuple[Stage, Stage]] = {

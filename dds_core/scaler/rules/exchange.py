@@ -171,18 +171,30 @@ def _step(work: Work, row: Exchange, claim: Claim) -> None:
             _give(work, row, claim)
         case "cleared" if claim.allocation is None and _still_waits(work.picture, row):
             _guard_again(work, row)
-        case "cleared" | "left" if claim.allocation is None:
-            whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
-            work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
+        case "cleared" if claim.allocation is None:
+            _leave(work, claim, "its node went, or nobody waits for it any more")
+        case "left" if claim.allocation is None:
+            _tell_left(work, claim)
         case _:
             pass
 
 
 def _still_waits(picture: Picture, row: Exchange) -> bool:
-    """Whether node and pods are there as they were when the exchange began."""
+    """Whether the node is there, and a pod that waits; a reservation of one that went is taken away by the claim controller."""
     node = picture.node(row.node)
-    pods = [picture.pods.get(one.uid) for one in row.swap.consumers]
-    return node is not None and not node.deleting and all(pod is not None and pod.pending for pod in pods)
+    pods = (picture.pods.get(one.uid) for one in row.swap.consumers)
+    return node is not None and not node.deleting and any(pod is not None and pod.pending for pod in pods)
+
+
+def _leave(work: Work, claim: Claim, why: str) -> None:
+    """A claim that is cleared is left to the scheduler."""
+    _tell_left(work, claim)
+    work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=why))
+
+
+def _tell_left(work: Work, claim: Claim) -> None:
+    whose = f"the exchange of {claim.namespace}/{claim.name} ended between its two writes"
+    work.alert(claim.uid, "ExchangeLeft", f"{whose}: it has no device until the scheduler allocates it anew")
 
 
 def list_when_settled(work: Work, of: str, since: int) -> None:
@@ -237,7 +249,7 @@ def _give(work: Work, row: Exchange, claim: Claim) -> None:
     before = life.allocation.results if life is not None and life.allocation is not None else ()
     why = _lost(work.picture, row.swap, {one.key for one in before})
     if why:
-        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=why))
+        _leave(work, claim, why)
         return
     stays = {one.key for one in row.swap.results}
     work.want(
@@ -258,8 +270,14 @@ def _lost(picture: Picture, swap: Swap, had: set[DeviceKey]) -> str:
     rival = next(iter(_rivals(picture, swap)), None)
     if rival is not None:
         return f"claim {rival.namespace}/{rival.name} took one of the devices in between"
-    gone = (one.device for one in swap.results if one.key not in had and picture.device(one.key) is None)
+    gone = (one.device for one in swap.results if one.key not in had and _is_gone(picture, one.key))
     return next((f"{device} went in between" for device in gone), "")
+
+
+def _is_gone(picture: Picture, key: DeviceKey) -> bool:
+    """Of a pool that is being published anew nobody knows yet."""
+    pool = picture.pools.get(key[:2])
+    return pool is None or (pool.usable and key[2] not in pool.devices)
 
 
 def _guard_again(work: Work, row: Exchange) -> None:
@@ -281,7 +299,9 @@ def _lift(work: Work, uid: str) -> None:
     held = (
         {one.key for one in claim.allocation.results} if claim is not None and claim.allocation is not None else set()
     )
-    keys = sorted(key for key in picture.guarded_for[uid] if not picture.guarded.rows[key].lifting)
+    keys = sorted(picture.guarded_for[uid])
+    if any(picture.guarded.rows[key].lifting for key in keys):
+        return  # one write after the other, so that each tells of its own
     over = [
         key for key in keys if key not in held or not picture.live or work.has_come(picture.guarded.rows[key].until)
     ]

@@ -53,7 +53,7 @@ def differences(wanted: State, found: State) -> Iterator[str]:
     for model in sorted(wanted.attached.keys() | found.attached.keys()):
         if wanted.attached[model] != found.attached[model]:
             yield f"{found.attached[model]} of {model} are attached in the end, not {wanted.attached[model]}"
-    yield from (f"left over: {one}" for one in found.left if one not in wanted.left)
+    yield from (f"left over: {one}" for one in (Counter(found.left) - Counter(wanted.left)).elements())
 
 
 def _name(obj: Object) -> str:

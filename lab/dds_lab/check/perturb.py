@@ -172,10 +172,10 @@ class Perturber:
             case "dies-before":
                 self._replace()
             case "dies-after":
-                carry_out()
+                _unanswered(carry_out)
                 self._replace()
             case "answer-lost":
-                carry_out()
+                _unanswered(carry_out)
                 raise self._process.lose_answer()
             case "too-late":
                 self._replace()

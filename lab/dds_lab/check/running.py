@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -76,6 +77,11 @@ def _excused(state: State, perturbation: Perturbation | None) -> State:
 
 def against(run: Run, calm: Run) -> Sequence[tuple[str, str]]:
     """What is to be said against a disturbed run beside one that nothing disturbed: rule and words."""
-    known = {rule for rule, _ in calm.found}
-    found = [one for one in run.found if one[0] not in known]
+    known = Counter(rule for rule, _ in calm.found)
+    found = []
+    for rule, words in run.found:
+        if known[rule]:
+            known[rule] -= 1
+        else:
+            found.append((rule, words))
     return [*found, *(("not as calm", words) for words in differences(calm.state, run.state))]

@@ -112,7 +112,7 @@ class Ours:
         self.tap = Perturber(lab.time, self, perturbation)
         self.log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
         self._lab = lab
-        self._policy = policy_of(scenario)
+        self._policy = policy_of(scenario, scan_interval_seconds=0)  # a level pass would make good what is missed
         self._instances: list[OurScaler] = []
 
     def begin(self) -> None:

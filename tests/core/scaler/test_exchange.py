@@ -477,6 +477,54 @@ def test_where_the_pods_node_went_while_the_process_was_away_the_claim_is_left_a
     world.settle()
     assert world.only(e.Alerted).reason == "ExchangeLeft"
     assert len(world.events(e.DevicesGiven)) == 1
+    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+
+
+def test_where_one_of_two_pods_went_the_other_gets_the_devices() -> None:
+    world = waiting()
+    world.pod("other", ["train"])
+    both = tuple(Consumer(world.get(Pod, name).uid, name) for name in ("train", "other"))
+    world.update(world.get(Claim, "train"), consumers=both)
+    comes(world)
+    while not world.events(e.DevicesGiven):
+        assert world.carry_out()
+    world.gone(world.get(Pod, "other"))
+    restart(world)
+    world.settle()
+    assert devices(world, "train") == ["gpu-GPU-res"]
+    assert not world.events(e.Alerted)
+
+
+def test_a_pool_that_is_being_published_anew_in_the_gap_has_lost_nothing() -> None:
+    world = up_to(e.AllocationCleared)
+    one = world.picture.slices.rows[f"local-node0-{GPU}"]
+    world.update(one, devices={}, generation=one.generation + 1, slices=2)
+    world.carry_out()
+    world.settle()
+    assert devices(world, "train0") == ["gpu-GPU-res0"]
+    assert not world.events(e.ExchangeEnded)
+
+
+def test_a_device_that_is_to_go_is_held_once_its_guard_is_off() -> None:
+    """Nothing else would look at the node again."""
+    world = ready(mode="detach", no_removal_seconds=0)
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    world.settle()
+    assert world.events(e.GuardLifted) and world.events(e.HoldBegun)
+
+
+def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> None:
+    world = ready()
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    for _ in range(4):
+        world.refused(world.events(e.GuardLifted)[-1])
+        world.tick(700)
+    assert len(world.events(e.GuardLifted)) <= 2
+    assert not world.picture.guarded.rows
 
 
 @pytest.mark.parametrize("step", STEPS)

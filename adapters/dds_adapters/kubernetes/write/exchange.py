@@ -9,7 +9,8 @@ away in whose place nothing could be set.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +37,7 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete,
 from dds_core.errors import InputError
 from dds_core.matching import allocator as matching
 from dds_core.matching.quantities import parsed
-from dds_core.model import Allocation, Claim, Consumer, DeviceKey
+from dds_core.model import Allocation, Claim, Consumer, DeviceKey, Slice
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
 from dds_core.scaler.model import ANY_VERSION, gather
@@ -84,7 +85,7 @@ class GuardDevices(Write):
         written = any(standing.get(key) != until for key, until in wanted.items())
         if written:  # each key is ours alone, whatever other keys have changed meanwhile
             over = {key: None for key, end in standing.items() if end < rfc3339(self.until - LONG_OVER, precise=True)}
-            server.merge(guards, {"data": {**over, **wanted}}, unchanged=False)
+            server.merge(guards, {"data": {**over, **wanted}}, unchanged=bool(over))
         for _ in range(PROBES):
             answer = server.merged_on_trial(probe, body, "status")
             if _is_refused_by_guard(answer):
@@ -201,25 +202,33 @@ class ClearAllocation(Write):
         if decoding.config_digest(_config(server, live, before)) != claim.config:
             return Obsolete(f"{self.ref}: its configuration cannot be made anew")
         _given(server, live, self.swap)
-        gone = self._unlisted(server)
+        gone, whole = self._unlisted(server)
+        if gone and not whole:
+            return Later(f"{self.ref}: the slices that are to list {gone} are being published")
         if gone:
             return Obsolete(f"{self.ref}: {gone} is not listed any more")
         cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
         return Done(version=live_of(self.ref, cleared).version)
 
-    def _unlisted(self, server: Server) -> str:
-        """A device that is to be given and that its driver lists no more; "" when all are. What we know of slices may be older
-        than the claim, and a pod that is bound with such a device never starts."""
+    def _unlisted(self, server: Server) -> tuple[str, bool]:
+        """A device that is to be given and that its driver lists no more, and whether its pool is whole; "" when all are listed,
+        or nothing is to be found of them by the node's name. What we know of slices may be older than the claim, and a pod that
+        is bound with such a device never starts."""
         had = {one.key for one in self.allocation.results}
         new = [one for one in self.swap.results if one.key not in had]
         for driver, pool in sorted({one.key[:2] for one in new}):
-            selected = f"spec.nodeName={self.allocation.node},spec.driver={driver}"
-            slices = map(decoding.resource_slice, server.list(SLICES, {"fieldSelector": selected}))
-            there = gather(one for one in slices if one.pool == pool)
-            for one in new:
-                if one.key[:2] == (driver, pool) and (there is None or one.device not in there.devices):
-                    return one.device
-        return ""
+            there = gather(one for one in self._slices(server, driver) if one.pool == pool)
+            for one in new if there is not None else ():
+                if there is not None and one.key[:2] == (driver, pool) and one.device not in there.devices:
+                    return one.device, there.usable
+        return "", True
+
+    def _slices(self, server: Server, driver: str) -> Iterator[Slice]:
+        """Those of a driver on the node that can be read."""
+        selected = f"spec.nodeName={self.allocation.node},spec.driver={driver}"
+        for raw in server.list(SLICES, {"fieldSelector": selected}):
+            with suppress(decoding.Fault):
+                yield decoding.resource_slice(raw)
 
     def _against(self, live: Live, claim: Claim) -> str:
         """Why it may not be cleared, "" when it may."""

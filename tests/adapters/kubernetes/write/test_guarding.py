@@ -90,6 +90,15 @@ def test_a_guard_that_ended_long_ago_goes_with_the_next_one() -> None:
     assert guarded(stage.admin).keys() == {KEY, f"{GPU}_node0_gpu-1"}
 
 
+def test_one_that_is_guarded_anew_at_that_moment_stays() -> None:
+    stage = stage_with_guard()
+    assert stage.carry_out(guard(OTHER)) == Done()
+    anew = {f"{GPU}_node0_gpu-1": rfc3339(UNTIL + 3_600_000_001, precise=True)}
+    stage.meanwhile("PATCH", lambda: stage.edit("configmaps", "dds-guards", {"data": anew}, NAMESPACE))
+    assert stage.carry_out(guard(until=UNTIL + 3_600_000_001)) == Done()
+    assert guarded(stage.admin).keys() == {KEY, *anew}
+
+
 def test_a_key_that_another_takes_meanwhile_does_not_matter() -> None:
     stage = stage_with_guard()
     path = "configmaps", "dds-guards"
