@@ -512,7 +512,8 @@ def test_a_device_that_is_to_go_is_held_once_its_guard_is_off() -> None:
     world.bind("train0")
     world.finish("train0")
     world.settle()
-    assert world.events(e.GuardLifted) and world.events(e.HoldBegun)
+    world.only(e.GuardLifted)
+    world.only(e.HoldBegun)
 
 
 def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> None:
