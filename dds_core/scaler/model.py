@@ -123,8 +123,8 @@ class Exchange(Record, frozen=True):
 
 
 class Guarded(Record, frozen=True):
-    """A device of the node that nobody but the claim is given until an instant, or until the guard is off; `lifting`: that was
-    decided."""
+    """The guard of a device: until the instant `until`, or until the guard is taken off, only `claim` may be allocated it.
+    `lifting`: taking it off was decided, and is not known to be written."""
 
     claim: str
     until: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dds_lab import settings, setup
@@ -141,8 +142,7 @@ class Lab:
             self._drivers[driver.driver] = devices
             self._begin("drivers", devices)
         for part in _MAKERS:
-            if getattr(self.scenario.parts, part) is not None:
-                self.begin_part(part)
+            self.begin_part(part)
         for other in self._others:
             self._begin(_STORY, other)
 
@@ -178,10 +178,10 @@ class Lab:
         for client in self._clients.get(part, ()):
             client.cut(blind)
 
-    def cast(self, part: PartName, actor: Actor) -> None:
-        """Somebody else plays a part that the scenario leaves open, and does so already. A restart stops and starts it."""
-        self._cast[part] = actor
-        self._running[part] = [actor]
+    def cast(self, part: PartName, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Somebody else plays a part that the scenario leaves open, and does so already. A restart ends it and begins it anew."""
+        self._cast[part] = _Guest(begin, end)
+        self._running[part] = [self._cast[part]]
 
     def partition(self, node: str, serial: str, profiles: tuple[str, ...]) -> None:
         """Cut a device on a node into partitions."""
@@ -332,6 +332,14 @@ class Lab:
 
     def _scaler(self, knobs: written.Scaler) -> Iterator[Actor]:
         yield Scaler(self._client_of("scaler", "reference-scaler"), self.time, settings.taken(ScalerSettings, knobs))
+
+
+@dataclass(frozen=True)
+class _Guest:
+    """An actor that is not of the lab."""
+
+    start: Callable[[], None]
+    stop: Callable[[], None]
 
 
 class _Webhook:

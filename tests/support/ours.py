@@ -144,19 +144,6 @@ class Running:
             assert not report.other_code
 
 
-class _Played:
-    """Our process in the place of the stand-in, for a story that restarts it."""
-
-    def __init__(self, run: Running) -> None:
-        self._run = run
-
-    def start(self) -> None:
-        self._run.another().start()
-
-    def stop(self) -> None:
-        self._run.ours.kill()
-
-
 @contextmanager
 def running(
     scenario: Scenario,
@@ -179,7 +166,7 @@ def running(
         run = Running(lab, log if log is not None else new_log(scenario), given, measure, **more)
         run.another()
         if scenario.parts.scaler is None:
-            lab.cast("scaler", _Played(run))
+            lab.cast("scaler", lambda: run.another().start(), lambda: run.ours.kill())
         prepare(run)
         if begin:
             run.ours.start()

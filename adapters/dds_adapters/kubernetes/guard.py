@@ -130,6 +130,6 @@ def namespace_of(user: str) -> str:
 
 
 def exempt(conditions: Iterable[str]) -> str:
-    """The users whom the matchConditions of a policy exempt from it, joined by "and"; "" when they exempt nobody. The policy of
-    dds exempts one."""
+    """The users to whom an admission policy does not apply by its matchConditions, joined by "and"; "" for none. That of dds
+    exempts the scaler."""
     return " and ".join(name for one in conditions for _, name in _EXEMPT.findall(one))

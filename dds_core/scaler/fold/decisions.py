@@ -235,7 +235,7 @@ _NEXT: dict[str, tuple[Stage, Stage]] = {
 
 _HOLDS = (e.HoldBegun.__name__, e.DeviceHeld.__name__)
 _NO_RIGHTS = (403, 404)
-"""HTTP status of what stays as it is until somebody installs it, or grants it."""
+"""HTTP status of a write that cannot succeed before somebody installs a policy or grants a right."""
 
 
 def _step_done(picture: Picture, event: e.WriteDone, at: int) -> None:
@@ -260,8 +260,8 @@ def _exchange_void(picture: Picture, claim: str) -> None:
 
 def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
     """What was not cleared yet begins anew. What was is guarded again, and then goes on: with the version that clearing left, or,
-    where the process ended before it heard of that, with the one that is there. It does not matter then who cleared it: a claim
-    that is neither allocated nor reserved is nobody's, and a scheduler that gave up finds the devices there."""
+    where the process ended before it heard of that, with the one that is there. It does not matter then who cleared the
+    claim: without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
     for uid in {row.claim for row in picture.guarded.rows.values() if row.lifting}:
         _guard_void(picture, uid)
         unseen.add((e.GuardLifted.__name__, uid))

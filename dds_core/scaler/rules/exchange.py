@@ -275,7 +275,7 @@ def _lost(picture: Picture, swap: Swap, had: set[DeviceKey]) -> str:
 
 
 def _is_gone(picture: Picture, key: DeviceKey) -> bool:
-    """Of a pool that is being published anew nobody knows yet."""
+    """Whether the driver lists the device no more. An incomplete pool, of which slices are still to come, does not say so."""
     pool = picture.pools.get(key[:2])
     return pool is None or (pool.usable and key[2] not in pool.devices)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +13,7 @@ from dds_lab import shipped
 from dds_lab.check.perturb import COUNTED, KINDS, Kind, Perturbation, perturbations
 from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
+from dds_lab.scenario import Scenario
 
 Who = Literal["ours", "stand-in"]
 CHUNK = 8
@@ -97,6 +98,12 @@ def _calm(case: Case) -> Run:
 
 def _played(case: Case) -> Run:
     found = shipped.find(case.scenario)
-    cast: Cast = Ours if case.who == "ours" else StandIn
-    scenario = without_hands(found) if case.who == "ours" else with_stand_in(found)
-    return played(scenario, cast, found, case.seed, case.perturbation)
+    cast, prepared = _WHO[case.who]
+    return played(prepared(found), cast, found, case.seed, case.perturbation)
+
+
+_WHO: dict[Who, tuple[Cast, Callable[[Scenario], Scenario]]] = {
+    "ours": (Ours, without_hands),
+    "stand-in": (StandIn, with_stand_in),
+}
+"""Who is put into the scenario, and what is made of it for that."""

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dds_adapters.kubernetes import guard
+from dds_core.scaler.model import hold_name
+from dds_core.scaler.rules.labels import COOLING
 from dds_lab.actors.objects import reservations, results
 from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object
 from dds_lab.lab import Lab
 
-HOLD, COOLING = "dds-hold-", "-cooling"
-GUARDED_BY, GUARD = "dds-guard", "a guard"
+GUARD = "a guard"
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ def _left(lab: Lab) -> Iterator[str]:
     """Holds and guards of whoever makes such, marks, and labels of cool-downs."""
     client = lab.client("oracle")
     for claim in client.list("resourceclaims"):
-        if claim["metadata"]["name"].startswith(HOLD):
+        if claim["metadata"]["name"].startswith(hold_name("")):
             yield "a hold"
     for config in client.list("configmaps"):
-        if config["metadata"]["name"].startswith(GUARDED_BY) and config.get("data"):
+        if config["metadata"]["name"] == guard.CONFIG_MAP and config.get("data"):
             yield GUARD
     for resource in client.list("composableresources"):
         if DELETE_DEVICE in (resource["metadata"].get("annotations") or {}):

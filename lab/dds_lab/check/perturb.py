@@ -103,18 +103,16 @@ class Perturber:
 
     def hear(self, mirror: Mirror, news: News) -> None:
         """As `client.Tap`."""
-        if self._is_now("event", self.events):
+        self.events += 1
+        if self._is_now(EVENT_KINDS, self.events):
             self._disturb(mirror, news)
         else:
             self._pass(mirror, news)
 
-    def _is_now(self, what: Literal["event", "write"], number: int) -> bool:
-        if what == "event":
-            self.events += 1
-        else:
-            self.writes += 1
-        wanted, kinds = self._wanted, EVENT_KINDS if what == "event" else WRITE_KINDS
-        now = wanted is not None and not self.reached and wanted.kind in kinds and wanted.at == number
+    def _is_now(self, kinds: tuple[Kind, ...], passed: int) -> bool:
+        """Whether the last of so many events, or writes, is the point."""
+        wanted = self._wanted
+        now = wanted is not None and not self.reached and wanted.kind in kinds and wanted.at == passed - 1
         self.reached = self.reached or now
         return now
 
@@ -137,15 +135,14 @@ class Perturber:
                 self._pass(mirror, news)
             case "late":
                 self._late, self._before_it = mirror, size
-                self._kept[mirror].append(news)
                 self._time.after(HEALED, self._heal)
+                self._pass(mirror, news)
 
     def _pass(self, mirror: Mirror, news: News) -> None:
         kept = self._kept[mirror]
-        if mirror is self._late:
-            kept.append(news)
-            return
         kept.append(news)
+        if mirror is self._late:
+            return
         while len(kept) > self._lag:
             mirror.take(kept.popleft())
         if self._late is not None:
@@ -165,7 +162,8 @@ class Perturber:
 
     def write(self, carry_out: Callable[[], _Answer]) -> _Answer:
         """Have a write carried out, or what becomes of it."""
-        if not self._is_now("write", self.writes):
+        self.writes += 1
+        if not self._is_now(WRITE_KINDS, self.writes):
             return carry_out()
         assert self._wanted is not None
         match self._wanted.kind:

@@ -118,7 +118,7 @@ class Ours:
     def begin(self) -> None:
         if not self._instances:
             install_guard(self._lab.client("installer"), SCALER_USER)
-            self._lab.cast("scaler", _Played(self))
+            self._lab.cast("scaler", self.begin, self.end)
         elif self._instances[-1].alive:
             return
         one = OurScaler(self._lab, self.log, self._policy)
@@ -153,19 +153,6 @@ class Ours:
             told.append(str(error))
         report = verify(self.log.read(), SCALER)
         return told if report.ok else [*told, *(str(one) for one in report.differences[:3])]
-
-
-class _Played:
-    """Ours in the place of the stand-in, for a story that restarts it."""
-
-    def __init__(self, ours: Ours) -> None:
-        self._ours = ours
-
-    def start(self) -> None:
-        self._ours.begin()
-
-    def stop(self) -> None:
-        self._ours.end()
 
 
 class StandIn:

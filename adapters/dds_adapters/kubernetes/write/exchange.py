@@ -247,8 +247,8 @@ class ClearAllocation(Write):
 
 @dataclass(frozen=True, slots=True)
 class GiveDevices(Write):
-    """DevicesGiven: the allocation of `swap` on `node`, for a claim that is as it was left when its allocation was cleared, or,
-    where nobody knows what that was, for one that is nobody's."""
+    """DevicesGiven: the allocation of `swap` on `node`, for a claim whose version is the one that the clearing left; where
+    that version is not known (ANY_VERSION), for a claim that has no allocation."""
 
     ref: Ref
     swap: Swap
