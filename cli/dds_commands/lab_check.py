@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 
 import click
@@ -109,14 +108,15 @@ def _seed_of(name: str) -> int:
 def _played(wanted: list[Case], jobs: int) -> list[Found]:
     if not wanted:
         raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
-    if not sys.stderr.isatty():
-        return list(play(wanted, min(jobs, len(wanted))))
-    found = []
+    found: dict[Case, Found] = {}
     with position_bar(len(wanted), "checking") as progress:
-        for number, one in enumerate(play(wanted, min(jobs, len(wanted))), start=1):
-            found.append(one)
-            progress(number)
-    return found
+
+        def done(one: Found) -> None:
+            found[one.case] = one
+            progress(len(found))
+
+        play(wanted, jobs, done)
+    return [found[case] for case in wanted]
 
 
 def _tell(calm: list[Case], wanted: list[Case], found: list[Found]) -> None:

@@ -20,6 +20,7 @@ from dds_core.scaler.rules.failures import fail
 from dds_core.scaler.state import Picture, Work
 
 _SLUG = re.compile(r"[^a-z0-9]+")
+_IN_PARTS = "the node lists parts of it only"
 
 
 @lru_cache(maxsize=8192)
@@ -180,15 +181,18 @@ def _refusal(
 
 def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:
     """(UUID, words) of a device that came since the claim waits here, is free, and is none that the claim may have: another like
-    it would not help. One that was there before is no reason not to ask for another, unless the claim failed for it already."""
+    it would not help. One that was there before is no reason not to ask for another, unless the claim failed for it already.
+    Nor is a first one that came in parts: somebody cut it, and the next may be whole."""
     life = picture.lives.rows[claim.uid]
+    cut = False
     for uid in sorted(picture.idle_at[node]):
         resource = picture.resources.rows[uid]
         came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
         if resource.model == model.model and came and not picture.promised(resource.uuid):
             why = _why_not(picture, node, claim, sorted(picture.keys_of[resource.uuid]))
-            if why:
+            if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
                 return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}"
+            cut = cut or bool(why)
     return None
 
 
@@ -198,7 +202,7 @@ def _why_not(picture: Picture, node: str, claim: Claim, keys: list[DeviceKey]) -
         return ""
     whole = [key for key in keys if not picture.face(key).part]
     if not whole:
-        return "the node lists parts of it only"
+        return _IN_PARTS
     wanted = claim_of(claim, claim.requests)
     refusals = [picture.allocator(node).refusal(wanted, key, doubt=True) for key in whole]
     return refusals[0] or "" if all(refusals) else ""

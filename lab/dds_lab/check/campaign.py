@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.perturb import COUNTED, KINDS, Kind, Perturbation, perturbations
+from dds_lab.check.branches import Branches, Outcome
+from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, perturbations
 from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
 from dds_lab.scenario import Scenario
 
 Who = Literal["ours", "stand-in"]
-CHUNK = 8
-"""Runs that a process is given at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,31 @@ def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
             yield Case(calm.scenario, calm.seed, calm.who, one)
 
 
-def play(wanted: Sequence[Case], jobs: int) -> Iterator[Found]:
-    """Play them all, in their order; with one job in this process."""
-    if jobs == 1:
-        yield from map(_found, wanted)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        try:
-            yield from pool.map(_found, wanted, chunksize=CHUNK)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> None:
+    """Play them all, so many side by side; `done` hears of each as it ends."""
+    points: defaultdict[Case, list[Perturbation]] = defaultdict(list)
+    for case in wanted:
+        if case.perturbation is not None:
+            points[replace(case, perturbation=None)].append(case.perturbation)
+    for calm, perturbations_of_it in points.items():
+        _play(calm, perturbations_of_it, jobs, done)
+
+
+def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[[Found], None]) -> None:
+    def told(one: Perturbation, outcome: Outcome) -> None:
+        done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm)))))
+
+    branches = Branches(wanted, jobs, told)
+    branches.play(lambda: _played(calm, branches.choose))
+
+
+def _said(wanted: Perturbation, outcome: Outcome, quiet: Run) -> Iterator[tuple[str, str]]:
+    if isinstance(outcome, str):
+        yield "broke off", outcome
+    elif outcome.disturbed != wanted:
+        yield "not reached", f"the run has {quiet.events} events and {quiet.writes} writes"
+    else:
+        yield from against(outcome, quiet)
 
 
 def faults_of_calm(calm: Case) -> Found:
@@ -82,24 +96,15 @@ def faults_of_calm(calm: Case) -> Found:
     return Found(calm, (*run.found, *(("left over", one) for one in run.state.left)))
 
 
-def _found(case: Case) -> Found:
-    quiet = _calm(Case(case.scenario, case.seed, case.who))
-    run = _played(case)
-    said = against(run, quiet)
-    if not run.reached:
-        said = [*said, ("not reached", f"the run has {quiet.events} events and {quiet.writes} writes")]
-    return Found(case, tuple(said))
-
-
 @lru_cache(maxsize=64)
 def _calm(case: Case) -> Run:
-    return _played(case)
+    return _played(case, nothing)
 
 
-def _played(case: Case) -> Run:
+def _played(case: Case, choose: Choose) -> Run:
     found = shipped.find(case.scenario)
     cast, prepared = _WHO[case.who]
-    return played(prepared(found), cast, found, case.seed, case.perturbation)
+    return played(prepared(found), cast, found, case.seed, choose)
 
 
 _WHO: dict[Who, tuple[Cast, Callable[[Scenario], Scenario]]] = {

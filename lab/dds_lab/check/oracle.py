@@ -13,6 +13,7 @@ from dds_lab.actors.objects import reservations, results
 from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object
 from dds_lab.lab import Lab
+from dds_lab.time import MICROSECONDS
 
 GUARD = "a guard"
 
@@ -26,6 +27,37 @@ class State:
     claims: dict[str, str] = field(default_factory=dict)
     attached: Counter[str] = field(default_factory=Counter)
     left: tuple[str, ...] = ()
+
+
+class Waits:
+    """Looks on from where it is made: for how long each pod waited for a node until it had one, was gone, or still waits. One
+    that has the name of another pod before it counts by itself."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._names: dict[str, str] = {}  # by uid
+        self._since: dict[str, int] = {}  # those that wait, by uid
+        self._waited: dict[str, float] = {}
+        lab.client("oracle").mirror("pods").follow(self._changed)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """By the names of the pods."""
+        return {**self._waited, **{self._names[uid]: self._passed(uid) for uid in self._since}}
+
+    def _passed(self, uid: str) -> float:
+        return (self._lab.time.now() - self._since[uid]) / MICROSECONDS
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old or {}
+        uid = pod["metadata"]["uid"]
+        if old is None:
+            before = sum(name.split()[0] == _name(pod) for name in self._names.values())
+            self._names[uid] = f"{_name(pod)} ({before + 1})" if before else _name(pod)
+            self._since[uid] = self._lab.time.now()
+        if uid in self._since and (new is None or new["spec"].get("nodeName")):
+            self._waited[self._names[uid]] = self._passed(uid)
+            del self._since[uid]
 
 
 def state_of(lab: Lab) -> State:

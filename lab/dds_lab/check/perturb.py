@@ -48,6 +48,11 @@ class Perturbation:
     at: int
     size: int = 0
 
+    @property
+    def point(self) -> tuple[int, bool]:
+        """The number, and whether it is that of a write."""
+        return self.at, self.kind in WRITE_KINDS
+
     def __str__(self) -> str:
         return f"{self.kind}:{self.at}" + (f":{self.size}" if self.size else "")
 
@@ -84,16 +89,28 @@ class Process(Protocol):
 
 _Answer = TypeVar("_Answer")
 
+Choose = Callable[[int, bool], Perturbation | None]
+"""Asked at each point, by its number and whether it is a write: what disturbs the process there, None for nothing."""
+
+
+def nothing(at: int, write: bool) -> None:
+    """As `Choose`: the run is not disturbed."""
+
+
+def only(wanted: Perturbation) -> Choose:
+    """This one alone."""
+    return lambda at, write: wanted if wanted.point == (at, write) else None
+
 
 class Perturber:
-    """Stands between a process and the API server. Without a perturbation it counts. `reached`: it has happened."""
+    """Stands between a process and the API server, and counts. `chosen` is what has disturbed the process, if anything has."""
 
-    def __init__(self, time: Time, process: Process, perturbation: Perturbation | None = None) -> None:
+    def __init__(self, time: Time, process: Process, choose: Choose = nothing) -> None:
         self.events = self.writes = self.behind = 0
-        self.reached = False
+        self.chosen: Perturbation | None = None
         self._time = time
         self._process = process
-        self._wanted = perturbation
+        self._choose = choose
         self._lag = 0
         self._kept: defaultdict[Mirror, deque[News]] = defaultdict(deque)
         self._late: Mirror | None = None
@@ -104,22 +121,22 @@ class Perturber:
     def hear(self, mirror: Mirror, news: News) -> None:
         """As `client.Tap`."""
         self.events += 1
-        if self._is_now(EVENT_KINDS, self.events):
-            self._disturb(mirror, news)
+        now = self._now(self.events, write=False)
+        if now is not None:
+            self._disturb(mirror, news, now)
         else:
             self._pass(mirror, news)
 
-    def _is_now(self, kinds: tuple[Kind, ...], passed: int) -> bool:
-        """Whether the last of so many events, or writes, is the point."""
-        wanted = self._wanted
-        now = wanted is not None and not self.reached and wanted.kind in kinds and wanted.at == passed - 1
-        self.reached = self.reached or now
-        return now
+    def _now(self, passed: int, *, write: bool) -> Perturbation | None:
+        """What disturbs the last of so many events, or writes."""
+        if self.chosen is not None:
+            return None
+        self.chosen = self._choose(passed - 1, write)
+        return self.chosen
 
-    def _disturb(self, mirror: Mirror, news: News) -> None:
-        assert self._wanted is not None
-        size = self._wanted.size
-        match self._wanted.kind:
+    def _disturb(self, mirror: Mirror, news: News, wanted: Perturbation) -> None:
+        size = wanted.size
+        match wanted.kind:
             case "dies":
                 self._replace()
             case "stale-start":
@@ -163,10 +180,10 @@ class Perturber:
     def write(self, carry_out: Callable[[], _Answer]) -> _Answer:
         """Have a write carried out, or what becomes of it."""
         self.writes += 1
-        if not self._is_now(WRITE_KINDS, self.writes):
+        wanted = self._now(self.writes, write=True)
+        if wanted is None:
             return carry_out()
-        assert self._wanted is not None
-        match self._wanted.kind:
+        match wanted.kind:
             case "dies-before":
                 self._replace()
             case "dies-after":

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from dds_lab.check.oracle import GUARD, State, differences, state_of
-from dds_lab.check.perturb import HEALED, Gone, Perturbation
+from dds_lab.check.oracle import GUARD, State, Waits, differences, state_of
+from dds_lab.check.perturb import HEALED, Choose, Gone, Perturbation, nothing
 from dds_lab.check.subjects import Cast
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
@@ -19,40 +19,45 @@ QUIET = 900.0
 """Seconds after the scenario's end within which everything has come to rest."""
 STAYS = 60.0
 """Seconds for which it stays so."""
+LATER = 90.0
+"""Seconds more than in the run without it that a pod may wait: those that want one device may get it in another order."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """How many events the scaler heard and writes it made; what was found always (rule, and words), and the state in the end."""
+    """How many events the scaler heard and writes it made, and what disturbed it; what was found always (rule, and words), the
+    seconds for which each pod waited, and the state in the end."""
 
     events: int
     writes: int
-    reached: bool
+    disturbed: Perturbation | None
     found: tuple[tuple[str, str], ...]
-    state: State
+    waited: dict[str, float] = field(default_factory=dict)
+    state: State = field(default_factory=State)
 
 
-def played(
-    scenario: Scenario, cast: Cast, original: Scenario, seed: int, perturbation: Perturbation | None = None
-) -> Run:
+def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose: Choose = nothing) -> Run:
     """Play a scenario to its end and until all is at rest; `original` is the scenario as it was written."""
     time = VirtualTime(seed, scenario.start)
     lab = Lab(scenario, time)
-    subject = cast(lab, original, perturbation)
+    subject = cast(lab, original, choose)
     lab.start()
     try:
-        judge = Judge(lab, Measure(news=NEWS + (HEALED if perturbation is not None else 0.0)))
+        waits = Waits(lab)
+        judge = Judge(lab, Measure(news=NEWS + (0.0 if choose is nothing else HEALED)))
         subject.begin()
         end = scenario.start + round((scenario.duration + QUIET) * MICROSECONDS)
         _run(lab, end)
-        state = _excused(state_of(lab), perturbation)
+        tap = subject.tap
+        state = _excused(state_of(lab), tap.chosen)
         _run(lab, end + round(STAYS * MICROSECONDS))
-        later = _excused(state_of(lab), perturbation)
+        later = _excused(state_of(lab), tap.chosen)
         found = [(one.rule, f"{one.of}: {one.text}") for one in judge.findings]
-        found += [("story", one) for one in lab.steps.failures]
+        if tap.chosen is None:  # one that is disturbed may come by another way
+            found += [("story", one) for one in lab.steps.failures]
         found += [("unsound", one) for one in subject.faults()]
         found += [("restless", one) for one in differences(state, later)]
-        return Run(subject.tap.events, subject.tap.writes, subject.tap.reached, tuple(found), state)
+        return Run(tap.events, tap.writes, tap.chosen, tuple(found), waits.seconds, state)
     finally:
         subject.end()
         lab.stop()
@@ -84,4 +89,12 @@ def against(run: Run, calm: Run) -> Sequence[tuple[str, str]]:
             known[rule] -= 1
         else:
             found.append((rule, words))
+    found += [("late", words) for words in _late(run, calm)]
     return [*found, *(("not as calm", words) for words in differences(calm.state, run.state))]
+
+
+def _late(run: Run, calm: Run) -> Iterator[str]:
+    for pod, took in run.waited.items():
+        before = calm.waited.get(pod, 0.0)
+        if took > before + LATER:
+            yield f"pod {pod} waited {took:.0f} s, not {before:.0f}"

@@ -17,7 +17,7 @@ from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.api.requests import Call, Outcome
 from dds_lab.api.status import ApiError
-from dds_lab.check.perturb import Perturbation, Perturber
+from dds_lab.check.perturb import Choose, Perturber, nothing
 from dds_lab.client import Client
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.lab import Lab
@@ -99,7 +99,7 @@ class Subject(Protocol):
         ...
 
 
-Cast = Callable[[Lab, Scenario, Perturbation | None], Subject]
+Cast = Callable[[Lab, Scenario, Choose], Subject]
 """Puts a scaler into a lab that has not started, from a scenario as it was written."""
 
 
@@ -108,8 +108,8 @@ class Ours:
 
     asks_the_newest = True
 
-    def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
-        self.tap = Perturber(lab.time, self, perturbation)
+    def __init__(self, lab: Lab, scenario: Scenario, choose: Choose = nothing) -> None:
+        self.tap = Perturber(lab.time, self, choose)
         self.log = MemoryLog(LOG, cluster=CLUSTER, recorded_at=scenario.start)
         self._lab = lab
         self._policy = policy_of(scenario, scan_interval_seconds=0)  # a level pass would make good what is missed
@@ -160,8 +160,8 @@ class StandIn:
 
     asks_the_newest = False
 
-    def __init__(self, lab: Lab, scenario: Scenario, perturbation: Perturbation | None = None) -> None:
-        self.tap = Perturber(lab.time, self, perturbation)
+    def __init__(self, lab: Lab, scenario: Scenario, choose: Choose = nothing) -> None:
+        self.tap = Perturber(lab.time, self, choose)
         self._lab = lab
         self._client: Client | None = None
         lab.on_client = self._made

@@ -151,16 +151,23 @@ def test_a_name_that_vanishes_while_it_is_held_leaves_its_device_in_use() -> Non
     assert world.device("res") == "Idle", "it was a part of another"
 
 
-def test_a_device_that_came_in_parts_is_told_and_no_second_one_is_ordered() -> None:
+def test_for_a_device_that_came_in_parts_a_second_one_is_ordered_and_no_third() -> None:
+    """The first may have been cut by somebody meanwhile; where each is, another would not help."""
     world = one_node("attach", 4)
     world.waits("train", "node0")
     world.carry_out()
     request = world.only(e.AttachOrdered).request
-    world.resource("res", "node0", request=request, state="Attaching", uuid="GPU-res")
-    partitions(world)
-    world.resource("res", "node0", state="Online")
-    assert world.only(e.AttachOrdered).size == 1
-    why = "GPU-res came for it and cannot be given to it: the node lists parts of it only"
+    world.resource("first", "node0", request=request, state="Attaching", uuid="GPU-1")
+    partitions(world, of="GPU-1")
+    world.resource("first", "node0", state="Online")
+    assert [one.size for one in world.events(e.AttachOrdered)] == [1, 2]
+    assert world.state("train") == "Attaching"
+    world.carry_out()
+    world.resource("second", "node0", request=request, state="Attaching", uuid="GPU-2")
+    partitions(world, of="GPU-2")
+    world.resource("second", "node0", state="Online")
+    assert [one.size for one in world.events(e.AttachOrdered)] == [1, 2]
+    why = "GPU-2 came for it and cannot be given to it: the node lists parts of it only"
     assert world.only(e.ClaimFailed).message == why
 
 
