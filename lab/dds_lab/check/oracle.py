@@ -12,6 +12,7 @@ from dds_core.scaler.rules.labels import COOLING
 from dds_lab.actors.objects import reservations, results
 from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object
+from dds_lab.judge.claims import View
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
@@ -60,8 +61,9 @@ class Waits:
             del self._since[uid]
 
 
-def state_of(lab: Lab) -> State:
+def state_of(view: View) -> State:
     """As things stand."""
+    lab = view.lab
     client = lab.client("oracle")
     models = {
         one.device.serial: one.device.model
@@ -73,7 +75,7 @@ def state_of(lab: Lab) -> State:
         {_name(one): _pod(one) for one in client.list("pods")},
         {_name(one): _claim(one) for one in claims},
         Counter(models.get(serial, "") for serial in lab.ledger.attached()),
-        tuple(_left(lab)),
+        (*_left(lab), *_spare(view)),
     )
 
 
@@ -122,3 +124,9 @@ def _left(lab: Lab) -> Iterator[str]:
     for node in client.list("nodes"):
         if any(key.endswith(COOLING) for key in node["metadata"].get("labels") or {}):
             yield "a label of a cool-down"
+
+
+def _spare(view: View) -> Iterator[str]:
+    """Devices that went nowhere although nobody needs them, in whole numbers of a model."""
+    for model in view.lab.scenario.cluster.models:
+        yield from ["a device that nobody needs"] * sum(view.spare((node, model.model)) for node in view.nodes)

@@ -49,9 +49,9 @@ def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose
         end = scenario.start + round((scenario.duration + QUIET) * MICROSECONDS)
         _run(lab, end)
         tap = subject.tap
-        state = _excused(state_of(lab), tap.chosen)
+        state = _excused(state_of(judge.view), tap.chosen)
         _run(lab, end + round(STAYS * MICROSECONDS))
-        later = _excused(state_of(lab), tap.chosen)
+        later = _excused(state_of(judge.view), tap.chosen)
         found = [(one.rule, f"{one.of}: {one.text}") for one in judge.findings]
         if tap.chosen is None:  # one that is disturbed may come by another way
             found += [("story", one) for one in lab.steps.failures]

@@ -141,15 +141,24 @@ class View:
         held = set(chain.from_iterable(one.serials for one in self.claims.values()))
         return [serial for serial in self.attached(cell) if serial not in held]
 
+    def spare(self, cell: Cell) -> int:
+        """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has."""
+        idle, own = set(self._idle(cell)) - self._left, self.lab.fabric.attached(cell[0])
+        came = sum(one.device.serial in idle and not one.fixed for one in own)
+        return max(0, min(came, self.movable(cell) - self._labelled(cell, "min", 0)))
+
     def fabric_of(self, node: str) -> str:
         machine = self.lab.fabric.machine(node)
         return machine.fabric if machine is not None else ""
 
     def limit(self, cell: Cell) -> int:
         """The node's own limit of the model (label -size-max), or one that is never reached."""
+        return self._labelled(cell, "max", 10_000)
+
+    def _labelled(self, cell: Cell, end: str, default: int) -> int:
         device = next(one.device for one in self.lab.scenario.cluster.models if one.model == cell[1])
         labels = self.nodes.get(cell[0], {}).get("metadata", {}).get("labels") or {}
-        return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-max", 10_000))
+        return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-{end}", default))
 
     def rivals(self, model: str) -> set[str]:
         """Models that may not share a node with this one, whichever of the two says so."""

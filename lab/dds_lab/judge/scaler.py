@@ -312,13 +312,17 @@ class Judge:
     def _could_get(self, cell: Cell, count: int, claim: Held) -> bool:
         node, model = cell
         meant = sum(self._owed(one.claim, cell) for one in self._promised.values() if one.claim.uid != claim.uid)
-        others = (one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid)
+        others = [one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid]
         waiting = sum(one.waits[cell] for one in others)
         short = count + meant + waiting - len(self.view.unheld(cell))
         if short <= 0:
             return True
         room = self.view.limit(cell) - self.view.movable(cell)
-        rivals = any(self.view.attached((node, rival)) for rival in self.view.rivals(model))
+        before = [one for one in others if one.since <= claim.since]
+        rivals = any(
+            self.view.attached((node, rival)) or any(one.waits[node, rival] for one in before)
+            for rival in self.view.rivals(model)
+        )
         return not rivals and min(room, self.view.lab.fabric.free(self.view.fabric_of(node), model)) >= short
 
     # -- what goes round
