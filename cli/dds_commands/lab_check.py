@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import click
 
 from dds_commands.parameters import format_option
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, position_bar, show, show_data, table
+from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.campaign import Case, Found, Who, cases, faults_of_calm, perturbation_of, play
+from dds_lab.check.campaign import Case, Found, cases, faults_of_calm, perturbation_of, play
 from dds_lab.check.perturb import KINDS, Kind
+from dds_lab.check.results import Results
+from dds_lab.check.shrink import shrink
 
 _SHOWN = 40
 
@@ -52,12 +56,32 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
 @click.option(
     "--against",
     "who",
-    type=click.Choice(["ours", "stand-in"]),
+    metavar="WHO",
     default="ours",
     show_default=True,
-    help="The scaler: dds, or the lab's stand-in for the reference one.",
+    help="The scaler: ours, stand-in for the lab's stand-in for the reference one, or a command for the shell.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.001, 100),
+    default=1.0,
+    show_default=True,
+    help="Of a command: seconds of the lab's time that pass in a second.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), metavar="N", help="Runs side by side; by default one a core.")
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep what came of each run there; what it has of the same code is not played again.",
+)
+@click.option(
+    "--shrink",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
+    metavar="FOLDER",
+    help="Of findings that are alike show the first, in the least scenario that has it, which is written there.",
+)
 @format_option("table", "json", "jsonl")
 def check(
     scenarios: tuple[str, ...],
@@ -65,8 +89,11 @@ def check(
     kinds: tuple[Kind, ...],
     every: int,
     point: str | None,
-    who: Who,
+    who: str,
+    speed: float,
     jobs: int | None,
+    results: Path | None,
+    folder: Path | None,
     form: str,
 ) -> int:
     """Disturb a scaler at each event that it hears and each write that it makes, in a run of its own, and hold every run
@@ -83,17 +110,26 @@ def check(
     answer-lost   the write is carried out, and the connection breaks
     too-late      the write is carried out when another process has taken over
 
+    A command is started with KUBECONFIG for a lab on real time, and RUN, a folder that is its own in each run; it is killed and
+    started again, its watches and its answers are disturbed.
+
     Ends with 2 when something was found; each finding names the command that repeats it.
     """
+    jobs = jobs or os.cpu_count() or 1
+    kept = Results(results) if results is not None else None
     calm = [
-        Case(name, seed, who) for name in scenarios for seed in (seeds or range(_seed_of(name), _seed_of(name) + 1))
+        Case(name, seed, who, speed)
+        for name in scenarios
+        for seed in (seeds or range(_seed_of(name), _seed_of(name) + 1))
     ]
     found = [one for case in calm if (one := faults_of_calm(case)).said]
     if point is not None:
-        wanted = [Case(case.scenario, case.seed, who, perturbation_of(point)) for case in calm]
+        wanted = [replace(case, perturbation=perturbation_of(point)) for case in calm]
     else:
         wanted = [one for case in calm for one in cases(case, kinds, every)]
-    found += [one for one in _played(wanted, jobs or os.cpu_count() or 1) if one.said]
+    found += [one for one in _played(wanted, jobs, kept) if one.said]
+    if folder is not None:
+        found = list(shrink(found, folder, jobs, note))
     if form != "table":
         show_data((_as_data(one) for one in found), form)
     else:
@@ -105,17 +141,19 @@ def _seed_of(name: str) -> int:
     return shipped.find(name).seed
 
 
-def _played(wanted: list[Case], jobs: int) -> list[Found]:
+def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
     if not wanted:
         raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
-    found: dict[Case, Found] = {}
+    found = kept.known(wanted) if kept is not None else {}
     with position_bar(len(wanted), "checking") as progress:
 
         def done(one: Found) -> None:
             found[one.case] = one
+            if kept is not None:
+                kept.add(one)
             progress(len(found))
 
-        play(wanted, jobs, done)
+        play([case for case in wanted if case not in found], jobs, done)
     return [found[case] for case in wanted]
 
 

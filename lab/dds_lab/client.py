@@ -51,7 +51,7 @@ class Tap(Protocol):
     behind: int
 
     def hear(self, mirror: Mirror, news: News) -> None:
-        """What a mirror is about to be told. It hears it by `take`, now or later, or never."""
+        """What a mirror is about to be told. It is told by its own `hear`, now or later, or never."""
         ...
 
 
@@ -270,7 +270,7 @@ class Mirror:
         """The plural of what it follows."""
         return self._call.resource.plural
 
-    def take(self, news: News) -> None:
+    def hear(self, news: News) -> None:
         """Be told; one that is closed is not."""
         if self.closed:
             return
@@ -344,7 +344,7 @@ class Mirror:
             if self._tap is not None:
                 self._tap.hear(self, news)
             else:
-                self.take(news)
+                self.hear(news)
         if self._queue and self._timer is None:
             self._timer = self._time.after((self._queue[0][0] - now) / MICROSECONDS, self._deliver)
 

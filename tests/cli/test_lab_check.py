@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from dds_commands.lab_check import check
 from dds_commands.running import Commands
+from dds_lab import shipped
+from dds_lab.scenario import read_scenario
 
 
 def run(*args: str) -> Result:
@@ -60,3 +63,30 @@ def test_what_cannot_be_meant_is_said(args: tuple[str, ...], words: str) -> None
     result = run(*args)
     assert result.exit_code == 1, result.output
     assert words in result.output
+
+
+def test_what_was_played_with_the_same_code_is_not_played_again(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    args = ("withdrawn", "--against", "stand-in", "--faults", "stale", "--every", "3", "--results", str(results))
+    first = run(*args)
+    lines = results.read_text().splitlines()
+    results.write_text("\n".join([*lines[:-1], lines[-1][:20]]))  # it was killed while it wrote
+    assert run(*args).output == first.output
+    assert results.read_text().splitlines() == [*lines[:-1], lines[-1][:20], lines[-1]]
+    results.write_text("not of this command\n")
+    assert "holds no results" in run(*args).output
+
+
+def test_a_finding_is_shown_in_the_least_scenario_that_has_it(tmp_path: Path) -> None:
+    result = run("many_devices", "--against", "stand-in", "--at", "dies:0", "--shrink", str(tmp_path))
+    assert result.exit_code == 2, result.output
+    (path,) = tmp_path.iterdir()
+    assert f"dds lab check {path} --seeds 1 --against stand-in\n" in result.output
+    assert "dds: steps: " in result.output  # on standard error
+    assert 0 < len(read_scenario(path).steps) < len(shipped.find("many_devices").steps)
+
+
+def test_a_command_that_does_not_run_is_said() -> None:
+    result = run("first_attach", "--against", "echo cannot listen >&2; exit 3", "--speed", "100")
+    assert result.exit_code == 1
+    assert "--against: it ended with 3: cannot listen; give a command that runs until it is killed" in result.output

@@ -5,6 +5,7 @@ to be called: for bookmarks, and for its end. It must never touch an object and 
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from dds_lab.api import selectors, status
 from dds_lab.api.clock import MICROSECONDS
@@ -208,10 +209,23 @@ class Watch:
             self._ready()
 
 
+class Notices(Protocol):
+    """What a stream makes lines of: a watch, or one that something befalls."""
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def due(self) -> int | None: ...
+    def take(self) -> list[Notice]: ...
+    def on_ready(self, call: Callable[[], None] | None) -> None: ...
+    def tick(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Stream:
     """A watch as the lines of an HTTP answer. A line is made once and shared by all streams that show it alike."""
 
-    def __init__(self, watch: Watch, line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
+    def __init__(self, watch: Notices, line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
         self.watch = watch
         self.code = 200
         self.headers = headers

@@ -1,38 +1,45 @@
-"""Many runs of scenarios, each disturbed at another point, side by side in processes."""
+"""Many runs of scenarios, each disturbed at another point, side by side."""
 
 from __future__ import annotations
 
+import asyncio
+import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
 
 from dds_core.errors import InputError
 from dds_lab import shipped
+from dds_lab.check import command
 from dds_lab.check.branches import Branches, Outcome
-from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, perturbations
+from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, only, perturbations
 from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
 from dds_lab.scenario import Scenario
 
-Who = Literal["ours", "stand-in"]
-
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario by its name or file, its seed, who is the scaler, and what disturbs it (None: nothing)."""
+    """A run: the scenario by its name or file, its seed, who is the scaler (one of ours and stand-in, or else a command for the
+    shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
 
     scenario: str
     seed: int
-    who: Who
+    who: str = "ours"
+    speed: float = 1.0
     perturbation: Perturbation | None = None
 
     @property
     def command(self) -> str:
         """What repeats it."""
         at = f" --at {self.perturbation}" if self.perturbation is not None else ""
-        return f"dds lab check {self.scenario} --seeds {self.seed} --against {self.who}{at}"
+        speed = f" --speed {self.speed:g}" if self.is_program else ""
+        return f"dds lab check {shlex.quote(self.scenario)} --seeds {self.seed} --against {shlex.quote(self.who)}{speed}{at}"
+
+    @property
+    def is_program(self) -> bool:
+        return self.who not in _WHO
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
     quiet = _calm(calm)
     for number, one in enumerate(perturbations(quiet.events, quiet.writes, tuple(kinds))):
         if number % every == 0:
-            yield Case(calm.scenario, calm.seed, calm.who, one)
+            yield replace(calm, perturbation=one)
 
 
 def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> None:
@@ -70,21 +77,37 @@ def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> No
         if case.perturbation is not None:
             points[replace(case, perturbation=None)].append(case.perturbation)
     for calm, perturbations_of_it in points.items():
-        _play(calm, perturbations_of_it, jobs, done)
+
+        def told(one: Perturbation, outcome: Outcome, calm: Case = calm) -> None:
+            done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm), calm.is_program))))
+
+        if calm.is_program:
+            asyncio.run(_play_programs(calm, perturbations_of_it, jobs, told))
+        else:
+            branches = Branches(perturbations_of_it, jobs, told)
+            branches.play(partial(_played, calm, branches.choose))
 
 
-def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[[Found], None]) -> None:
-    def told(one: Perturbation, outcome: Outcome) -> None:
-        done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm)))))
+async def _play_programs(
+    calm: Case, wanted: Sequence[Perturbation], jobs: int, told: Callable[[Perturbation, Outcome], None]
+) -> None:
+    room = asyncio.Semaphore(jobs)
 
-    branches = Branches(wanted, jobs, told)
-    branches.play(lambda: _played(calm, branches.choose))
+    async def play_one(one: Perturbation) -> None:
+        async with room:
+            try:
+                outcome: Outcome = await _with_program(calm, only(one), _calm(calm))
+            except Exception as error:
+                outcome = f"{type(error).__name__}: {error}"
+        told(one, outcome)
+
+    await asyncio.gather(*map(play_one, wanted))
 
 
-def _said(wanted: Perturbation, outcome: Outcome, quiet: Run) -> Iterator[tuple[str, str]]:
+def _said(wanted: Perturbation, outcome: Outcome, quiet: Run, program: bool) -> Iterator[tuple[str, str]]:
     if isinstance(outcome, str):
         yield "broke off", outcome
-    elif outcome.disturbed != wanted:
+    elif outcome.disturbed != wanted and not program:
         yield "not reached", f"the run has {quiet.events} events and {quiet.writes} writes"
     else:
         yield from against(outcome, quiet)
@@ -102,12 +125,19 @@ def _calm(case: Case) -> Run:
 
 
 def _played(case: Case, choose: Choose) -> Run:
+    if case.is_program:
+        return asyncio.run(_with_program(case, choose))
     found = shipped.find(case.scenario)
     cast, prepared = _WHO[case.who]
     return played(prepared(found), cast, found, case.seed, choose)
 
 
-_WHO: dict[Who, tuple[Cast, Callable[[Scenario], Scenario]]] = {
+def _with_program(case: Case, choose: Choose, calm: Run | None = None) -> Coroutine[None, None, Run]:
+    scenario = without_hands(shipped.find(case.scenario))
+    return command.played(scenario, case.who, case.seed, choose, case.speed, calm)
+
+
+_WHO: dict[str, tuple[Cast, Callable[[Scenario], Scenario]]] = {
     "ours": (Ours, without_hands),
     "stand-in": (StandIn, with_stand_in),
 }

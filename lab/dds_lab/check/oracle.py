@@ -17,6 +17,7 @@ from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
 GUARD = "a guard"
+WAITING = "without a node"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def _name(obj: Object) -> str:
 
 def _pod(pod: Object) -> str:
     phase = (pod.get("status") or {}).get("phase", "")
-    return f"{phase}" if pod["spec"].get("nodeName") else "without a node"
+    return f"{phase}" if pod["spec"].get("nodeName") else WAITING
 
 
 def _claim(claim: Object) -> str:

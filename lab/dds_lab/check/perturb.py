@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
-from dds_lab.client import Mirror, News
 from dds_lab.time import Time
 
 EventKind = Literal["dies", "unseen", "stale", "stale-start", "late"]
@@ -65,6 +64,17 @@ def perturbations(events: int, writes: int, kinds: tuple[Kind, ...] = KINDS) -> 
                 yield Perturbation(kind, at, size)
 
 
+class Hears(Protocol):
+    """Who hears of one resource, in the process that is disturbed."""
+
+    @property
+    def resource(self) -> str:
+        """Its plural."""
+        ...
+
+    def hear(self, news: Any) -> None: ...
+
+
 class Process(Protocol):
     """Who is disturbed. `asks_the_newest`: its lists name no version, so that no replica that is behind may answer them."""
 
@@ -112,13 +122,17 @@ class Perturber:
         self._process = process
         self._choose = choose
         self._lag = 0
-        self._kept: defaultdict[Mirror, deque[News]] = defaultdict(deque)
-        self._late: Mirror | None = None
+        self._kept: defaultdict[Hears, deque[Any]] = defaultdict(deque)
+        self._late: Hears | None = None
         self._before_it = 0
 
     # -- what it hears
 
-    def hear(self, mirror: Mirror, news: News) -> None:
+    def keeps(self, mirror: Hears) -> bool:
+        """Whether something that it is to hear is kept back."""
+        return bool(self._kept.get(mirror))
+
+    def hear(self, mirror: Hears, news: Any) -> None:
         """As `client.Tap`."""
         self.events += 1
         now = self._now(self.events, write=False)
@@ -134,7 +148,7 @@ class Perturber:
         self.chosen = self._choose(passed - 1, write)
         return self.chosen
 
-    def _disturb(self, mirror: Mirror, news: News, wanted: Perturbation) -> None:
+    def _disturb(self, mirror: Hears, news: Any, wanted: Perturbation) -> None:
         size = wanted.size
         match wanted.kind:
             case "dies":
@@ -155,13 +169,13 @@ class Perturber:
                 self._time.after(HEALED, self._heal)
                 self._pass(mirror, news)
 
-    def _pass(self, mirror: Mirror, news: News) -> None:
+    def _pass(self, mirror: Hears, news: Any) -> None:
         kept = self._kept[mirror]
         kept.append(news)
         if mirror is self._late:
             return
         while len(kept) > self._lag:
-            mirror.take(kept.popleft())
+            mirror.hear(kept.popleft())
         if self._late is not None:
             self._before_it -= 1
             if not self._before_it:
@@ -173,7 +187,7 @@ class Perturber:
         self._late = None
         for mirror, kept in list(self._kept.items()):
             while kept:
-                mirror.take(kept.popleft())
+                mirror.hear(kept.popleft())
 
     # -- what it writes
 

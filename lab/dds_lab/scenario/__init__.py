@@ -4,7 +4,7 @@ Everything is checked before anything begins; an error names file, line, column 
 """
 
 from dds_lab.scenario.lines import NotYaml
-from dds_lab.scenario.reading import ScenarioError, parse, read_scenario
+from dds_lab.scenario.reading import ScenarioError, parse, read_scenario, written
 from dds_lab.scenario.work import Scenario
 
-__all__ = ["NotYaml", "Scenario", "ScenarioError", "parse", "read_scenario"]
+__all__ = ["NotYaml", "Scenario", "ScenarioError", "parse", "read_scenario", "written"]

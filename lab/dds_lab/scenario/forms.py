@@ -6,7 +6,7 @@ They say how something is written and what is allowed; nothing here knows where 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import (
@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     StringConstraints,
     WithJsonSchema,
     model_validator,
@@ -76,6 +77,10 @@ def _instant(written: Any) -> Any:
     return found
 
 
+def _as_instant(at: int) -> str:
+    return (datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at)).isoformat()
+
+
 def _amount(written: Any) -> Any:
     """A Kubernetes quantity, as text."""
     if isinstance(written, bool) or not isinstance(written, int | float | str):
@@ -103,7 +108,12 @@ Offset = Annotated[
     float, BeforeValidator(_offset), WithJsonSchema({"type": "string", "format": "duration with a sign"})
 ]
 """Seconds, ahead (+) or behind (-)."""
-Instant = Annotated[int, BeforeValidator(_instant), WithJsonSchema({"type": "string", "format": "instant"})]
+Instant = Annotated[
+    int,
+    BeforeValidator(_instant),
+    PlainSerializer(_as_instant, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "instant"}),
+]
 """Microseconds since 1970-01-01 UTC."""
 Amount = Annotated[str, BeforeValidator(_amount), WithJsonSchema({"type": "string", "format": "amount"})]
 """A Kubernetes quantity."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, StringConstraints, WrapSerializer
 
 from dds_lab.scenario.forms import Delay, DnsName, Duration, Number, Offset, Period, Text, Written, between, fixed
 
@@ -24,7 +24,13 @@ def _absent(written: Any) -> Any:
 
 
 Uuid = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-Part = Annotated[_PartT | None, BeforeValidator(_absent)]
+
+
+def _as_absent(part: Written | None, dump: SerializerFunctionWrapHandler) -> Any:
+    return False if part is None else dump(part)
+
+
+Part = Annotated[_PartT | None, BeforeValidator(_absent), WrapSerializer(_as_absent, when_used="json")]
 """A part with its knobs, or `false`."""
 
 

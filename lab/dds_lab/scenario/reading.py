@@ -1,6 +1,6 @@
 """A scenario from a file: read, checked, or refused in one line that names file, line, column and field.
 
-Reads files and nothing else; what the names in a scenario mean is said by the models.
+Reads files and nothing else, and writes a scenario's text; what the names in a scenario mean is said by the models.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import msgspec
+import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -66,6 +67,11 @@ def parse(text: str, label: str, name: str = "scenario") -> Scenario:
     if found:
         raise _refused(document, found)
     return scenario
+
+
+def written(scenario: Scenario) -> str:
+    """The text of a scenario, which says what is not as by default; `parse` reads the same from it."""
+    return yaml.safe_dump(scenario.model_dump(mode="json", exclude_defaults=True), sort_keys=False)
 
 
 def _refused(document: Document, found: list[Problem]) -> ScenarioError:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dds_lab import shipped
-from dds_lab.check.campaign import Case, Who, cases, faults_of_calm, play
+from dds_lab.check.campaign import Case, cases, faults_of_calm, play
 from dds_lab.check.perturb import Kind
 
 HEAD = """
@@ -78,7 +78,7 @@ def story(name: str, folder: Path) -> str:
     return str(path)
 
 
-def calm(scenario: str, who: Who = "stand-in") -> list[str]:
+def calm(scenario: str, who: str = "stand-in") -> list[str]:
     return list(map(": ".join, faults_of_calm(Case(scenario, shipped.find(scenario).seed, who)).said))
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dds_lab.scenario import NotYaml, ScenarioError, parse, read_scenario
+from dds_lab import shipped
+from dds_lab.scenario import NotYaml, ScenarioError, parse, read_scenario, written
 
 GOOD = """\
 about: one pod
@@ -212,3 +213,9 @@ def test_a_scenario_that_says_nothing_has_every_default() -> None:
     assert scenario.duration == 600
     assert scenario.parts.scheduler is not None
     assert scenario.parts.scheduler.profiles["default-scheduler"].binding_timeout == 600
+
+
+@pytest.mark.parametrize("name", shipped.names())
+def test_what_was_written_is_read_as_it_was(name: str) -> None:
+    found = shipped.find(name)
+    assert parse(written(found), "written") == found
