@@ -259,6 +259,8 @@ class OwnIndexes(Tables):
 
     def _exchange_changed(self, claim: str, old: Exchange | None, new: Exchange | None) -> None:
         self.dirty.claims.add(claim)
+        if new is None and old is not None:
+            self.dirty.claims.update(old.group)
         for row in (old, new):
             if row is not None:
                 self.dirty.nodes.add(row.node)

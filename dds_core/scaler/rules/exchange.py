@@ -161,6 +161,8 @@ def go_on(work: Work, uid: str) -> None:
 
 def _step(work: Work, row: Exchange, claim: Claim) -> None:
     match row.stage:
+        case "guarding" | "listing" if row.group[0] not in work.picture.exchanges:
+            _begin_anew(work, row, claim)
         case "listing" if row.group[0] == claim.uid and not row.wanted:
             list_when_settled(work, claim.uid, row.since)
         case "listed" if row.version:
@@ -169,14 +171,22 @@ def _step(work: Work, row: Exchange, claim: Claim) -> None:
             _clear(work, row, claim)
         case "cleared" if claim.allocation is None and work.at < row.until:
             _give(work, row, claim)
-        case "cleared" if claim.allocation is None and _still_waits(work.picture, row):
-            _guard_again(work, row)
         case "cleared" if claim.allocation is None:
-            _leave(work, claim, "its node went, or nobody waits for it any more")
+            _guard_again(work, row, claim)
         case "left" if claim.allocation is None:
             _tell_left(work, claim)
         case _:
             pass
+
+
+def _begin_anew(work: Work, row: Exchange, claim: Claim) -> None:
+    """The first claim of the group has gone another way. Its guard and its list were for all of them, and what becomes of these
+    is told of it."""
+    if not row.open:
+        reason = "the first claim of its group went another way"
+        work.want(ExchangeEnded(claim=claim.uid, mode=work.picture.mode, reason=reason))
+    elif claim.allocation is None:
+        _guard_again(work, row, claim)
 
 
 def _still_waits(picture: Picture, row: Exchange) -> bool:
@@ -280,8 +290,11 @@ def _is_gone(picture: Picture, key: DeviceKey) -> bool:
     return pool is None or (pool.usable and key[2] not in pool.devices)
 
 
-def _guard_again(work: Work, row: Exchange) -> None:
+def _guard_again(work: Work, row: Exchange, claim: Claim) -> None:
     """After a restart, or when it took longer than the guard: nothing is known of what others have done meanwhile."""
+    if not _still_waits(work.picture, row):
+        _leave(work, claim, "its node went, or nobody waits for it any more")
+        return
     rows = [work.picture.exchanges.rows[uid] for uid in row.group if uid in work.picture.exchanges]
     swaps = tuple(one.swap for one in rows if one.version)
     until = work.at + work.picture.policy.guard_seconds * MICROSECONDS

@@ -285,6 +285,44 @@ def test_a_rival_that_has_the_device_keeps_it_and_the_claim_gets_another() -> No
     assert not world.events(e.Alerted)
 
 
+def goes_another_way(world: World, claim: str) -> None:
+    """Its scheduler allocates it afresh, on a device that was always there."""
+    world.clear(claim)
+    world.plug("node0", "fixed", "GPU-fixed")
+    world.allocate_local(claim, "node0", "fixed")
+
+
+@pytest.mark.parametrize("step", [e.ExchangeBegun, e.ClaimsListWanted])
+@pytest.mark.parametrize("refused", [False, True])
+def test_when_the_first_claim_of_a_group_goes_another_way_the_others_begin_anew(
+    step: type[e.Decision], refused: bool
+) -> None:
+    """They waited for the outcome of its guard, which nobody told them; the guards outlived their time, and no hold of these
+    devices could begin."""
+    world = up_to(step, 2)
+    begun = world.only(e.ExchangeBegun)
+    goes_another_way(world, "train0")
+    assert world.only(e.ExchangeEnded).claim == world.uid("train1")
+    if refused and step is e.ExchangeBegun:
+        world.refused(begun, obsolete=True)
+    world.settle()
+    assert world.events(e.ExchangeBegun)[-1].for_claims() == (world.uid("train1"),)
+    assert devices(world, "train1") == ["gpu-GPU-res1"]
+    world.tick(100)
+    world.settle()
+    assert not world.picture.exchanges.rows and not world.picture.guarded.rows
+
+
+def test_one_that_is_cleared_by_then_is_guarded_alone() -> None:
+    world = up_to(e.DevicesGiven, 2)
+    restart(world)
+    assert len(world.events(e.ExchangeBegun)[-1].swaps) == 2
+    goes_another_way(world, "train0")
+    assert world.events(e.ExchangeBegun)[-1].for_claims() == (world.uid("train1"),)
+    world.settle()
+    assert devices(world, "train1") == ["gpu-GPU-res1"]
+
+
 @pytest.mark.parametrize("step", [e.ExchangeBegun, e.ClaimsListWanted])
 def test_what_stands_against_it_before_the_first_write_ends_it(step: type[e.Decision]) -> None:
     world = up_to(step)
