@@ -356,10 +356,10 @@ class World(Told):
         """The writer tells that it has carried the decision out."""
         self.feed(e.WriteDone(decision="", action=type(decision).__name__, target=decision.subject, version=version))
 
-    def refused(self, decision: e.Decision, *, obsolete: bool = False) -> None:
+    def refused(self, decision: e.Decision, *, obsolete: bool = False, code: int = 403) -> None:
         """The writer tells that nothing came of the decision."""
         about = {"decision": "", "action": type(decision).__name__, "target": decision.subject}
-        self.feed(e.WriteObsolete(**about) if obsolete else e.WriteRefused(**about, code=403, reason="Forbidden"))
+        self.feed(e.WriteObsolete(**about) if obsolete else e.WriteRefused(**about, code=code, reason="Forbidden"))
 
     def _apply(self, signal: e.Signal) -> None:
         told = tuple(

@@ -153,8 +153,8 @@ def _hand_overs_unseen(picture: Picture, unseen: set[Key]) -> None:
 # -- exchanges ---------------------------------------------------------------------------------------------------------
 
 RELISTED, UNGUARDED, UNHELD = ("claims", "relisted"), ("guard", "refused"), ("hold", "refused")
-"""Under these `passed` remembers when the watch of claims began anew, when a step of an exchange was refused for good, and when a
-hold was, for lack of rights or of what it is made with."""
+"""Under these `passed` remembers when the watch of claims began anew, and when a step of an exchange, or of a hold, was refused
+for lack of rights or of what devices are guarded with."""
 LET_GO = "let-go"
 """With the uid of a device: when its hold ended."""
 
@@ -233,7 +233,13 @@ _NEXT: dict[str, tuple[Stage, Stage]] = {
 }
 
 
-_HOLDS = (e.HoldBegun.__name__, e.DeviceHeld.__name__)
+_REFUSED_TO_ALL = {
+    e.ExchangeBegun.__name__: UNGUARDED,
+    e.DevicesGiven.__name__: UNGUARDED,
+    e.HoldBegun.__name__: UNHELD,
+    e.DeviceHeld.__name__: UNHELD,
+}
+"""Where no other device is to be tried after a refusal for lack of rights. A clearing that is refused has harmed nobody."""
 _NO_RIGHTS = (403, 404)
 """HTTP status of a write that cannot succeed before somebody installs a policy or grants a right."""
 
@@ -541,10 +547,12 @@ def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at:
     before = picture.refusals.get((event.action, event.target))
     ordered = (cell[0] for cell, order in picture.orders.rows.items() if order.request == event.target)
     kit.try_later(picture, event, at, next(ordered, before.node if before is not None else ""))
-    if isinstance(event, e.WriteRefused) and event.action in _NEXT:
-        picture.passed.put(UNGUARDED, at)
-    if isinstance(event, e.WriteRefused) and event.action in _HOLDS and event.code in _NO_RIGHTS:
-        picture.passed.put(UNHELD, at)
+    if isinstance(event, e.WriteRefused) and event.code in _NO_RIGHTS and event.action in _REFUSED_TO_ALL:
+        picture.passed.put(_REFUSED_TO_ALL[event.action], at)
+    if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
+        kit.try_later(
+            picture, replace(event, action=e.AllocationCleared.__name__), at
+        )  # it is not cleared for that again
     void = VOIDS.get(event.action)
     if void is not None:
         void(picture, event.target)

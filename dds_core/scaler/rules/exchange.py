@@ -111,7 +111,7 @@ def _against_claim(picture: Picture, claim: Claim, pods: list[Pod], node: str) -
         return f"{name} is allocated on no single node"
     if claim.deleting or not claim.protected:
         return f"{name} is going" if claim.deleting else f"{name} lacks the finalizer of an allocated claim"
-    if picture.refusals.get((AllocationCleared.__name__, claim.uid)) is not None:
+    if any((step.__name__, claim.uid) in picture.refusals for step in (ExchangeBegun, AllocationCleared)):
         return f"an exchange of {name} came to nothing"
     waiting = {pod.uid for pod in pods if pod in picture.pods_of(claim)}
     if {one.uid for one in claim.consumers} != waiting or any(one.resource != "pods" for one in claim.consumers):

@@ -348,6 +348,43 @@ def test_a_guard_that_is_refused_means_the_old_way_for_a_while() -> None:
     assert world.only(e.GuardLifted).claim == world.uid("train0")
 
 
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (e.ExchangeBegun, 0),
+        (e.AllocationCleared, 400),
+        (e.AllocationCleared, 403),
+        (e.DevicesGiven, 0),
+        (e.DevicesGiven, 422),
+    ],
+)
+def test_any_other_refusal_is_about_the_one_claim(step: type[e.Decision], code: int) -> None:
+    """Everybody was handed over in the old way for ten minutes, for one name that is too long, or one namespace whose webhook
+    refuses."""
+    world = up_to(step)
+    world.refused(world.events(step)[-1], code=code)
+    if step is e.DevicesGiven:
+        world.allocate("train0", "node0", *pool_results(0))
+    assert world.only(e.HandOver).why == "an exchange of default/train0 came to nothing"
+    assert comes_to_another(world)
+
+
+def test_a_guard_that_waited_when_the_mode_was_lowered_is_no_refusal_for_others() -> None:
+    world = ready()
+    world.change_policy(mode="observe")
+    world.refused(world.events(e.ExchangeBegun)[0], code=0)
+    world.change_policy(mode="attach")
+    assert comes_to_another(world)
+
+
+def comes_to_another(world: World) -> bool:
+    """Whether another claim's exchange begins once its device has come."""
+    world.waits("other", "node1")
+    world.carry_out()
+    world.online("elsewhere", "node1", request=world.events(e.AttachOrdered)[-1].request)
+    return world.events(e.ExchangeBegun)[-1].subject == world.uid("other")
+
+
 def test_a_claim_that_cannot_be_cleared_is_handed_over_in_the_old_way() -> None:
     world = up_to(e.AllocationCleared)
     world.refused(world.only(e.AllocationCleared), obsolete=True)
