@@ -240,7 +240,8 @@ class Scaler(Decider[Picture]):
     # -- fences that wish for a list of all claims ---------------------------------------------------------------
 
     def _wish(self, wanted: ClaimsListWanted, at: int) -> None:
-        if self.picture.live:
+        """Whatever the mode is by now: a list only reads, and the fence waits for it when the mode is back."""
+        if wanted.mode != "observe":
             self._wishes[wanted.resource] = at
             self.wanted_lists.add(CLAIMS)
 

@@ -243,9 +243,12 @@ def test_what_arrived_while_the_log_was_away_comes_before_the_deadlines_of_that_
     assert verify(run.log.read(), SCALER).ok
 
 
+@pytest.mark.parametrize("now", ["observe", "detach"])
 @pytest.mark.parametrize("mode", ["observe", "detach"])
-def test_a_list_that_is_only_shown_to_be_wanted_is_not_made(mode: Mode) -> None:
-    run = Run(Policy(mode=mode))
+def test_a_list_that_is_only_shown_to_be_wanted_is_not_made(mode: Mode, now: Mode) -> None:
+    """The mode in which it was decided counts. That of the commit did: a fence whose mode was lowered in the same turn waited for
+    its list for ever when the mode was back."""
+    run = Run(Policy(mode=now))
     run.sync()
     wanted = ClaimsListWanted(resource="a-device", mode=mode, fenced=run.now)
     rows: Any = [None, SimpleNamespace(event_id="id")]
