@@ -30,6 +30,12 @@ def are_possible(picture: Picture, at: int) -> bool:
     return bool(picture.guards) and (refused is None or at >= refused + AFTER_REFUSAL)
 
 
+def pause_due(picture: Picture, uid: str) -> int:
+    """The instant from which a device may be held again."""
+    let_go = picture.passed.get((LET_GO, uid))
+    return let_go + _PAUSE if let_go is not None else 0
+
+
 def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reason: str) -> bool:
     """The first step towards a hold of the device with these names on the node. Not while a step that was refused is to wait, or
     an exchange still guards it."""
@@ -39,8 +45,7 @@ def begin(work: Work, resource: FabricResource, faces: Sequence[DeviceKey], reas
         return False
     if resource.uid in picture.holds or any(key in picture.guarded for key in faces):
         return False
-    let_go = picture.passed.get((LET_GO, resource.uid))
-    if let_go is not None and work.at < let_go + _PAUSE:
+    if work.at < pause_due(picture, resource.uid):
         return False
     return work.want(
         HoldBegun(

@@ -348,8 +348,9 @@ def _mark_again(work: Work, uid: str) -> None:
 
 
 def idle_due(picture: Picture, uid: str) -> int:
-    """The instant at which an idle device has idled long enough to go."""
-    return picture.devices.rows[uid].idle_since + picture.policy.no_removal_seconds * MICROSECONDS
+    """The instant at which an idle device has idled long enough to go, and may be held again."""
+    idle = picture.devices.rows[uid].idle_since + picture.policy.no_removal_seconds * MICROSECONDS
+    return max(idle, holds.pause_due(picture, uid))
 
 
 def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> None:

@@ -133,6 +133,21 @@ def test_a_pod_that_could_take_it_ends_the_hold() -> None:
     world.only(e.HoldEnded)
 
 
+def test_a_hold_that_ended_begins_anew_after_a_pause_however_short_a_device_may_idle() -> None:
+    """With less time to idle than the pause takes nothing looked at the device again."""
+    world = up_to(e.HoldBegun)
+    world.change_policy(no_removal_seconds=10)
+    world.claim("soon", requests=(asks("r", A100.device),))
+    world.update(world.get(Pod, "soon"), nominated="node0")
+    world.only(e.HoldEnded)
+    world.gone(world.get(Pod, "soon"))
+    world.settle()
+    world.tick(29)
+    world.only(e.HoldBegun)
+    world.tick(1)
+    assert len(world.events(e.HoldBegun)) == 2
+
+
 @pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked])
 @pytest.mark.parametrize("mode", ["attach", "observe"])
 def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mode: str) -> None:
