@@ -233,7 +233,8 @@ class Decider(ABC, Generic[P]):
         self._seen_capabilities: Capabilities | None = None
         self._arrivals, self._facts = deque[Arriving](), deque[Event]()
         self._tasks: list[Task] = []
-        self._stale: set[str] = set()
+        self._stale: dict[str, int] = {}
+        """By resource the instant from which a list of it has to have begun."""
         self._spoilt = self._begun = False
         self._use(component.picture())
 
@@ -410,7 +411,7 @@ class Decider(ABC, Generic[P]):
             followed = [one.resource for one in self.watched()]
             self.wanted_lists.update(followed)
             self._arrivals.extend(
-                Arrival(resource, STALE, b"", stall.at, round(stall.seconds)) for resource in followed
+                Arrival(resource, STALE, b"", stall.at, round(stall.seconds), since=now) for resource in followed
             )
         if len(arrivals) >= BATCH:
             now = arrivals[-1].at
@@ -468,7 +469,7 @@ class Decider(ABC, Generic[P]):
         if arrival.type == SYNCED:
             self._resource_synced(arrival)
         elif arrival.type == STALE:
-            self._resource_stale(arrival.resource, arrival.age, arrival.at)
+            self._resource_stale(arrival)
         elif arrival.type == LOST:
             self._resource_lost(arrival)
         else:
@@ -480,7 +481,8 @@ class Decider(ABC, Generic[P]):
         self.synced_resources |= {resource}
         self.lost -= {resource}
         was_stale = resource in self._stale
-        self._stale.discard(resource)
+        if arrival.since >= self._stale.get(resource, 0):
+            self._stale.pop(resource, None)
         self.look_again(at, back=was_stale and not self._stale)
         self.listed(arrival)
 
@@ -492,14 +494,16 @@ class Decider(ABC, Generic[P]):
         self.lost |= {arrival.resource}
         if arrival.resource in self.synced_resources:
             self.synced_resources -= {arrival.resource}
-            self._resource_stale(arrival.resource, 0, arrival.at)
+            self._resource_stale(arrival)
 
-    def _resource_stale(self, resource: str, age: int, at: int) -> None:
-        if resource in self._stale or resource in self.optional:
+    def _resource_stale(self, arrival: Arrival) -> None:
+        resource = arrival.resource
+        if resource in self.optional:
             return
-        self._stale.add(resource)
-        if self.picture.synced:
-            self.happened(Stale(resource=resource, age=age), at)
+        was_stale = resource in self._stale
+        self._stale[resource] = max(arrival.since, self._stale.get(resource, 0))
+        if self.picture.synced and not was_stale:
+            self.happened(Stale(resource=resource, age=arrival.age), arrival.at)
 
     def look_again(self, at: int, *, back: bool = False) -> None:
         """Once every resource was listed, or is there again (`back`), decisions may be taken."""

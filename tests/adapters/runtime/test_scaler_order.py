@@ -10,7 +10,7 @@ import pytest
 
 from dds_adapters.kubernetes.watch.arrivals import ADDED, STALE, SYNCED, Arrival
 from dds_adapters.kubernetes.watch.watched import VERSIONS
-from dds_adapters.runtime.loop import Committed
+from dds_adapters.runtime.loop import Committed, Stall
 from dds_adapters.runtime.scaler import Scaler
 from dds_core.engine import EngineOf, Step
 from dds_core.errors import Fenced, LogUnreachable
@@ -95,6 +95,20 @@ def test_a_view_that_went_stale_before_all_was_seen_must_be_back_before_anything
     assert "Synced" not in run.types()
     run.turn(synced(run, names[0]))
     assert run.types().count("Synced") == 1
+
+
+def test_after_a_stall_a_list_that_was_under_way_makes_nothing_good() -> None:
+    """What it has seen is older than the stall, and deadlines passed on it."""
+    run = Run(EVERY_TEN)
+    run.sync()
+    begun, run.now = run.now, run.now + 20 * SECOND
+    stalled = run.now
+    run.scaler.turn((), (), run.now, stall=Stall(begun, 20.0))
+    run.turn(*(synced(run, one, begun) for one in VERSIONS))
+    assert not {"Synced", "DeadlinePassed"} & set(run.types()[run.types().index("Stale") :])
+    run.turn(*(synced(run, one, stalled) for one in VERSIONS))
+    assert "Synced" in run.types()[run.types().index("Stale") :]
+    assert verify(run.log.read(), SCALER).ok
 
 
 # -- deadlines

@@ -29,7 +29,8 @@ class Arrival(NamedTuple):
     `at` is the instant in microseconds at which it came; of arrivals in the order in which they are taken it never goes back.
     STALE came when the silence had lasted too long, also when nobody took anything then.
     `age`: for STALE, the seconds since something was heard. `since`: for SYNCED, an instant
-    before anything of that list was asked; `anew`: that it was made because what was followed had come to an end.
+    before anything of that list was asked; for STALE, the one from which a list has to be asked to make it good. `anew`: that a
+    list was made because what was followed had come to an end.
     """
 
     resource: str
