@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from dds_core.events import Event
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
-from dds_core.model import BLOCKING, AttachRequest, FabricResource, Slice, Taint
+from dds_core.model import BLOCKING, Allocation, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
 from dds_core.scaler.fold.lives import forget_claim
@@ -23,6 +24,7 @@ DEVICE_UNLISTED, NO_PROGRESS = "DeviceUnlisted", "NoProgress"
 """Reasons of alerts about a device."""
 SLICES = ("slices", "changed")
 """Under this `passed` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""
+_FAR_AHEAD = 600 * MICROSECONDS
 
 
 def taints_of(picture: Picture, resource: FabricResource) -> set[Taint]:
@@ -109,13 +111,21 @@ def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
         hold_seen(picture, held, at)
     if claim.hold:
         return
-    if before is not None and before.allocation != claim.allocation:
+    was = before.allocation if before is not None else None
+    if claim.allocation != was:
         picture.tell_again(event.uid, DEVICE_TWICE)
-    if picture.synced and claim.allocation is not None and claim.allocation.timestamp is not None:
-        life = picture.lives.get(event.uid)
-        if life is None or life.allocation != claim.allocation:
-            seen = at - claim.allocation.timestamp
-            picture.skew = seen if picture.skew is None else min(picture.skew, seen)
+        if picture.synced and claim.allocation is not None and event.uid not in picture.exchanges:
+            _measure_skew(picture, claim.allocation, at)
+
+
+def _measure_skew(picture: Picture, allocation: Allocation, at: int) -> None:
+    """What a scheduler has just written tells how far its clock is behind ours at most, and the least counts. That it is far
+    ahead may come from one odd timestamp, and counts until the next one."""
+    if allocation.timestamp is None:
+        return
+    seen = at - allocation.timestamp
+    if picture.skew is None or seen < picture.skew or picture.skew < -_FAR_AHEAD:
+        picture.skew = seen
 
 
 def _claim_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:

@@ -169,6 +169,34 @@ def test_what_a_start_finds_is_as_old_as_its_timestamp_once_the_skew_is_known() 
     assert world.uid("found") in {f.claim for f in world.events(e.ClaimFailed)}
 
 
+@pytest.mark.parametrize("ahead", [86_400, 3_600])
+def test_one_odd_timestamp_does_not_count_for_ever(ahead: int) -> None:
+    """All that a later start found was taken to be as much older, and each guard ended as much later."""
+    world = waiting()
+    claim = world.get(Claim, "train")
+    assert claim.allocation is not None
+    odd = replace(claim.allocation, timestamp=world.now + ahead * SECOND)
+    world.update(claim, allocation=odd)
+    world.claim("next")
+    world.allocate("next", "node0")
+    world.claim("found")
+    world.feed(e.Started("1", "f", 1, 2, "attach"))
+    world.allocate("found", "node0")
+    world.feed(e.Synced())
+    assert world.now - world.picture.lives.rows[world.uid("found")].began < 2 * SECOND
+
+
+def test_the_clock_of_a_scheduler_that_is_far_ahead_is_known_all_the_same() -> None:
+    world = waiting()
+    for name in ("one", "two"):
+        world.claim(name)
+        world.allocate(name, "node0")
+        claim = world.get(Claim, name)
+        assert claim.allocation is not None
+        world.update(claim, allocation=replace(claim.allocation, timestamp=world.now + 3_600 * SECOND))
+    assert world.picture.skew is not None and world.picture.skew < -3_590 * SECOND
+
+
 def test_no_deadline_passes_while_a_view_is_stale() -> None:
     world = waiting()
     world.feed(e.Stale("resourceslices", 60))
