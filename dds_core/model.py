@@ -47,6 +47,10 @@ class Taint(Record, frozen=True):
     effect: str = ""
 
 
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""What a pod has to tolerate to be put on a node that is cordoned (Kubernetes, plugin NodeUnschedulable)."""
+
+
 class Toleration(Record, frozen=True):
     """A toleration of a pod; an empty `effect` tolerates every effect, an empty `key` with Exists every key."""
 
@@ -290,11 +294,22 @@ class Node(Record, frozen=True):
     deleting: bool = False
 
     def takes(self, tolerations: tuple[Toleration, ...]) -> bool:
-        """Whether the scheduler could put a pod with these here: not cordoned, and no taint that the pod does not tolerate."""
-        if self.unschedulable or self.deleting:
-            return False
-        blocking = (taint for taint in self.taints if taint.effect in BLOCKING)
-        return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in blocking)
+        """Whether the scheduler could put a pod with these here."""
+        return not self.against(tolerations)
+
+    def against(self, tolerations: tuple[Toleration, ...]) -> str:
+        """Why the scheduler could not put a pod with these here, "" when it could. A cordon is tolerated like a taint."""
+        if self.deleting:
+            return f"{self.name} is being deleted"
+        blocking = [taint for taint in self.taints if taint.effect in BLOCKING]
+        for taint in ([CORDON] if self.unschedulable else []) + blocking:
+            if not any(toleration.tolerates(taint) for toleration in tolerations):
+                return (
+                    f"{self.name} is cordoned"
+                    if taint == CORDON
+                    else f"{self.name} has the taint {taint.key}:{taint.effect}"
+                )
+        return ""
 
 
 class DeviceClass(Record, frozen=True):

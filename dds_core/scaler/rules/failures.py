@@ -4,15 +4,16 @@ when it failed on several of its nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dds_core.events import decode
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim
+from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
 from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.model import ClaimLife, Failure
 from dds_core.scaler.rules.assignment import cover
-from dds_core.scaler.rules.handover import reschedule_entry
 from dds_core.scaler.state import Picture, Work
 
 
@@ -102,6 +103,18 @@ def _was_shown(picture: Picture, claim: Claim, life: ClaimLife) -> bool:
     return isinstance(before, ClaimFailed) and (before.cycle, before.attempt) == (life.cycle, life.attempt)
 
 
+UNSCHEDULABLE = "NodeUnschedulable"
+
+
+def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod], place: Node) -> bool:
+    """Fail the claims when the scheduler would put one of their pods on the node no more, so that they are served elsewhere."""
+    why = next(filter(None, (place.against(pod.tolerations) for pod in pods)), "")
+    for claim in claims if why else ():
+        text = f"{why}, and takes no pod of {claim.namespace}/{claim.name} any more"
+        fail(work, claim, work.picture.lives.rows[claim.uid], UNSCHEDULABLE, text)
+    return bool(why)
+
+
 def tell_failures(work: Work, node: str) -> None:
     """Set the failure condition on claims whose cool-down has been read back."""
     picture = work.picture
@@ -138,6 +151,12 @@ def standing_entries(picture: Picture, claim: Claim, beside: Entry) -> tuple[Ent
         for _, result, _ in picture.pool_results(claim.allocation)
         if (*result.key, RESCHEDULE) in true and result.device != beside.device
     )
+
+
+def reschedule_entry(result: Result) -> Entry:
+    """Our word on one device of a claim that is handed over."""
+    message = "the device is attached to the node; the pod is scheduled again to use it"
+    return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
 
 def withdrawn(picture: Picture, node: str, model: str) -> bool:
@@ -199,6 +218,10 @@ def _closed(picture: Picture, failure: Failure) -> bool:
 
 
 def end_cool_downs(work: Work, node: str) -> None:
+    """When the time is over; of a node that took no pods, when it takes them again."""
+    place = work.picture.node(node)
+    open_again = place is not None and place.takes(())
     for cell in sorted(work.picture.cooling_at[node]):
-        if work.has_come(work.picture.cooling.rows[cell].until):
+        row = work.picture.cooling.rows[cell]
+        if work.has_come(row.until) or (open_again and row.reason == UNSCHEDULABLE):
             work.want(CoolDownOver(node=cell[0], model=cell[1], mode=work.picture.mode), "/".join(cell))

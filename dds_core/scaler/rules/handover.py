@@ -9,10 +9,11 @@ claims of a group (a pod with its claims, and the other pods of shared claims) a
 from __future__ import annotations
 
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FINISHED, RESCHEDULE, Claim, Pod, Result
-from dds_core.scaler.events import Entry, HandOver, Signal, Steered
+from dds_core.model import FINISHED, RESCHEDULE, Claim, Pod
+from dds_core.scaler.events import HandOver, Signal, Steered
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, begin, looks_anew
+from dds_core.scaler.rules.failures import fail_unschedulable, reschedule_entry
 from dds_core.scaler.state import Picture, Work
 
 
@@ -37,7 +38,7 @@ def hand_over(work: Work, claim: Claim, node: str) -> None:
     if not why:
         return
     place = picture.node(node)
-    if place is None or not all(place.takes(pod.tolerations) for pod in pods):
+    if place is None or fail_unschedulable(work, claims, pods, place):
         return
     signals = tuple(signal for one in claims if (signal := _signal(work, one)) is not None)
     if len(signals) != len(claims):
@@ -109,12 +110,6 @@ def _signal(work: Work, claim: Claim) -> Signal | None:
             return None
         entries.append(reschedule_entry(result))
     return Signal(claim.uid, tuple(entries))
-
-
-def reschedule_entry(result: Result) -> Entry:
-    """Our word on one device of a claim that is handed over."""
-    message = "the device is attached to the node; the pod is scheduled again to use it"
-    return Entry(*result.key, RESCHEDULE, "DeviceAttached", message, result.share)
 
 
 def steer(work: Work, claim: Claim, life: ClaimLife) -> None:

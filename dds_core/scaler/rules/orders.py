@@ -16,7 +16,7 @@ from dds_core.scaler.events import AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, size_wanted
-from dds_core.scaler.rules.failures import fail
+from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import Picture, Work
 
 _SLUG = re.compile(r"[^a-z0-9]+")
@@ -133,6 +133,10 @@ def order(work: Work, node: str, covers: list[Cover]) -> None:
 def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocked: set[str]) -> None:
     picture, claim = work.picture, covered.claim
     life = picture.lives.rows[claim.uid]
+    place = picture.node(node)
+    waiting = [pod for pod in picture.pods_of(claim) if not pod.node]
+    if place is not None and fail_unschedulable(work, [claim], waiting, place):
+        return
     needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
     granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
@@ -148,7 +152,7 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     if any(conflicting_model(picture, node, cells[name].model, claim) for name in needed):
         blocked.update(needed)
         return
-    if blocked & needed.keys() or not _may_order(picture, node, claim):
+    if blocked & needed.keys() or place is None or (not waiting and place.unschedulable):
         blocked.update(needed)
         return
     if not all(_there_is(picture, node, cells[name], count) for name, count in needed.items()):
@@ -255,15 +259,6 @@ def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> se
     requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
     return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
-
-
-def _may_order(picture: Picture, node: str, claim: Claim) -> bool:
-    """No new orders for a node that the claim's pods could not use: cordoned, tainted, draining or gone."""
-    place = picture.node(node)
-    if place is None:
-        return False
-    pods = [pod for pod in picture.pods_of(claim) if not pod.node]
-    return all(place.takes(pod.tolerations) for pod in pods) if pods else not (place.unschedulable or place.deleting)
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:

@@ -3,13 +3,13 @@
 Here a device is promised to one claim, in the log before any signal, and the promise survives a restart.
 """
 
-from dds_core.model import Node, Result
+from dds_core.model import Result
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
 from dds_core.scaler.fold import apply
 from dds_core.scaler.state import Picture
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, GPU, World, one_node
+from tests.support.world import A100, GPU, H100, World, one_node
 
 
 def two_claims_one_device() -> World:
@@ -72,10 +72,12 @@ def test_b09_a_promise_that_is_not_kept_in_time_expires() -> None:
 
 
 def test_b09_a_promise_that_was_never_signalled_ends_with_its_schedulers_patience() -> None:
-    """The node is closed before the signal, the claim is cleared and its pod waits on: the device is not kept for ever."""
+    """The pod's other claim has no device, this one is cleared and the pod waits on: the device is not kept for ever."""
     world = one_node("attach", 4, scheduler={"binding_timeout_seconds": 300}, scan_interval_seconds=0)
+    world.pool(H100, 4)
     world.waits("train", "node0")
-    world.update(world.get(Node, "node0"), unschedulable=True)
+    world.claim("other", pod="train")
+    world.allocate("other", "node0", (H100, 1))
     world.online("res", "node0")
     assert world.reserved("train") == ["GPU-res"] and not world.events(e.HandOver)
     world.unreserve("train")

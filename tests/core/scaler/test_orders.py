@@ -194,8 +194,9 @@ def test_no_new_order_for_a_node_that_the_pod_cannot_use(why: str) -> None:
     world.node("node0", **UNUSABLE[why])
     world.waits("train", "node0")
     assert not world.events(e.AttachOrdered)
-    assert world.state("train") == "Pending"
+    assert world.state("train") == "Failed"
     world.node("node0")
+    world.allocate("train", "node0", (H100, 1))
     assert world.only(e.AttachOrdered).node == "node0"
 
 
@@ -208,8 +209,11 @@ def test_a_taint_that_only_prefers_or_is_tolerated_does_not_matter() -> None:
     world.allocate("train", "node0")
     world.allocate("other", "node0")
     assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
-    world.pod("other", tolerations=(Toleration("", "Exists"),))
-    assert world.events(e.AttachOrdered)[-1].claims == (world.uid("other"),)
+    assert world.only(e.ClaimFailed).claim == world.uid("other")
+    world.claim("third")
+    world.pod("third", tolerations=(Toleration("", "Exists"),))
+    world.allocate("third", "node0")
+    assert world.events(e.AttachOrdered)[-1].claims == (world.uid("third"),)
 
 
 def test_no_order_for_a_node_that_is_gone() -> None:

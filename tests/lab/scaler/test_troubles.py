@@ -212,3 +212,14 @@ def test_one_bad_entry_of_the_device_info_leaves_the_others_in_force() -> None:
     refused = [one.field for _, one in run.events(e.Rejected) if isinstance(one, e.Rejected)]
     assert len(refused) == 2
     survived(run, ENDS["two_requests"])
+
+
+def test_a_node_that_is_cordoned_while_the_scheduler_is_to_hand_over_is_told_at_once() -> None:
+    """The scheduler looks at conditions every five seconds, and would wait half a minute here if it heard nothing."""
+    with running(told_to_us("cordoned"), policy_for("cordoned", hand_over="clear")) as run:
+        run.lab.run(60)
+    (told,) = run.outcomes.failed["cd"]
+    assert told.startswith("NodeUnschedulable: node0001 is cordoned")
+    assert run.outcomes.ran == {"cd": "node0000"}
+    ((allocated, _), *_), ((failed, _),) = run.events(e.AttachOrdered), run.events(e.FailureSignalled)
+    assert failed - allocated < 10 * SECOND
