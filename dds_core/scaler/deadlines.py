@@ -11,7 +11,7 @@ from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
 from dds_core.scaler.rules.devices import progress_due
-from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due
+from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, told_due
 from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
 from dds_core.scaler.rules.reservations import reservation_due
 from dds_core.scaler.state import Picture
@@ -30,10 +30,11 @@ KINDS = kit.KINDS | {
     "grace": "its attach error has stood long enough to be definite",
     "cooling": "the cool-down is over",
     "publisher": "the failure waits no longer for the publisher to close the pool",
+    "tell": "the failure, which would come about anywhere, is told again",
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",
 }
-_OF_CLAIM = ("budget", "reservation", "guard", "settle")
+_OF_CLAIM = ("budget", "reservation", "guard", "settle", "tell")
 _OF_DEVICE = ("idle", "fence", "grace", "hold", "settle", "unlisted", "progress")
 _OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"), ("rules", "fleet"))
 
@@ -49,6 +50,9 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     exchange = picture.exchanges.get(uid)
     if exchange is not None and exchange.stage == "listing" and exchange.group[0] == uid and not exchange.wanted:
         yield Deadline(settled_due(picture, exchange.since), "settle", uid)
+    failure = picture.failures.get(uid)
+    if failure is not None and life is not None and not failure.model and not failure.signalled:
+        yield Deadline(told_due(picture, failure, life), "tell", uid)
     kept = picture.reservations_for[uid]
     if kept:
         yield Deadline(min(reservation_due(picture, key) for key in kept), "reservation", uid)

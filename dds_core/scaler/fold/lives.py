@@ -59,7 +59,7 @@ def forget_claim(picture: Picture, uid: str) -> None:
     picture.lives.drop(uid)
     for name in _WITH_CLAIM:
         picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation", "publisher", "guard", "settle"):
+    for kind in ("budget", "reservation", "publisher", "guard", "settle", "tell"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from dds_core.lifecycle import LEAVING
-from dds_core.matching.allocator import AllocationError, Fit, InUse, Node
+from dds_core.matching.allocator import AllocationError, Allocator, Fit, InUse, Node
 from dds_core.matching.claims import Alternative as Asked
-from dds_core.matching.records import claim_of
+from dds_core.matching.records import claim_of, class_of, slice_of
 from dds_core.model import Claim, ClaimRequest, Constraint, Device, DeviceKey, FabricResource
 from dds_core.scaler.events import Promise
 from dds_core.scaler.hardware import Face
@@ -346,3 +346,19 @@ def _pledges(picture: Picture, node: str) -> Iterator[tuple[str, Promise]]:
     else:
         for uid in picture.waiting_at[node]:
             yield from ((uid, promise) for promise in picture.lives.rows[uid].promises)
+
+
+def models_for(picture: Picture, claim: Claim, request: ClaimRequest) -> set[str]:
+    """The models whose pools show a device that the request could be given, or of which that cannot be judged."""
+    asked, found = claim_of(claim, [request]), set()
+    for model in picture.config.models:
+        slices = (
+            picture.slices.rows[uid] for key in picture.pools_of_model[model.model] for uid in picture.slices_of[key]
+        )
+        shown = min((one for one in slices if one.devices), key=lambda one: one.uid, default=None)
+        if shown is not None:
+            classes = map(class_of, picture.classes.rows.values())
+            allocator = Allocator([slice_of(shown)], classes, forgiving=True)
+            if allocator.selects(asked, (shown.driver, shown.pool, min(shown.devices))):
+                found.add(model.model)
+    return found

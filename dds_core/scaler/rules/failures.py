@@ -66,15 +66,16 @@ def fail(
     *,
     observed: bool = False,
     device: str = "",
+    anywhere: bool = False,
 ) -> None:
     """End the attempt: decide the failure, move the claim (in live modes, or when the failure itself was observed), and
-    cool the cell down."""
+    cool the cell down; none when it would fail `anywhere`."""
     picture = work.picture
     if not (picture.live or observed) and _was_shown(picture, claim, life):
         return
     node = picture.node_of(claim) or life.node
     models = [m.model for _, _, m in picture.pool_results(claim.allocation)]
-    model = model or (models[0] if models else "")
+    model = model or (models[0] if models and not anywhere else "")
     decision = ClaimFailed(
         claim=claim.uid,
         mode=picture.mode,
@@ -122,7 +123,7 @@ def tell_failures(work: Work, node: str) -> None:
         failure, claim, life = picture.failures.rows[uid], picture.claims.get(uid), picture.lives.get(uid)
         if failure.signalled or claim is None or life is None or claim.allocation != life.allocation:
             continue
-        if not _stands(work, failure):
+        if not (_stands(work, failure) if failure.model else work.has_come(told_due(picture, failure, life))):
             continue
         signal = failure_signal(picture, claim, failure.reason, failure.message)
         if signal is not None:
@@ -187,6 +188,13 @@ def _stands(work: Work, failure: Failure) -> bool:
     if not cools_with_fabric(picture, failure.node, failure.model) or _closed(picture, failure):
         return True
     return work.has_come(read_back_due(picture, failure))
+
+
+def told_due(picture: Picture, failure: Failure, life: ClaimLife) -> int:
+    """The instant from which it is told that a claim would fail anywhere: at once the first time, later each time that the
+    scheduler tries all the same."""
+    pause = picture.policy.cool_down_seconds * MICROSECONDS
+    return failure.since + (pause << min(life.cycle - 2, 5) if life.cycle > 1 else 0)
 
 
 def read_back_due(picture: Picture, failure: Failure) -> int:

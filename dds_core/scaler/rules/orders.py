@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import combinations
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
@@ -16,6 +17,7 @@ from dds_core.scaler.events import AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, size_wanted
+from dds_core.scaler.rules.choice import models_for
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import Picture, Work
 
@@ -137,6 +139,10 @@ def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocke
     waiting = [pod for pod in picture.pods_of(claim) if not pod.node]
     if place is not None and fail_unschedulable(work, [claim], waiting, place):
         return
+    never = _never_together(picture, claim)
+    if never:
+        fail(work, claim, life, "Coexistence", never, anywhere=True)
+        return
     needed = {name: covered.missing.count(name) for name in dict.fromkeys(covered.missing)}
     granted = {name for name, cell in cells.items() if cell.granted}
     for name in needed:
@@ -181,6 +187,20 @@ def _refusal(
     if cell.size + cell.others + count > top:
         return "NodeLimit", f"{node} may have {top} of {cell.model.model} and has or awaits {cell.size + cell.others}"
     return None
+
+
+def _never_together(picture: Picture, claim: Claim) -> str:
+    """Two models that may not share a node and that the claim, or its pod with its other claims, cannot do without, as words; ""
+    when there are none. What is not allocated yet counts too: whatever comes of it will be a rival."""
+    if not any(picture.rivals.get(model.model) for _, _, model in picture.pool_results(claim.allocation)):
+        return ""
+    together = {one.uid: one for pod in picture.pods_of(claim) for one in picture.claims_of(pod)} | {claim.uid: claim}
+    asked = [(one, request) for one in together.values() for request in one.requests]
+    ways = [models_for(picture, one, request) for one, request in asked] if len(asked) > 1 else []
+    for first, second in combinations(filter(None, ways), 2):
+        if all(other in picture.rivals[model] for model in first for other in second):
+            return f"{min(first)} and {min(second)} may not share a node, and its pod wants both"
+    return ""
 
 
 def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:

@@ -170,6 +170,11 @@ class View:
         """Whether a pod that has no node, and is not going, refers to the claim."""
         return bool(self._waiting(claim))
 
+    def together(self, claim: Held) -> set[str]:
+        """The models that the pods which wait for the claim want, with all their claims."""
+        names = {(pod["metadata"]["namespace"], name) for pod in self._waiting(claim) for name in claim_names(pod)}
+        return {model for one in self.claims.values() if tuple(one.name.split("/")) in names for model in one.needs}
+
     def may_go_to(self, claim: Held, node: str) -> bool:
         """Whether the node has the labels that the pods which wait for the claim want of theirs."""
         labels = self.nodes.get(node, {}).get("metadata", {}).get("labels") or {}

@@ -307,6 +307,8 @@ class Judge:
         wanted = (
             claim.waits if claim.allocated else Counter({(node, model): count for model, count in claim.needs.items()})
         )
+        if any(rival in self.view.together(claim) for _, model in wanted for rival in self.view.rivals(model)):
+            return False
         return bool(node) and all(self._could_get(cell, count, claim) for cell, count in wanted.items())
 
     def _could_get(self, cell: Cell, count: int, claim: Held) -> bool:

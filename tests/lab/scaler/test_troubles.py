@@ -14,7 +14,9 @@ import pytest
 from dds_adapters.kubernetes.watch.watched import watched
 from dds_core.errors import Fenced
 from dds_core.scaler import events as e
+from dds_core.scaler.policy import Policy
 from dds_lab.judge.scaler import Measure
+from dds_lab.scenario import parse
 from tests.support import guarding
 from tests.support.ends import ENDS, survived
 from tests.support.exits import Watched
@@ -223,3 +225,30 @@ def test_a_node_that_is_cordoned_while_the_scheduler_is_to_hand_over_is_told_at_
     assert run.outcomes.ran == {"cd": "node0000"}
     ((allocated, _), *_), ((failed, _),) = run.events(e.AttachOrdered), run.events(e.FailureSignalled)
     assert failed - allocated < 10 * SECOND
+
+
+NEVER = """
+about: A claim for two models that may not share a node
+duration: 15m
+cluster:
+  models:
+    - {model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe, not_with: [H100 80G]}
+    - {model: H100 80G, device: nvidia-h100-80, product: NVIDIA H100 80GB HBM3}
+  fabrics: [{id: 1, devices: {A100 40G: 4, H100 80G: 4}}]
+  nodes: [{count: 3, fabric: 1}]
+parts: {scaler: false}
+steps:
+  - {at: 1s, run: {name: both, devices: {nvidia-a100-40: 1, nvidia-h100-80: 1}}}
+  - {at: 2m, run: {name: one, devices: {nvidia-a100-40: 1}}}
+"""
+
+
+def test_a_claim_that_no_node_can_serve_goes_round_a_few_times_and_keeps_no_node_from_others() -> None:
+    with running(parse(NEVER, "never.yaml"), Policy(mode="detach")) as run:
+        run.lab.run()
+    run.sound()
+    assert run.outcomes.waits["both"] <= 5
+    assert run.outcomes.failed["both"][0].startswith("Coexistence: A100 40G and H100 80G may not share a node")
+    assert set(run.outcomes.ran) == {"one"}
+    assert run.lab.ledger.count("attach", "done") == 1
+    assert not run.events(e.CoolDown)
