@@ -49,6 +49,7 @@ from dds_core.scaler.model import (
     Rate,
     Reservation,
     Timeout,
+    described_as,
     gather,
     model_of_pool,
 )
@@ -387,9 +388,13 @@ class Indexes(OwnIndexes):
         ) - {model.model}
 
     def model_of_pool(self, key: PoolKey) -> Model | None:
-        """The model whose devices the pool lists by its name, None for a node's own pool."""
+        """The model whose devices the pool lists by its name, None for a node's own pool. One that describes another model's was
+        published before the two swapped their names."""
         if key not in self._pool_models:
-            self._pool_models[key] = model_of_pool(self.config, *key)
+            named, pool = model_of_pool(self.config, *key), self.pools.get(key)
+            self._pool_models[key] = (
+                described_as(self.config, named, key[0], pool) if named is not None and pool is not None else named
+            )
         return self._pool_models[key]
 
     def face(self, key: DeviceKey) -> Face:
@@ -560,6 +565,8 @@ class Indexes(OwnIndexes):
         else:
             self.pools[key] = after
         for pool, change in ((before, Index.discard), (after, Index.add)):
+            if pool is after and self._pool_models.pop(key, None) is not self.model_of_pool(key):
+                self.forget_reach()
             if pool is not None and pool.node:
                 change(self.pools_at, pool.node, key)
             elif pool is not None and (model := self.model_of_pool(key)) is not None:

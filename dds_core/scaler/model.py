@@ -278,8 +278,17 @@ def model_of_pool(config: Config, driver: str, pool: str) -> Model | None:
 
 def model_of_device(config: Config, driver: str, device: Device) -> Model | None:
     """The model whose dra-attributes the device carries; empty ones (a pool's `uuid: ""`) do not count."""
-    for model in config.models:
-        wanted = {name: value for name, value in model.attributes.items() if value}
-        if model.driver == driver and wanted and all(text_attribute(device, driver, n) == v for n, v in wanted.items()):
-            return model
-    return None
+    return next((model for model in config.models if model.driver == driver and _is_of(model, device)), None)
+
+
+def described_as(config: Config, named: Model, driver: str, pool: Pool) -> Model:
+    """The model of a pool that is named after one, and whose devices may be described as those of another."""
+    first = next(iter(pool.devices.values()), None)
+    if first is None or _is_of(named, first):
+        return named
+    return model_of_device(config, driver, first) or named
+
+
+def _is_of(model: Model, device: Device) -> bool:
+    wanted = {name: value for name, value in model.attributes.items() if value}
+    return bool(wanted) and all(text_attribute(device, model.driver, n) == v for n, v in wanted.items())

@@ -64,6 +64,8 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
         if picture.config is not None and picture.config.unread:
             return _as_it_is(row, held)  # it may be of a model that a slip of the pen made unreadable
         return _remainder(row, held, "the model is not configured any more")
+    if row is not None and held and row.model.model not in ("", model.model):
+        return _remainder(row, held, f"its name is that of {model.model} by now")
     if fabric not in picture.fabrics():
         if work.at < picture.gone_due(FABRIC_ + fabric) or not picture.listed:
             return _as_it_is(row, held)
