@@ -192,8 +192,13 @@ class OfCell(Decision, frozen=True):
         return {**super().about(names), **of}
 
 
+WITHDRAWN = "nobody waits for more"
+"""Reason of an order that takes the place of a larger one, before that was written."""
+
+
 class AttachOrdered(OfCell, frozen=True):
-    """Create a ComposabilityRequest (`previous` None) or raise its size. `claims` are those it is for."""
+    """Create a ComposabilityRequest (`previous` None) or raise its size; or take such an order back before it is written: then
+    the size is less than ordered, and `previous` or 0 when nothing is left to ask for. `claims` are those it is for."""
 
     request: str
     type: str
@@ -209,6 +214,8 @@ class AttachOrdered(OfCell, frozen=True):
         whom = f" for {_named(self.claims, names)}" if self.claims else ""
         why = f" ({self.reason})" if self.reason != "demand" else ""
         wanted = f"{self.size} of {self.model} for {self.node}{whom}{why}"
+        if self.reason == WITHDRAWN:
+            return f"ask for no more than {self.size} of {self.model} for {self.node} in request {self.request}: {self.reason}"
         if self.previous is None:
             return f"make request {self.request}: {wanted}"
         return f"raise request {self.request} from {self.previous} to {wanted}"

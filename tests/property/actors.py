@@ -210,8 +210,8 @@ def carry_out(cluster: Cluster, decision: e.Decision) -> None:
         case e.AttachOrdered(request=name, uid=uid):
             known = cluster.get(AttachRequest, uid) if uid else cluster.named(AttachRequest, name)
             if known is not None and uid and not known.deleting:
-                cluster.update(known, size=decision.size)
-            elif known is None and not uid:
+                cluster.update(known, size=max(known.size, decision.size))
+            elif known is None and not uid and decision.size:
                 fields: dict[str, Any] = {"type": decision.type, "model": decision.model, "node": decision.node}
                 labels = {OWNER_LABEL: OWNER}
                 uid = f"request-{cluster.number()}"

@@ -210,6 +210,10 @@ def _limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
 def _not_above_max(picture: Picture, decision: e.AttachOrdered, orders: dict[Any, Any]) -> None:
     """Except for a size that is asked back: the device is in use, and a lower maximum is no reason to take it away. An order that
     takes back a lower size which was not written yet may leave the request as it is."""
+    if decision.reason == e.WITHDRAWN:
+        taken_back = orders[decision.node, decision.model]
+        assert (decision.previous or 0) <= decision.size < taken_back.size
+        return
     if not decision.reason.startswith("victim"):
         assert decision.size <= _limits(picture, decision.node, decision.model)[1], decision
     standing = orders.get((decision.node, decision.model))

@@ -311,7 +311,9 @@ class World(Told):
                 one = AttachRequest(
                     f"request-{name}", name, "", labels, type=decision.type, model=decision.model, node=node
                 )
-                self.update(self.picture.requests.rows[uid] if uid else one, size=size)
+                known = self.picture.requests.rows[uid] if uid else one
+                if size:
+                    self.update(known, size=max(known.size, size))
             case e.DetachOrdered(uid=uid, size=size):
                 self.update(self.picture.requests.rows[uid], size=size)
             case e.NodeLabelled(node=name, labels=changed):

@@ -38,6 +38,9 @@ from dds_core.scaler.state import Picture
 
 def _attach_ordered(picture: Picture, event: e.AttachOrdered, at: int) -> None:
     more = max(0, event.size - (event.previous or 0))
+    if not event.size:  # taken back before there was a request
+        picture.orders.drop((event.node, event.model))
+        return
     picture.orders.put((event.node, event.model), Order(event.request, event.size, at, more))
     if event.reason == "prewarm":
         picture.passed.put(("prewarm", ""), at)

@@ -15,7 +15,7 @@ from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
-from dds_core.scaler.rules.orders import order, prewarm, who_waited_for
+from dds_core.scaler.rules.orders import order, prewarm, who_waited_for, withdraw
 from dds_core.scaler.rules.release import detach, rebalance
 from dds_core.scaler.rules.reservations import drop_overdue, promises_of, reserve
 from dds_core.scaler.state import Picture, Work
@@ -85,6 +85,7 @@ def for_node(work: Work, node: str) -> None:
     covers = cover(picture, node) if picture.somebody_waits(node) else []
     for covered in covers:
         _advance(work, covered, node)
+    withdraw(work, node, covers)
     if covers:
         order(work, node, covers)
         for covered in covers:

@@ -65,7 +65,7 @@ class Supply:
         self.attaching = [r.uid for r in unlisted if r.uuid not in self.unlisted]
         self.attaching += [r.uid for r in coming if not r.error]
         self.erring = [r.uid for r in coming if r.error]
-        self.ordered = _ordered_not_made(picture, node, model, under_way)
+        self.ordered = ordered_not_made(picture, node, model)
         self._shared_ways: dict[DeviceKey, tuple[Way, str]] = {}
 
     def way_for(self, result: Result, promised: str) -> tuple[Way, str]:
@@ -196,7 +196,7 @@ def _unlisted(picture: Picture, resource: FabricResource) -> bool:
     return not any(pool.usable and pool.node == resource.node for pool in shown)
 
 
-def _ordered_not_made(picture: Picture, node: str, model: Model, resources: list[FabricResource]) -> int:
+def ordered_not_made(picture: Picture, node: str, model: Model) -> int:
     """Units that a request asks for and the operator has made no resource for yet; our own standing order counts too."""
     total = 0
     kind = picture.request_type(model)
@@ -204,7 +204,8 @@ def _ordered_not_made(picture: Picture, node: str, model: Model, resources: list
         request = picture.requests.rows[uid]
         if request.model != model.model or request.type != kind or request.deleting:
             continue
-        made = sum(r.request == request.name and not r.leaving for r in resources)
+        owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[request.name])
+        made = sum(one.node == node and one.model == model.model and not one.leaving for one in owned)
         total += max(0, size_wanted(picture, node, model.model, request.name, request.size) - made)
     order = picture.orders.get((node, model.model))
     if order is not None and order.request not in picture.request_named:

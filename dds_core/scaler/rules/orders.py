@@ -13,10 +13,10 @@ from itertools import combinations
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
 from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, DeviceKey, FabricResource, Model, Requirement
-from dds_core.scaler.events import AttachOrdered, DetachOrdered
+from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
-from dds_core.scaler.rules.assignment import Cover, size_wanted
+from dds_core.scaler.rules.assignment import Cover, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
 from dds_core.scaler.state import Picture, Work
@@ -130,6 +130,23 @@ def order(work: Work, node: str, covers: list[Cover]) -> None:
     for cell in cells.values():
         if cell.granted:
             ask(work, cell, "demand", tuple(dict.fromkeys(cell.granted)))
+
+
+def withdraw(work: Work, node: str, covers: list[Cover]) -> None:
+    """Take back what was ordered, is not written yet, and no claim waits for any more: the newer order takes the place of the
+    older. Where that was written in this very moment its device comes and idles."""
+    picture = work.picture
+    for name, model in sorted(picture.models.items()):
+        order = picture.orders.get((node, name))
+        if order is None or not order.more:
+            continue
+        cell = cell_of(picture, node, model)
+        spare = ordered_not_made(picture, node, model) - sum(one.ordered.count(name) for one in covers)
+        kept = limits_of(picture, node, name)[0] - cell.others if picture.policy.prewarm else 0
+        size = max(cell.size - spare, cell.own.size if cell.own is not None else 0, kept)
+        if size < cell.size:
+            cell.size = size
+            ask(work, cell, WITHDRAWN)
 
 
 def _grant(work: Work, node: str, covered: Cover, cells: dict[str, Cell], blocked: set[str]) -> None:

@@ -337,3 +337,73 @@ def test_what_the_operator_is_about_to_take_is_handed_out_last_whoever_has_marke
     world.resource("res0", "node0", marked=True)
     world.waits("train", "node0")
     assert world.reserved("train") == ["GPU-res1"]
+
+
+# --- taken back before it was written ----------------------------------------------------------------------------------
+
+
+def test_an_order_whose_claim_went_before_it_was_written_is_taken_back() -> None:
+    world = world_with_pools()
+    world.waits("train", "node0")
+    world.finish("train")
+    first, back = world.events(e.AttachOrdered)
+    assert (back.request, back.size, back.previous) == (first.request, 0, None)
+    assert not world.picture.orders.rows
+    assert not world.picture.units_coming
+
+
+def test_only_what_nobody_else_waits_for_is_taken_back() -> None:
+    world = world_with_pools()
+    world.waits("one", "node0")
+    world.settle()
+    for name in ("two", "three"):
+        world.waits(name, "node0")
+    assert world.events(e.AttachOrdered)[-1].size == 3
+    world.finish("two")
+    back = world.events(e.AttachOrdered)[-1]
+    assert (back.size, back.previous) == (2, 1)
+    world.finish("three")
+    back = world.events(e.AttachOrdered)[-1]
+    assert (back.size, back.previous) == (1, 1)
+    world.feed(e.WriteDone("", "AttachOrdered", back.request))
+    assert not world.picture.orders.rows
+    ordered = len(world.events(e.AttachOrdered))
+    world.tick(600)
+    assert len(world.events(e.AttachOrdered)) == ordered
+
+
+def test_a_device_that_becomes_free_meanwhile_takes_an_order_back() -> None:
+    world = world_with_pools()
+    world.plug("node0", "gpu-0", "GPU-0")
+    world.holds("busy", "node0", "gpu-0")
+    world.waits("train", "node0")
+    world.finish("busy")
+    assert world.reserved("train") == ["GPU-0"]
+    assert world.events(e.AttachOrdered)[-1].size == 0
+
+
+def test_what_was_written_already_is_not_taken_back() -> None:
+    world = world_with_pools()
+    world.waits("train", "node0")
+    world.carry_out()
+    world.finish("train")
+    assert len(world.events(e.AttachOrdered)) == 1
+
+
+def test_what_was_written_and_not_seen_yet_comes_and_idles() -> None:
+    world = world_with_pools("detach")
+    world.waits("train", "node0")
+    order = world.only(e.AttachOrdered)
+    world.finish("train")
+    world.request(order.request, "node0", size=1, labels={"app.kubernetes.io/managed-by": "dds"})
+    world.operate()
+    assert not world.picture.orders.rows
+    (resource,) = world.picture.resources
+    assert world.device(resource) == "Idle"
+
+
+def test_what_is_ordered_ahead_of_demand_stays() -> None:
+    world = world_with_pools(prewarm=True, limit={"min": 1})
+    world.tick(60)
+    sizes = {order.size for order in world.events(e.AttachOrdered)}
+    assert sizes == {1}

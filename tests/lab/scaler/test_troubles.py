@@ -252,3 +252,30 @@ def test_a_claim_that_no_node_can_serve_goes_round_a_few_times_and_keeps_no_node
     assert set(run.outcomes.ran) == {"one"}
     assert run.lab.ledger.count("attach", "done") == 1
     assert not run.events(e.CoolDown)
+
+
+WITHDRAWN = """
+about: A claim that is withdrawn while the API server does not answer
+duration: 2m
+cluster:
+  models: [{model: A100 40G, device: nvidia-a100-40, product: NVIDIA A100 40GB PCIe}]
+  fabrics: [{id: 1, devices: {A100 40G: 2}}]
+  nodes: [{count: 1, fabric: 1}]
+parts: {scaler: false}
+steps:
+  - {at: 30s, run: {name: brief, devices: {nvidia-a100-40: 1}}}
+  - {at: 40s, withdraw: brief}
+"""
+
+
+def test_an_order_that_is_withdrawn_before_the_api_server_took_it_is_never_written() -> None:
+    def silence(run: Running) -> None:
+        troubled(run, "silent", since=29, until=50)
+
+    with running(parse(WITHDRAWN, "withdrawn.yaml"), Policy(mode="detach"), prepare=silence) as run:
+        run.lab.run()
+        requests = run.lab.client("test").list("composabilityrequests")
+    run.sound()
+    assert run.events(e.AttachOrdered), "it was ordered"
+    assert requests == []
+    assert run.lab.ledger.count("attach", "ordered") == 0

@@ -24,7 +24,8 @@ TERMINATING_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RaiseRequest(Write):
-    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None)."""
+    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None). For no more than
+    there was it only takes the place of an order that nobody needs any more."""
 
     name: str
     uid: str
@@ -40,6 +41,8 @@ class RaiseRequest(Write):
     def _once(self, server: Server) -> Result:
         ref = Ref(REQUESTS, self.name, uid=self.uid)
         live = server.find(ref) if self.previous is None else server.get(ref)
+        if live is None and not self.size:
+            return Done(written=False)
         if live is None:
             server.create(ref, self._body(server))
             return Done()

@@ -35,6 +35,15 @@ def test_a_request_is_made_once_with_our_label_and_epoch() -> None:
     assert stage.writes == 1
 
 
+def test_an_order_that_was_taken_back_makes_no_request_and_lowers_none() -> None:
+    stage = Stage()
+    assert stage.carry_out(order(0)) == Done(written=False)
+    assert stage.writes == 0
+    stage.request("dds-r", 1, **OURS)
+    assert stage.carry_out(order(0)) == Done(written=False)
+    assert stage.size("dds-r") == 1 and stage.writes == 0
+
+
 def test_a_request_is_made_with_force_detach_and_one_that_is_there_keeps_its_own() -> None:
     stage = Stage()
     forced = order(force_detach=True)
