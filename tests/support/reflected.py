@@ -26,7 +26,7 @@ from dds_lab.faults.wire import FaultPlan, Rule
 from tests.support.served import client_of, new_server, wall
 
 QUICK = Timing(
-    shortest=1, longest=3, learning=2, quiet=1.5, grace=1.0, patience=60.0, absent=0.1, rarely=0.5,
+    shortest=1, longest=3, grace=1.0, patience=60.0, absent=0.1, rarely=0.5,
     first=0.02, most=0.2, lasting=0.3, requests=1000, window=1.0,
 )  # fmt: skip
 """Everything sooner than it is good for a real server."""

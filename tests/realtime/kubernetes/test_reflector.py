@@ -14,7 +14,7 @@ from dds_adapters.kubernetes import Translator
 from dds_adapters.kubernetes import cluster as cluster_module
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrival, Arrivals
 from dds_adapters.kubernetes.watch.known import Identity
-from dds_adapters.kubernetes.watch.reflector import stop_all
+from dds_adapters.kubernetes.watch.reflector import Timing, stop_all
 from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched, watched
 from dds_lab.api.gates import Gates
 from dds_lab.api.server import ApiServer
@@ -42,7 +42,7 @@ FAULTS: dict[str, tuple[Action, float]] = {
 STRIKING = 2.0
 CUTS = Rule(Cut(Uniform(0.05, 0.2)), end=STRIKING)
 """So that there are requests which something can happen to."""
-IMPATIENT = replace(QUICK, quiet=0.4, grace=0.4, shortest=1, longest=1, learning=1)
+IMPATIENT = replace(QUICK, grace=0.4, longest=1)
 
 
 def stir(found: Reflected, seconds: float, random: Random) -> None:
@@ -333,6 +333,25 @@ def test_a_socket_that_is_open_and_dead_is_found(tmp_path: Path) -> None:
         assert any("broke off" in str(one) for one in found.troubles)
 
 
+def test_what_a_silent_watch_keeps_back_comes_within_15_seconds(tmp_path: Path) -> None:
+    """As in production: the connection stays open, the server keeps its watch alive, and nothing comes."""
+    with reflected(tmp_path, Rule(HalfOpen(Fixed(0.2)), limit=1), timing=Timing()) as found:
+        assert found.agrees()
+        time.sleep(0.3)
+        found.world.create("while-it-was-silent")
+        assert found.agrees(15)
+
+
+def test_a_quiet_resource_costs_a_request_each_time_its_watch_ends_and_no_other_connection(tmp_path: Path) -> None:
+    with reflected(tmp_path, timing=replace(QUICK, longest=1)) as found:
+        assert found.agrees()
+        assert not found.taker.until(lambda: len(found.taker.taken) > 1, 3.5)
+        assert found.reflector.requests <= 5, "one list, and a watch every second"
+        pools = found.cluster._api.rest_client.pool_manager.pools
+        assert [one.num_connections for one in pools._container.values()] == [1]
+        assert not found.troubles
+
+
 def test_a_long_silence_is_told_and_made_good_by_a_list(tmp_path: Path) -> None:
     refuse = Rule(Refuse(500), start=0.5, end=3.0)
     cut = Rule(Cut(Fixed(0.5)), limit=1)
@@ -349,9 +368,7 @@ def test_a_long_silence_is_told_and_made_good_by_a_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_it_stops_at_once_while_it_watches(tls: bool, tmp_path: Path) -> None:
-    with reflected(
-        tmp_path, tls=tls, timing=replace(QUICK, shortest=300, longest=600, learning=75, quiet=300)
-    ) as found:
+    with reflected(tmp_path, tls=tls, timing=replace(QUICK, shortest=300, longest=600)) as found:
         found.world.create("a")
         assert found.agrees()
         assert found.reflector.stop(20)
@@ -414,7 +431,7 @@ def test_it_survives_whoever_it_passes_on_to(tmp_path: Path) -> None:
 # -- A list that is asked for is made at once, of nothing that was asked before, and costs nothing that a watch would ha
 
 
-LASTING = replace(QUICK, shortest=60, longest=60, learning=60, quiet=60.0)
+LASTING = replace(QUICK, shortest=60, longest=60)
 
 
 def synced(found: Reflected) -> list[Arrival]:

@@ -32,8 +32,8 @@ OURS = (*VERSIONS, "events")
 """Everything but what tells which cluster it is."""
 READ, WRITTEN = ("get", "list", "watch"), ("create", "update", "patch", "delete")
 SIDE_BY_SIDE = 7
-HURRIED = Timing(shortest=15, longest=20, learning=8, quiet=6.0, grace=2.0, patience=3.0, lasting=1.0)
-"""A reflector that takes silence for death sooner than is good."""
+HURRIED = Timing(shortest=20, longest=20, grace=-14.0, patience=3.0, lasting=1.0)
+"""A reflector that takes silence for death sooner than is good. Watches last for seconds of the lab, it waits for its own."""
 
 
 def fault(action: str, seconds: float = 44.0, **more: Any) -> WireFault:
@@ -129,7 +129,7 @@ def test_everything_at_once_during_a_burst(seed: int, tmp_path: Path, monkeypatc
     lasting = tuple(one.model_copy(update={"until": 600.0}) for one in MIXED)
     scenario = unhurried(find("burst")).model_copy(update={"faults": Faults(wire=lasting), "seed": seed})
     # a watch that fell silent may be taken for alive for so long, and a device be taken meanwhile
-    unaware = (HURRIED.longest + HURRIED.quiet + HURRIED.patience) * SPEED
+    unaware = (2 * HURRIED.longest + HURRIED.grace + HURRIED.patience) * SPEED
     story = Story(scenario, tmp_path, speed=SPEED, measure=replace(LENIENT, news=unaware))
     story.play(40, within=400.0)
     assert story.findings == []

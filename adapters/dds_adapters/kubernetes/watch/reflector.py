@@ -48,18 +48,15 @@ Note = Callable[[str, DdsError], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. A watch is asked for `shortest` to `longest`, only the very first one for `learning`: it shows whether the server
-    sends bookmarks (each minute). From one that does, a watch is given up when nothing has come for `quiet`, else `grace` after
-    its end; when `patience` later there still was no sign of life, the view of the resource is stale. A resource that is not
-    served is looked for again after `absent` at first, then more and more rarely up to `rarely`. The rest is for `Backoff` and
-    `Limiter`."""
+    """Seconds. A watch is asked for `shortest` to `longest`, so that its end is a sign of life: one on which nothing comes until
+    `grace` after it should have ended is dead, and the next one, from the version that was seen last, tells what it kept back.
+    When `patience` later there still was no sign of life, the view of the resource is stale. A resource that is not served is
+    looked for again after `absent` at first, then more and more rarely up to `rarely`. The rest: see `Backoff` and `Limiter`."""
 
-    shortest: int = 300
-    longest: int = 600
-    learning: int = 75
-    quiet: float = 100.0
-    grace: float = 60.0
-    patience: float = 50.0
+    shortest: int = 9
+    longest: int = 11
+    grace: float = 3.0
+    patience: float = 136.0
     absent: float = 8.0
     rarely: float = 180.0
     first: float = FIRST
@@ -115,10 +112,9 @@ class Reflector:
         self._listing: Listing | None = None
         self._asked_at = 0
         """The instant before which nothing of the list was asked."""
-        self._listed = self._lost = self._bookmarks = self._anew = False
-        self._watches = 0
+        self._listed = self._lost = self._anew = False
         self._heard_at = 0.0
-        self._quiet = timing.quiet
+        self._quiet = timing.longest + timing.grace
         self._open: Watch | None = None
         self._stopping = threading.Event()
         self._wished = threading.Event()
@@ -295,39 +291,40 @@ class Reflector:
 
     def _watch(self) -> None:
         timing = self._timing
-        seconds = self._random.randint(timing.shortest, timing.longest) if self._watches else timing.learning
-        self._quiet = timing.quiet if self._bookmarks else seconds + timing.grace
+        seconds = self._random.randint(timing.shortest, timing.longest)
         opened = partial(self._cluster.watch, self.resource, self._api_version, self._since, seconds)
-        watch = self._ask(partial(opened, self._watched.scope, self._quiet))
+        watch = self._ask(partial(opened, self._watched.scope, seconds + timing.grace))
         began = time.monotonic()
-        self._watches += 1
         self._backoff.succeeded(began)
         self._open = watch
         if self._stopping.is_set() or self._wished.is_set():
             watch.end()
+        came = True
         try:
-            self._follow(watch)
+            came = self._follow(watch)
         except Unreachable:
             if not self._wished.is_set():
                 raise
         finally:
             self._open = None
         lasted = time.monotonic() - began
-        ended = not self._stopping.is_set() and not self._wished.is_set() and bool(self._since)
-        if ended and lasted < min(timing.lasting, seconds / 2):
+        if not (came or self._stopping.is_set() or self._wished.is_set()) and lasted < min(timing.lasting, seconds / 2):
             raise Unreachable(f"the watch ended after {lasted:.1f} s", where=self._said)
 
-    def _follow(self, watch: Watch) -> None:
-        """Pass on what comes, until the watch ends, or must not go on."""
+    def _follow(self, watch: Watch) -> bool:
+        """Pass on what comes, until the watch ends, or must not go on. False when it ended and nothing came."""
+        came = False
         with closing(watch):
             if self._hear():
                 self._begin_anew()
-                return
+                return True
             for event in watch.events:
+                came = True
                 self._happened(event)
                 if self._hear(often=event.type != "BOOKMARK"):
                     self._begin_anew()
-                    return
+                    break
+        return came
 
     def _begin_anew(self) -> None:
         self._since, self._anew = "", True
@@ -336,12 +333,10 @@ class Reflector:
         raw = bytes(event.object)
         if event.type == ERROR:
             raise failure(self._said, raw)
-        if event.type == "BOOKMARK":
-            self._bookmarks = True
+        if event.type in ("BOOKMARK", DELETED):
             who = identity(raw)
-        elif event.type == DELETED:
-            who = identity(raw)
-            self._known.has_left(who.uid, raw)
+            if event.type == DELETED:
+                self._known.has_left(who.uid, raw)
         else:
             who = self._known.is_there(raw)
         self._since = who.version or self._since
