@@ -59,6 +59,21 @@ class Rejected(Fact, frozen=True):
         return {"resource": self.kind, "name_of": name, "field": self.field, **super().about(names)}
 
 
+class ConfigMissing(Fact, frozen=True):
+    """The ConfigMap of the fabric was deleted. What it said last stays in force until there is one again."""
+
+    level: ClassVar[Level] = "warning"
+
+    uid: str
+
+    @property
+    def subject(self) -> str:
+        return self.uid
+
+    def words(self, names: Names) -> str:
+        return "the ConfigMap was deleted; what it said last stays in force"
+
+
 # -- ourselves ---------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +322,6 @@ EVENTS = (
     ClaimGone,
     FabricResourceObserved,
     FabricResourceGone,
-    *register(Rejected, Started, PolicyChanged, Capabilities, Synced, Stale),
+    *register(Rejected, ConfigMissing, Started, PolicyChanged, Capabilities, Synced, Stale),
     *register(WriteDone, WriteRefused, Superseded, WriteObsolete, DeadlinePassed, Checkpoint, NodeLabelled, Alerted),
 )

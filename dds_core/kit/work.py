@@ -45,6 +45,27 @@ def folding(folds: Mapping[type[Event], Fold]) -> Callable[[P, Event, int], P]:
     return apply
 
 
+CONFIG_MISSING = "ConfigMissing"
+"""Reason of an alert; under (it, "") `passed` remembers since when there is no ConfigMap."""
+
+
+def config_observed(picture: Any, event: Any, at: int) -> None:
+    """There is one ConfigMap: a new one takes the place of one that was deleted."""
+    observed(picture, event, at)
+    for uid in [uid for uid in picture.configs if uid != event.uid]:
+        picture.configs.drop(uid)
+        forget_words(picture, uid)
+    picture.passed.drop((CONFIG_MISSING, ""))
+    picture.tell_again(event.uid, CONFIG_MISSING)
+
+
+def config_missing(picture: Any, event: e.ConfigMissing, at: int) -> None:
+    """It may be a slip, or about to be made anew, and its devices are in use: it stays in force."""
+    picture.passed.put((CONFIG_MISSING, ""), at)
+    if event.uid not in picture.configs:
+        forget_rejections(picture, event.uid)
+
+
 def nothing(picture: Picture, event: Event, at: int) -> None:
     """Told for people; nothing rests on it."""
 
@@ -151,6 +172,7 @@ def forget_old_refusals(picture: Picture, at: int) -> None:
 
 FOLDS: dict[type[Event], Fold] = {
     e.Rejected: rejected,
+    e.ConfigMissing: config_missing,
     e.Started: started,
     e.Stale: stale,
     e.Superseded: nothing,
@@ -228,6 +250,12 @@ class Work(Generic[P]):
         """Whether an instant has come. While a view is stale none has: what would keep the step from being taken may not be
         seen."""
         return self.at >= due and not self.picture.stale
+
+    def check_config(self, uid: str) -> None:
+        """Tell that the ConfigMap, of which `uid` is the last one's, was deleted."""
+        if uid and (CONFIG_MISSING, "") in self.picture.passed:
+            text = "the ConfigMap composable-dra-dds was deleted; what it said last stays in force: create it again"
+            self.alert(uid, CONFIG_MISSING, text)
 
     def alert(self, of: str, reason: str, text: str) -> None:
         """Tell a person, once for each thing and reason."""

@@ -25,7 +25,7 @@ PoolSliceObserved, PoolSliceGone = observed(
 PoolConfigObserved, PoolConfigGone = observed(
     PoolConfig,
     "The ConfigMap of the fabric appeared or changed, as the publisher reads it: models, and what their devices carry.",
-    "The ConfigMap was deleted. What is published stays as it is until there is one again.",
+    "The ConfigMap was deleted, and nothing was decided without it: in older logs.",
 )
 
 

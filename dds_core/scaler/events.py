@@ -65,7 +65,7 @@ PodObserved, PodGone = observed(
 ConfigObserved, ConfigGone = observed(
     Config,
     "The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch.",
-    "The ConfigMap was deleted; without it there are no models and nothing is ours.",
+    "The ConfigMap was deleted, and nothing was ours without it: in older logs.",
 )
 AttachRequestObserved, AttachRequestGone = observed(
     AttachRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit.work import Fold, ending, observed
+from dds_core.kit.work import Fold, config_observed, ending, observed
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import selector
@@ -15,7 +15,7 @@ from dds_core.publisher.state import PoolPicture, is_so, stream_of
 
 
 def _config_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
-    observed(picture, event, at)
+    config_observed(picture, event, at)
     configured = {one.model for one in picture.models}
     picture.forget_answers(lambda _, model: model not in configured)
     picture.dirty.everything = True

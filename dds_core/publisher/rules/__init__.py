@@ -27,6 +27,7 @@ def _run(work: Work) -> None:
     dirty = picture.dirty.take()
     work.touched.add(dirty)
     if picture.synced:
+        work.check_config(picture.config.uid if picture.config is not None else "")
         for key in sorted(dirty.pools):
             work.guarded("pools.step", pools.step, key, stream_of(key))
         for name in sorted(dirty.hosts):

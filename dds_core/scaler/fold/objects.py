@@ -7,7 +7,7 @@ from typing import Any
 
 from dds_core.events import Event
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.kit.work import Fold, ending, forget_words, gone, gone_with, observed
+from dds_core.kit.work import Fold, config_observed, ending, forget_words, gone, gone_with, observed
 from dds_core.model import BLOCKING, Allocation, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
@@ -256,6 +256,7 @@ def _resource_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
 
 FOLDS: dict[type[Event], Fold] = {
     **{kind: observed if issubclass(kind, e.ObjectObserved) else ending() for kind in e.EVENTS if kind in e.KIND_OF},
+    e.ConfigObserved: config_observed,
     e.ClaimObserved: _claim_observed,
     e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,

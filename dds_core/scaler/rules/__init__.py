@@ -34,6 +34,8 @@ def _run(work: Work) -> None:
     picture = work.picture
     if not picture.synced:
         work.touched.add(picture.dirty.take())
+    else:
+        work.check_config(picture.config.uid)
     while picture.dirty:
         _round(work)
 

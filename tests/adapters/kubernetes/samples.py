@@ -11,7 +11,7 @@ from typing import Any, cast
 from dds_adapters.kubernetes import RESOURCES, RecordedEvent, Translator, read_recording
 from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.decode.translate import Resource
-from dds_core.events import KIND_OF, Event, Rejected, Seen, after
+from dds_core.events import KIND_OF, ConfigMissing, Event, Rejected, Seen, after
 
 RECORDINGS = sorted((Path(__file__).parents[2] / "data" / "recordings").glob("*.jsonl.gz"))
 BY_NAME = {path.name.removesuffix(".jsonl.gz"): path for path in RECORDINGS}
@@ -47,6 +47,8 @@ class DictView:
     def fold(self, event: Event) -> None:
         if isinstance(event, Rejected):
             self.rejections.append((event.uid, event.field, event.reason))
+            return
+        if isinstance(event, ConfigMissing):
             return
         kind, fact = KIND_OF[type(event)], cast(Any, event)
         key = (kind, fact.uid)

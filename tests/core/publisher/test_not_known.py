@@ -30,11 +30,13 @@ THERE = ("nvidia-a100-0", "nvidia-a100-1")
 def test_a_configmap_that_is_deleted_and_made_again_changes_nothing() -> None:
     board = usual(2)
     board.claim("a", "n1", "nvidia-a100-0")
-    board.gone(PoolConfig, "config")
-    assert board.stock(3) == [] and board.wait(3600) == [], "who deletes it may be making it anew"
-    assert board.see(PoolConfig("another", models=(A100,))) == board.decided[-1:], "what was counted meanwhile is shown"
+    assert alerts(board.feed(e.ConfigMissing("config"))) == ["ConfigMissing"]
+    assert board.wait(3600) == [], "who deletes it may be making it anew"
+    board.stock(3)
     board.write()
-    assert board.names() == [*THERE, "nvidia-a100-2"] and withdrawn(board.decided) == []
+    assert board.names() == [*THERE, "nvidia-a100-2"], "what it said last stays in force"
+    assert board.see(PoolConfig("another", models=(A100,))) == [] and withdrawn(board.decided) == []
+    assert alerts(board.feed(e.ConfigMissing("another"))) == ["ConfigMissing"], "told again"
     board.verified()
 
 

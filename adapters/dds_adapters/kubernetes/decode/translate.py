@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from dds_adapters.kubernetes.decode import config, decoding
 from dds_adapters.kubernetes.decode.decoding import Fault, well_formed
 from dds_core.errors import DdsError, InputError
-from dds_core.events import OBSERVED, SCALER, Event, Rejected, Seen, difference
+from dds_core.events import OBSERVED, SCALER, ConfigMissing, Event, Rejected, Seen, difference
 from dds_core.model import AttachRequest, Claim, Config, DeviceClass, FabricResource, Node, Pod, Slice, TaintRule
 from dds_core.text import same_words, scrub
 
@@ -145,9 +145,10 @@ class Translator:
             return ()
         assert resource.configured is not None  # a resource has the one or the other
         old = self._view.object(resource.kind, who.uid)
-        new, faults = resource.configured(raw, old)
-        facts = list(self._replaced(resource, new)) if old is None else []
-        return (*facts, *_changed(old, new), *self._rejected(resource, who, faults))
+        last = self._named.uid_of(resource.kind, "", "") if self._named is not None else None
+        in_force = old or (self._view.object(resource.kind, last) if last is not None else None)
+        new, faults = resource.configured(raw, in_force)
+        return (*_changed(old, new), *self._rejected(resource, who, faults))
 
     def _replaced(self, resource: Resource, new: Seen) -> Iterator[Event]:
         """The end of an object whose name a new one has taken, when its deletion was missed."""
@@ -162,7 +163,9 @@ class Translator:
         if not who.uid:
             return self._rejected(resource, who, (Fault("metadata.uid", "is missing"),))
         known = self._view.object(resource.kind, who.uid) is not None or self._view.rejected(who.uid)
-        return (_gone(resource.kind, who.uid),) if known else ()
+        if not known:
+            return ()
+        return (ConfigMissing(who.uid) if resource.decode is None else _gone(resource.kind, who.uid),)
 
     def _rejected(self, resource: Resource, who: Who, faults: tuple[Fault, ...]) -> tuple[Event, ...]:
         """One fact for each fault not told before; what cannot be identified is told in the scaler's own stream."""

@@ -9,12 +9,11 @@ import pytest
 
 from dds_adapters.kubernetes import RESOURCES, Translator, UnknownResource, UnknownWatchType, WatchFailed
 from dds_core.errors import DdsError
-from dds_core.events import ClaimGone, ClaimObserved, Event, FabricResourceObserved, Rejected
+from dds_core.events import ClaimGone, ClaimObserved, ConfigMissing, Event, FabricResourceObserved, Rejected
 from dds_core.model import Claim
 from dds_core.scaler.component import Engine
 from dds_core.scaler.events import (
     AttachRequestObserved,
-    ConfigGone,
     ConfigObserved,
     NodeGone,
     NodeObserved,
@@ -42,6 +41,9 @@ def test_first_one_fact_then_none_then_gone_then_none(resource: str) -> None:
     assert watched.sees(resource, sample(resource), "MODIFIED") == ()
     assert watched.sees(resource, sample(resource), "ADDED") == ()
     gone = watched.sees(resource, sample(resource), "DELETED")
+    if resource == "configmaps":  # it stays in force
+        assert gone == (ConfigMissing("u-1"),)
+        return
     assert [type(event).__name__ for event in gone] == [f"{RESOURCES[resource].kind.__name__}Gone"]
     assert watched.sees(resource, sample(resource), "DELETED") == ()
 
@@ -249,7 +251,7 @@ def test_bad_entries_of_the_config_map_are_told_beside_the_good_ones() -> None:
         ("data.mode", "u-1", "ConfigMap"),
     ]
     assert watched.sees("configmaps", obj) == ()
-    assert watched.sees("configmaps", obj, "DELETED") == (ConfigGone("u-1"),)
+    assert watched.sees("configmaps", obj, "DELETED") == (ConfigMissing("u-1"),)
 
 
 def test_two_faults_alike_are_told_once() -> None:
@@ -270,7 +272,7 @@ def test_a_config_map_that_is_broken_as_a_whole_leaves_the_last_good_one() -> No
 # -- names that are used again ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("resource", list(RESOURCES))
+@pytest.mark.parametrize("resource", [name for name in RESOURCES if name != "configmaps"])
 def test_a_new_uid_under_the_same_name_is_the_end_of_the_old(resource: str) -> None:
     watched = Watched(NamingView())
     watched.sees(resource, sample(resource))
@@ -279,6 +281,15 @@ def test_a_new_uid_under_the_same_name_is_the_end_of_the_old(resource: str) -> N
     assert (type(gone).__name__, gone.subject, type(observed).__name__) == (f"{kind}Gone", "u-1", f"{kind}Observed")
     assert watched.the(resource, "u-1") is None and watched.the(resource, "u-2") is not None
     assert watched.sees(resource, sample(resource), "DELETED") == ()
+
+
+def test_a_config_map_that_is_made_again_goes_on_from_what_was_in_force() -> None:
+    watched = Watched(NamingView())
+    watched.sees("configmaps", sample("configmaps"))
+    again = put(put(sample("configmaps"), "metadata/uid", "u-2"), "data/device-info", "no list")
+    observed, rejected = watched.sees("configmaps", again)
+    assert (observed.subject, type(rejected)) == ("u-2", Rejected)
+    assert watched.the("configmaps", "u-2").models == watched.the("configmaps", "u-1").models
 
 
 def test_a_name_taken_by_a_pod_that_does_not_matter() -> None:
