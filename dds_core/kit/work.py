@@ -66,6 +66,37 @@ def config_missing(picture: Any, event: e.ConfigMissing, at: int) -> None:
         forget_rejections(picture, event.uid)
 
 
+# -- labels of nodes under a prefix that was ours ------------------------------------------------------------------------
+
+
+def leave_labels(picture: Picture, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
+    """`prefix` is ours from now on: what is ours of a node's labels under that of before has to go, each once. What somebody puts
+    there again is theirs."""
+    before = picture.left_labels.get(node) or ()
+    picture.left_labels.put(
+        node, tuple(key for key in dict.fromkeys((*before, *ours)) if not key.startswith(f"{prefix}/"))
+    )
+    forget_left_labels(picture, node, labels)
+
+
+def forget_left_labels(picture: Picture, node: str, labels: Mapping[str, str]) -> None:
+    """Those that the node has no more, and that are not about to be written, need not go."""
+    known = picture.left_labels.get(node)
+    if known is None:
+        return
+    left = tuple(key for key in known if key in labels or picture.labelled.get((node, key)))
+    if not left:
+        picture.left_labels.drop(node)
+    elif left != known:
+        picture.left_labels.put(node, left)
+
+
+def left_labels_refused(picture: Picture, node: str) -> None:
+    """Whoever may not take them off leaves them: the pause after a refusal would hold up the labels of today."""
+    if any(picture.labelled.get((node, key)) == "" for key in picture.left_labels.get(node) or ()):
+        picture.left_labels.drop(node)
+
+
 def nothing(picture: Picture, event: Event, at: int) -> None:
     """Told for people; nothing rests on it."""
 
@@ -154,6 +185,8 @@ _FIRST_PAUSE = {e.WriteRefused: 30 * MICROSECONDS, e.WriteObsolete: 2 * MICROSEC
 
 def try_later(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at: int, node: str = "") -> None:
     """The write came to nothing; the same is not decided again before a pause. `node` is where an order was for."""
+    if isinstance(event, e.WriteRefused) and event.action == e.NodeLabelled.__name__:
+        left_labels_refused(picture, event.target)
     key = (event.action, event.target)
     before = picture.refusals.get(key)
     forget_old_refusals(picture, at)
@@ -256,6 +289,15 @@ class Work(Generic[P]):
         if uid and (CONFIG_MISSING, "") in self.picture.passed:
             text = "the ConfigMap composable-dra-dds was deleted; what it said last stays in force: create it again"
             self.alert(uid, CONFIG_MISSING, text)
+
+    def take_off_left_labels(self, node: str) -> None:
+        """What we labelled a node with under a prefix of before has to go. In a write of its own, which may be refused."""
+        picture = self.picture
+        left = picture.left_labels.get(node) or ()
+        changes: dict[str, str | None] = {key: None for key in left if picture.labelled.get((node, key)) != ""}
+        if changes:
+            reason = "label-prefix is another now"
+            self.want(e.NodeLabelled(node=node, labels=changes, mode=picture.mode, reason=reason), node)
 
     def alert(self, of: str, reason: str, text: str) -> None:
         """Tell a person, once for each thing and reason."""

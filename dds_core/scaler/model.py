@@ -19,6 +19,9 @@ Cell = tuple[str, str]
 """(node name, cdi-model-name)."""
 
 
+COOLING = "-cooling"
+"""Ends the label of a node that asks the publisher to keep the scheduler from a model's pool in the node's fabric, for as long as
+any node has it."""
 DEPARTED = "departed"
 """Kind under which `passed` remembers the UUIDs of devices that went back while a slice still shows them."""
 

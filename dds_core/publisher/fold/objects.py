@@ -5,20 +5,32 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from dds_core.events import Event
-from dds_core.kit.work import Fold, config_observed, ending, observed
+from dds_core.kit.work import Fold, config_observed, ending, forget_left_labels, leave_labels, observed
 from dds_core.model import Claim, FabricResource
 from dds_core.publisher import events as e
 from dds_core.publisher.describe import selector
 from dds_core.publisher.indexes import has_arrived, machines_of, results_of
-from dds_core.publisher.model import Host, PoolKey, PoolRow, PoolSlice
+from dds_core.publisher.model import Host, PoolConfig, PoolKey, PoolRow, PoolSlice
 from dds_core.publisher.state import PoolPicture, is_so, stream_of
 
 
 def _config_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
+    before = picture.config
     config_observed(picture, event, at)
+    if before is not None and before.prefix != picture.prefix and picture.policy.label_nodes:
+        for host in picture.hosts.rows.values():
+            leave_labels(picture, host.name, host.labels, _ours(picture, before, host), picture.prefix)
     configured = {one.model for one in picture.models}
     picture.forget_answers(lambda _, model: model not in configured)
     picture.dirty.everything = True
+
+
+def _ours(picture: PoolPicture, config: PoolConfig, host: Host) -> list[str]:
+    """The labels of a node that we keep; its limits only where the fabric knows them."""
+    machine = picture.machine_of(host)
+    limited = machine is not None and machine.limits is not None and picture.policy.label_limits
+    names = [f"{model.device}-size-{end}" for model in config.models for end in ("max", "min")] if limited else []
+    return [f"{config.prefix}/{name}" for name in ("fabric", *names)]
 
 
 def _host_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
@@ -32,6 +44,7 @@ def _host_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> No
     for key in list(picture.labels_of[host.name]):
         if host.labels.get(key[1], "") == picture.labelled.rows[key]:
             picture.labelled.drop(key)
+    forget_left_labels(picture, host.name, host.labels)
     picture.dirty.hosts.add(host.name)
     picture.touch_node(host.name)
 
@@ -45,6 +58,7 @@ def _host_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     _forget_absent(picture, host)
     for key in list(picture.labels_of[host.name]):
         picture.labelled.drop(key)
+    picture.left_labels.drop(host.name)
     picture.shown.drop(("NodeLabelled", host.name))
 
 

@@ -17,12 +17,15 @@ def step(work: Work, name: str) -> None:
         return
     machine = picture.machine_of(host)
     if machine is None and not _is_gone(work, host):
+        work.take_off_left_labels(name)
         return
     wanted = _wanted(picture, machine)
     changes = {key: value or None for key, value in wanted.items() if _current(picture, host, key) != value}
     if changes:
         reason = f"its machine is in fabric {machine.fabric}" if machine and machine.fabric else "it is in no fabric"
         work.want(NodeLabelled(node=name, labels=dict(sorted(changes.items())), mode=picture.mode, reason=reason))
+    else:
+        work.take_off_left_labels(name)
 
 
 def _is_gone(work: Work, host: Host) -> bool:

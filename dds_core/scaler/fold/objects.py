@@ -7,12 +7,22 @@ from typing import Any
 
 from dds_core.events import Event
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.kit.work import Fold, config_observed, ending, forget_words, gone, gone_with, observed
+from dds_core.kit.work import (
+    Fold,
+    config_observed,
+    ending,
+    forget_left_labels,
+    forget_words,
+    gone,
+    gone_with,
+    leave_labels,
+    observed,
+)
 from dds_core.model import BLOCKING, Allocation, AttachRequest, FabricResource, Slice, Taint
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
 from dds_core.scaler.fold.lives import forget_claim
-from dds_core.scaler.model import DEPARTED
+from dds_core.scaler.model import COOLING, DEPARTED
 from dds_core.scaler.state import Picture
 
 _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
@@ -103,6 +113,15 @@ def _forget_departed(picture: Picture, uuids: set[str]) -> None:
             picture.passed.drop((DEPARTED, uuid))
 
 
+def _config_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
+    before = picture.config
+    config_observed(picture, event, at)
+    if before.uid and before.prefix != picture.config.prefix:
+        ours = [f"{before.prefix}/{model.device}{end}" for model in before.models for end in ("", COOLING)]
+        for node in picture.nodes.rows.values():
+            leave_labels(picture, node.name, node.labels, ours, picture.config.prefix)
+
+
 def _claim_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     before = picture.claims.get(event.uid)
     observed(picture, event, at)
@@ -162,6 +181,7 @@ def _node_observed(picture: Picture, event: e.ObjectObserved, at: int) -> None:
     node = picture.nodes.rows[event.uid]
     labelled = picture.labelled
     labelled.drop_where(lambda key: key[0] == node.name and node.labels.get(key[1], "") == labelled.rows[key])
+    forget_left_labels(picture, node.name, node.labels)
 
 
 def _node_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
@@ -171,6 +191,7 @@ def _node_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
         for cell in sorted(picture.cooling_at[node.name]):
             picture.cooling.drop(cell)
         picture.labelled.drop_where(lambda key: key[0] == node.name)
+        picture.left_labels.drop(node.name)
         picture.orders.drop_where(lambda cell: cell[0] == node.name)
         _forget_shown(picture, node.name)
 
@@ -256,7 +277,7 @@ def _resource_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
 
 FOLDS: dict[type[Event], Fold] = {
     **{kind: observed if issubclass(kind, e.ObjectObserved) else ending() for kind in e.EVENTS if kind in e.KIND_OF},
-    e.ConfigObserved: config_observed,
+    e.ConfigObserved: _config_observed,
     e.ClaimObserved: _claim_observed,
     e.ClaimGone: ending(_claim_gone),
     e.SliceObserved: _slice_observed,

@@ -6,20 +6,24 @@ from __future__ import annotations
 from dds_core.events import NodeLabelled
 from dds_core.lifecycle import IDLE
 from dds_core.model import Model, Node
+from dds_core.scaler.model import COOLING
 from dds_core.scaler.rules.assignment import Cover
 from dds_core.scaler.rules.failures import cools_with_fabric
 from dds_core.scaler.rules.orders import cell_of, conflicting_model, limits_of
 from dds_core.scaler.state import Picture, Work
 
-COOLING = "-cooling"
-"""Asks the publisher to keep the scheduler from the model's pool in the node's fabric, for as long as any node has it."""
-
 
 def label(work: Work, name: str, covers: list[Cover]) -> None:
+    if not _label(work, name, covers):
+        work.take_off_left_labels(name)
+
+
+def _label(work: Work, name: str, covers: list[Cover]) -> bool:
+    """Whether labels of the node have to change."""
     picture = work.picture
     node, config = picture.node(name), picture.config
     if node is None or not config.models or f"{config.prefix}/fabric" not in node.labels:
-        return
+        return False
     at_most = _at_most(picture, name)
     changes: dict[str, str | None] = {}
     reasons: list[str] = []
@@ -33,6 +37,7 @@ def label(work: Work, name: str, covers: list[Cover]) -> None:
     if changes:
         reason = "; ".join(dict.fromkeys(reasons)) or "the node can take it"
         work.want(NodeLabelled(node=name, labels=changes, mode=picture.mode, reason=reason), name)
+    return bool(changes)
 
 
 def _compare(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dds_adapters.kubernetes import guard
-from dds_core.scaler.model import hold_name
-from dds_core.scaler.rules.labels import COOLING
+from dds_core.scaler.model import COOLING, hold_name
 from dds_lab.actors.objects import reservations, results
 from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object

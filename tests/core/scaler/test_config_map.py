@@ -1,6 +1,6 @@
-"""The ConfigMap of the fabric is deleted: what is in use or waited for goes on."""
+"""The ConfigMap of the fabric: its prefix of labels changes, or it is deleted."""
 
-from dds_core.model import Config
+from dds_core.model import Config, Node
 from dds_core.scaler import events as e
 from tests.support.world import A100, H100, World, one_node
 
@@ -56,3 +56,67 @@ def test_the_kill_switch_of_one_that_is_deleted_stays_thrown() -> None:
     world = World("attach", kill_switch="observe", models=(A100,))
     delete(world)
     assert world.picture.mode == "observe"
+
+
+# -- another prefix
+
+OLD, NEW = f"cohdi.io/{A100.device}", f"example.com/{A100.device}"
+
+
+def renamed() -> World:
+    """A node that was labelled under one prefix, and the other one in force."""
+    world = World("attach", models=(A100,), scan_interval_seconds=10)
+    world.node("node0", labels={f"{OLD}-cooling": "true", f"{OLD}-size-max": "4"})
+    world.carry_out()
+    world.relabel("node0", {f"{OLD}-cooling": "true"})
+    world.update(config(world), prefix="example.com")
+    return world
+
+
+def labels(world: World) -> set[str]:
+    return set(world.get(Node, "node0").labels)
+
+
+def test_what_we_wrote_under_the_old_prefix_goes_and_what_is_others_stays() -> None:
+    world = renamed()
+    world.settle()
+    assert labels(world) == {"cohdi.io/fabric", f"{OLD}-size-max"}, "the publisher's, and an administrator's"
+    world.relabel("node0", {"example.com/fabric": "1"})
+    world.settle()
+    assert NEW in labels(world) and not world.picture.left_labels.rows
+
+
+def test_who_writes_them_again_keeps_them() -> None:
+    """As the reference scaler would, beside us: no two take turns."""
+    world = renamed()
+    world.settle()
+    world.relabel("node0", {OLD: "true"})
+    written = len(world.events(e.NodeLabelled))
+    world.tick(600)
+    assert len(world.events(e.NodeLabelled)) == written and OLD in labels(world)
+
+
+def test_a_prefix_that_is_taken_back_keeps_its_labels() -> None:
+    world = renamed()
+    world.update(config(world), prefix="cohdi.io")
+    world.relabel("node0", {f"{OLD}-cooling": None})
+    world.settle()
+    assert OLD in labels(world) and not world.picture.left_labels.rows
+
+
+def test_where_they_may_not_be_taken_off_the_labels_of_today_are_written_all_the_same() -> None:
+    world = renamed()
+    world.refused(world.events(e.NodeLabelled)[-1])
+    assert not world.picture.left_labels.rows
+    world.relabel("node0", {"example.com/fabric": "1"})
+    world.tick(31)
+    world.settle()
+    assert NEW in labels(world)
+
+
+def test_one_that_was_about_to_be_written_under_the_old_prefix_goes_too() -> None:
+    world = World("attach", models=(A100,), scan_interval_seconds=10)
+    world.observe(Node("n", "node0", labels={"cohdi.io/fabric": "1"}))
+    world.update(config(world), prefix="example.com")
+    world.settle()
+    assert labels(world) == {"cohdi.io/fabric"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
+
 from dds_adapters.kubernetes.doctor import server
 from dds_adapters.kubernetes.publish import probe
 from dds_adapters.kubernetes.watch.watched import DRA
@@ -103,7 +105,11 @@ DENIED: dict[str, tuple[Asked, str]] = {
 
 
 def _of(publisher: dict[str, Any]) -> tuple[Object, ...]:
-    texts = rendered({"publisher": {"enabled": True, **publisher}}, namespace="composable-dra")
+    return policies_with({"publisher": {"enabled": True, **publisher}})
+
+
+def policies_with(values: dict[str, Any]) -> tuple[Object, ...]:
+    texts = rendered(values, namespace="composable-dra")
     wanted = [text for path, text in texts.items() if path.endswith("admission.yaml")]
     return tuple(one for text in wanted for one in policies_of(text))
 
@@ -114,6 +120,17 @@ def test_where_the_policy_adopts_nobodys_slices_may_be_taken_over_and_no_others(
     assert denials(slices(None, NOBODYS), judges) == []
     assert denials(slices(SLICE, OTHERS), judges) != []
     assert denials(slices(None, ON_NODE), judges) != []
+
+
+@pytest.mark.parametrize("user", [ACCOUNT, PUBLISHER_ACCOUNT])
+def test_labels_of_a_former_prefix_may_be_taken_off_and_not_set(user: str) -> None:
+    judges = policies_with(
+        {"fabric": {"labelPrefix": "example.com", "formerLabelPrefix": "cohdi.io"}, "publisher": {"enabled": True}}
+    )
+    for name in ("cohdi.io/fabric", "cohdi.io/a100"):
+        assert denials(node(label(name, None), user), judges) == []
+        assert denials(node(label(name, "3"), user), judges) != []
+    assert denials(node(label("zone", None), user), judges) != []
 
 
 def test_in_the_scalers_process_one_account_may_do_both() -> None:
