@@ -8,12 +8,13 @@ from dds_core.kit import deadlines as kit
 from dds_core.kit.deadlines import Deadline
 from dds_core.publisher.events import pool_of
 from dds_core.publisher.indexes import Dirty
-from dds_core.publisher.rules.pools import again_due
+from dds_core.publisher.rules.pools import FOREVER, again_due, cooling_until
 from dds_core.publisher.state import PoolPicture, stream_of
 
 KINDS = kit.KINDS | {
     "gone": "what the fabric has not named any more for long enough is taken for gone",
     "readback": "what was published should be seen by now",
+    "cooling": "the cool-down that a node's label asks for is over",
 }
 
 _UNKNOWN = "unknown"
@@ -30,6 +31,12 @@ def _of(picture: PoolPicture, kind: str, of: str) -> Iterator[Deadline]:
             yield Deadline(due, kind, of)
     elif kind == "gone" and (of == _UNKNOWN or of in picture.absent) and (due := picture.gone_due(of)):
         yield Deadline(due, kind, of)
+    elif kind == "cooling" and (host := picture.host(of)) is not None:
+        passed = picture.passed.get((kind, of)) or 0
+        ends = [cooling_until(picture, host.labels, model) for model in picture.models]
+        left = [end for end in ends if passed < end < FOREVER]
+        if left:
+            yield Deadline(min(left), kind, of)
 
 
 class Agenda(kit.Agenda[PoolPicture]):
@@ -41,11 +48,14 @@ class Agenda(kit.Agenda[PoolPicture]):
             yield from _of(picture, "gone", name)
         for key in picture.pools:
             yield from _of(picture, "readback", stream_of(key))
+        for host in picture.hosts.rows.values():
+            yield from _of(picture, "cooling", host.name)
 
     def look(self, touched: Dirty) -> None:
         pools = (("readback", stream_of(key)) for key in touched.pools)
-        for name in {("gone", _UNKNOWN), *touched.due, *pools}:
-            if name[0] in ("gone", "readback"):
+        hosts = (("cooling", name) for name in touched.hosts)
+        for name in {("gone", _UNKNOWN), *touched.due, *pools, *hosts}:
+            if name[0] in ("gone", "readback", "cooling"):
                 self._replace((name,), _of(self._picture, *name))
 
 

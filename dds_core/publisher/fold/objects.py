@@ -59,6 +59,7 @@ def _host_gone(picture: PoolPicture, event: e.ObjectGone, at: int) -> None:
     for key in list(picture.labels_of[host.name]):
         picture.labelled.drop(key)
     picture.left_labels.drop(host.name)
+    picture.passed.drop(("cooling", host.name))
     picture.shown.drop(("NodeLabelled", host.name))
 
 

@@ -46,6 +46,8 @@ def _deadline(picture: PoolPicture, event: e.DeadlinePassed, at: int) -> None:
             )  # one that was taken off again at once was perhaps never seen
         case "gone":
             _touch_gone(picture, event.of)
+        case "cooling":
+            picture.touch_node(event.of)
         case "retry":
             _touch_target(picture, event.of.partition("/")[2])
         case _:

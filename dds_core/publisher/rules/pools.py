@@ -13,6 +13,7 @@ from dds_core.publisher.state import PoolPicture, Work, stream_of
 
 COOLING = "cooling"
 """Last part of the taint's key, and of the node label by which the scaler asks for it."""
+FOREVER = 2**63 - 1
 _TELL_AFTER = 3
 """Misses after which a person is told."""
 
@@ -81,7 +82,7 @@ def _wanted(work: Work, key: PoolKey, own: list[PoolSlice]) -> Wanted | str | No
     names = need.names(stock, offer, held, listed, stem, row.open if row is not None and row.slices else None)
     why = f"{need.healthy(stock)} free, {len(held)} held"
     taint = ""
-    cooling = [host.name for host in picture.hosts_in(fabric) if is_cooling(picture, host.labels, model)]
+    cooling = [host.name for host in picture.hosts_in(fabric) if cooling_until(picture, host.labels, model) > work.at]
     if cooling:
         why = f"{why}; cooling down, as {', '.join(cooling[:3])} asks"
         if picture.capabilities.device_taints and picture.policy.while_cooling == "taint":
@@ -104,9 +105,13 @@ def _is_beyond_belief(work: Work, key: PoolKey, stock: Stock) -> bool:
     return True
 
 
-def is_cooling(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -> bool:
-    """Whether a node with these labels asks that the scheduler is kept from the model."""
-    return labels.get(f"{picture.prefix}/{model.device}-{COOLING}") == "true"
+def cooling_until(picture: PoolPicture, labels: dict[str, str], model: PoolModel) -> int:
+    """The instant until which a node with these labels asks that the scheduler is kept from the model, 0 when it does not. The
+    label of a scaler that is gone for good so ends; "true", as people write it, has no end."""
+    value = labels.get(f"{picture.prefix}/{model.device}-{COOLING}", "")
+    if value == "true":
+        return FOREVER
+    return int(value) * MICROSECONDS if value.isascii() and value.isdigit() and len(value) < 12 else 0
 
 
 def _remainder(row: PoolRow | None, held: dict[str, str], why: str) -> Wanted | str | None:

@@ -4,6 +4,7 @@ is asked to close the pool for a while. Written on change only, and on nodes of 
 from __future__ import annotations
 
 from dds_core.events import NodeLabelled
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import IDLE
 from dds_core.model import Model, Node
 from dds_core.scaler.model import COOLING
@@ -56,7 +57,8 @@ def _ask_publisher(
 ) -> None:
     key = f"{picture.config.prefix}/{model.device}{COOLING}"
     cools = cools_with_fabric(picture, node.name, model.model)
-    _compare(picture, node, key, "true" if cools else "", changes, reasons, "")
+    until = picture.cooling.rows[node.name, model.model].until if cools else 0
+    _compare(picture, node, key, str(-(-until // MICROSECONDS)) if cools else "", changes, reasons, "")
     if key in changes:
         reasons.append(
             f"{model.model} {'fails on several nodes' if cools else 'does not cool down any more'} in its fabric"
@@ -99,7 +101,11 @@ def _remove_stale(picture: Picture, node: Node, changes: dict[str, str | None], 
     """Pool labels of models that are no longer configured, and what older versions put beside them."""
     config = picture.config
     known = {model.device for model in config.models}
-    ours = [key for key, value in node.labels.items() if value == "true" and key.startswith(f"{config.prefix}/")]
+    ours = [
+        key
+        for key, value in node.labels.items()
+        if (value == "true" or (key.endswith(COOLING) and value.isdigit())) and key.startswith(f"{config.prefix}/")
+    ]
     for key in sorted(ours):  # a mapping's order is not kept in the log
         stem, _, name = key.rpartition("/")
         if stem != config.prefix or name in known or name == "fabric":

@@ -10,11 +10,11 @@ from dds_core.publisher.rules import layout
 from tests.support.board import A100, A100_0, H100, Board, alerts, labelled, pool_slice, published, usual, withdrawn
 
 
-def _cooling(board: Board, node: str, on: bool) -> list[e.Decision]:
+def _cooling(board: Board, node: str, on: bool, until: str = "true") -> list[e.Decision]:
     host = board.picture.host(node)
     assert host is not None
     key = "cohdi.io/nvidia-a100-cooling"
-    labels = {**host.labels, key: "true"} if on else {k: v for k, v in host.labels.items() if k != key}
+    labels = {**host.labels, key: until} if on else {k: v for k, v in host.labels.items() if k != key}
     return board.see(Host(host.uid, host.name, host.machine, labels))
 
 
@@ -29,6 +29,28 @@ def test_a_pool_that_cools_down_is_tainted_in_smaller_slices_and_comes_back() ->
     assert over.taint == ""
     board.write()
     assert set(board.names()) == set(before)
+    board.verified()
+
+
+def test_a_cool_down_ends_at_its_time_though_nobody_takes_the_label_off() -> None:
+    """Its scaler is gone for good."""
+    board = usual(2)
+    for node, seconds in (("n1", 60), ("n2", 90)):
+        _cooling(board, node, True, str(board.now // 1_000_000 + seconds))
+    board.write()
+    assert published(board.wait(61)) == [], "one of them still asks"
+    board.restart()
+    (over,) = published(board.wait(30))
+    assert over.taint == ""
+    board.write()
+    assert published(board.wait(3600)) == []
+    board.verified()
+
+
+@pytest.mark.parametrize("value", ["false", "1e9", "9" * 63, "1000"])
+def test_a_label_that_asks_for_nothing_or_is_over_closes_no_pool(value: str) -> None:
+    board = usual(2)
+    assert published(_cooling(board, "n1", True, value)) == published(board.wait(3600)) == []
     board.verified()
 
 

@@ -16,7 +16,7 @@ from dds_core.scaler.deadlines import deadlines
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.state import dump, load
 from tests.core.scaler.pools import pool_results
-from tests.support.world import A100, H100, World
+from tests.support.world import A100, H100, SECOND, World
 
 LABEL = f"cohdi.io/{A100.device}"
 COOLING = f"{LABEL}-cooling"
@@ -64,7 +64,7 @@ def labels(world: World, node: int) -> dict[str, str]:
 
 def cooling(world: World) -> list[str]:
     """The nodes by which the publisher is asked to close the pool."""
-    return [node.name for node in world.picture.nodes.rows.values() if node.labels.get(COOLING) == "true"]
+    return [node.name for node in world.picture.nodes.rows.values() if COOLING in node.labels]
 
 
 def told(world: World) -> list[str]:
@@ -100,8 +100,9 @@ def test_the_node_that_fails_last_gets_both_labels_in_one_decision() -> None:
     before = len(world.events(e.NodeLabelled))
     fail(world, 1)
     last = {label.node: label for label in world.events(e.NodeLabelled)[before:]}
-    assert last["node1"].labels == {LABEL: None, COOLING: "true"}
-    assert last["node0"].labels[COOLING] == "true"
+    ends = {cell[0]: str(-(-row.until // SECOND)) for cell, row in world.picture.cooling.rows.items()}
+    assert last["node1"].labels == {LABEL: None, COOLING: ends["node1"]}
+    assert last["node0"].labels[COOLING] == ends["node0"], "where no scaler takes it off, it is over then"
     assert "fails on several nodes" in last["node1"].reason
 
 
@@ -252,10 +253,13 @@ def test_the_label_stands_while_enough_nodes_cool() -> None:
 
 
 def test_a_label_that_nobody_asks_for_any_more_is_removed_and_foreign_ones_are_left() -> None:
-    world = fabric(1)
+    """As by one whose log is another."""
+    world = fabric(2)
     world.relabel("node0", {COOLING: "true", "cohdi.io/note-cooling": "x"})
+    world.relabel("node1", {COOLING: "1700000123", "cohdi.io/gone-cooling": "1700000123"})
     world.carry_out()
     assert COOLING not in labels(world, 0)
+    assert not [key for key in labels(world, 1) if key.endswith("-cooling")]
     assert labels(world, 0)["cohdi.io/note-cooling"] == "x"
 
 
@@ -471,8 +475,9 @@ def test_the_publisher_reads_what_the_scaler_writes_and_the_scaler_what_the_publ
     world = failing()
     picture = PoolPicture()
     model = PoolModel(A100.index, A100.model, A100.device, A100.driver)
-    assert pools.is_cooling(picture, labels(world, 0), model)
-    assert not pools.is_cooling(picture, labels(world, 2), model)
+    until = world.picture.cooling.rows["node0", A100.model].until
+    assert 0 <= pools.cooling_until(picture, labels(world, 0), model) - until < SECOND
+    assert pools.cooling_until(picture, labels(world, 2), model) == 0
     assert CLOSED.key == f"{picture.prefix}/{pools.COOLING}"
     assert MANAGED_BY == PUBLISHER
 

@@ -15,7 +15,7 @@ from dds_adapters.kubernetes.write.tasks import Task
 from dds_core.events import Alerted, Decision, Event, NodeLabelled, Rejected
 from dds_core.publisher.events import PoolPublished, PoolWithdrawn
 from dds_core.publisher.model import PoolKey
-from dds_core.publisher.rules.pools import COOLING, is_cooling
+from dds_core.publisher.rules.pools import COOLING, cooling_until
 from dds_core.publisher.state import PoolPicture
 
 
@@ -97,7 +97,7 @@ class PoolNews:
 
     def _published(self, event: PoolPublished, at: int, picture: PoolPicture) -> Iterator[Task]:
         key = (event.driver, event.pool)
-        was, now = self._was_withheld(key, picture), _is_withheld(event, picture)
+        was, now = self._was_withheld(key, picture), _is_withheld(event, at, picture)
         self._withheld[key] = now
         pool = f"pool {event.pool} of {event.driver}"
         if not picture.own_slices(key) and not event.reissued:
@@ -149,11 +149,11 @@ def _task(
     return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
 
 
-def _is_withheld(event: PoolPublished, picture: PoolPicture) -> bool:
+def _is_withheld(event: PoolPublished, at: int, picture: PoolPicture) -> bool:
     """Whether the pool is kept from new claims, by a taint or by listing only what claims hold."""
     if event.taint:
         return True
-    return any(is_cooling(picture, host.labels, event.model) for host in picture.hosts_in(event.fabric))
+    return any(cooling_until(picture, host.labels, event.model) > at for host in picture.hosts_in(event.fabric))
 
 
 def _devices(number: int) -> str:
