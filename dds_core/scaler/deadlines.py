@@ -64,7 +64,7 @@ def of_device(picture: Picture, uid: str) -> Iterator[Deadline]:
     life, fence = picture.devices.get(uid), picture.fences.get(uid)
     if life is not None and life.state == IDLE and fence is None and uid not in picture.holds:
         yield Deadline(idle_due(picture, uid), "idle", uid)
-    if fence is not None and not fence.wanted:
+    if fence is not None and fence.named and not fence.wanted:
         yield Deadline(fence_due(picture, fence), "fence", uid)
     hold = picture.holds.get(uid)
     if hold is not None and hold.stage not in ("held", "lost", "ending", "ended"):

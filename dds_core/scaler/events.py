@@ -495,8 +495,8 @@ class OfDevice(Decision, frozen=True):
 
 
 class VictimMarked(OfDevice, frozen=True):
-    """Annotate the resource as the next to go. Starts the fence, which rests on a hold where devices can be guarded. `taint`: in
-    older logs, that a DeviceTaintRule was made for it."""
+    """Annotate the resource as the next to go. Starts the fence, which rests on a hold where devices can be guarded; one that
+    hangs has no `device` yet. `taint`: in older logs, that a DeviceTaintRule was made for it."""
 
     name: str
     node: str
@@ -510,6 +510,8 @@ class VictimMarked(OfDevice, frozen=True):
     taint: bool = False
 
     def words(self, names: Names) -> str:
+        if not self.device:
+            return f"mark {self.name} on {self.node}, to take back what was asked for: {self.reason}"
         return f"mark {self.uuid or self.name} on {self.node} to go back to the pool: {self.reason}"
 
     def seen_by(self) -> Iterator[tuple[str, str, str]]:

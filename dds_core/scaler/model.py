@@ -161,9 +161,12 @@ class Cooling(Record, frozen=True):
         return self.reason in ("AttachFailed", "AttachTimeout")
 
 
+NO_DEVICE: DeviceKey = ("", "", "")
+
+
 class Fence(Record, frozen=True):
-    """The fence around a victim. `confirmed` is the instant of the LIST that confirmed it, 0 before; `ordered` that its
-    detach was ordered; `held` that it rests on a hold."""
+    """The fence around a victim; NO_DEVICE is the key of one that hangs and has none. `confirmed` is the instant of the LIST
+    that confirmed it, 0 before; `ordered` that its detach was ordered; `held` that it rests on a hold."""
 
     since: int
     key: DeviceKey
@@ -172,6 +175,10 @@ class Fence(Record, frozen=True):
     confirmed: int = 0
     ordered: bool = False
     held: bool = False
+
+    @property
+    def named(self) -> bool:
+        return self.key != NO_DEVICE
 
 
 def hold_name(resource: str) -> str:

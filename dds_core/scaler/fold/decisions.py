@@ -432,7 +432,8 @@ def _victim_marked(picture: Picture, event: e.VictimMarked, at: int) -> None:
     held = event.resource in picture.holds
     picture.fences.put(event.resource, Fence(at, key, resource.request if resource else "", held=held))
     picture.unmarked.drop(event.resource)
-    _count_detach(picture, event.resource, at)
+    if event.device:
+        _count_detach(picture, event.resource, at)
 
 
 def _mark_void(picture: Picture, resource: str) -> None:

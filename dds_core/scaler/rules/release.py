@@ -13,10 +13,10 @@ from dds_core.matching.records import claim_of
 from dds_core.model import AttachRequest, DeviceKey, FabricResource
 from dds_core.scaler.events import ClaimsListWanted, TaintLifted, VictimMarked, VictimUnmarked
 from dds_core.scaler.fold.objects import SLICES
-from dds_core.scaler.model import Fence, Hold
+from dds_core.scaler.model import NO_DEVICE, Fence, Hold
 from dds_core.scaler.rules import holds
 from dds_core.scaler.rules.assignment import Cover, cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key
+from dds_core.scaler.rules.devices import BEING_ATTACHED, held_key, progress_due
 from dds_core.scaler.rules.exchange import MOST_RESULTS
 from dds_core.scaler.rules.failures import definite_due
 from dds_core.scaler.rules.orders import Cell, ask, cell_of, limits_of, lower_size, published_free, staying_of
@@ -75,28 +75,36 @@ def _is_ordered(picture: Picture, uid: str) -> bool:
 
 
 def models_in_vain(picture: Picture, node: str) -> set[str]:
-    """The models for which the fabric reports an error on a node."""
-    failing = [uid for uid in picture.resources_at[node] if uid in picture.erring] if picture.erring else []
-    return {picture.resources.rows[uid].model for uid in failing}
+    """The models for which the fabric reports an error on a node, or of which something has been on its way for long."""
+    here, late = picture.resources_at[node], picture.passed
+    return {picture.resources.rows[uid].model for uid in here if uid in picture.erring or ("progress", uid) in late}
 
 
 def call_off(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) -> None:
     """Take back what was ordered, cannot be had, and is needed by nobody any more: as long as it hangs, no device of the request
-    can go. The operator takes off first what has no device yet. Should one arrive in that very moment another might go in its
-    place, so nothing of the request may be in use."""
+    can go. The operator takes off first what has no device yet, then what is marked. So it is marked first: should its device
+    come in that very moment, it goes all the same or is asked back, and none that is in use goes in its place."""
     picture = work.picture
-    if _somebody_waits(picture, covers, cell.model.model):
+    if picture.stale or _somebody_waits(picture, covers, cell.model.model):
         return
     staying = staying_of(picture, own)
     hanging = sorted((r for r in staying if r.state in BEING_ATTACHED), key=lambda r: r.name)
-    if picture.stale or not all(_hangs(work, r) for r in hanging):
-        return
-    if not (cell.size == own.size == own.acted_size == len(staying)) or any(_is_needed(picture, r) for r in staying):
+    going = [r for r in staying if r not in hanging and (r.marked or r.uid in picture.fences or r.uid in picture.holds)]
+    if not all(_hangs(work, r) for r in hanging) or not cell.size == own.size == own.acted_size == len(staying):
         return
     low = limits_of(picture, cell.node, cell.model.model)[0]
-    victims = hanging[: max(0, cell.size + cell.others - low)]
-    if victims:
+    victims = hanging[: max(0, cell.size + cell.others - len(going) - low)]
+    for resource in victims:
+        if resource.uid not in picture.fences:
+            work.want(_marking(picture, resource, NO_DEVICE, "the fabric has nothing for it"), resource.uid)
+    if victims and all(r.marked and r.uid in picture.fences for r in victims) and _may_go(picture, going):
         lower_size(work, cell, own, victims, unattached=True)
+
+
+def _may_go(picture: Picture, going: list[FabricResource]) -> bool:
+    """Whether each of these could go at any moment."""
+    fences = [picture.fences.get(one.uid) for one in going]
+    return all(fence is not None and fence.confirmed for fence in fences)
 
 
 def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
@@ -105,17 +113,10 @@ def _somebody_waits(picture: Picture, covers: list[Cover], model: str) -> bool:
 
 
 def _hangs(work: Work, resource: FabricResource) -> bool:
-    """Whether the fabric has said for long enough that it has no device for it."""
+    """Whether the fabric has said for long enough that it has no device for it, or has not brought one for very long."""
     due = definite_due(work.picture, resource.uid)
-    return not (resource.uuid or resource.fabric_id) and due is not None and work.has_come(due)
-
-
-def _is_needed(picture: Picture, resource: FabricResource) -> bool:
-    """Whether an attached device of the request is in a claim's hands, or meant for one."""
-    if resource.state in BEING_ATTACHED:
-        return False
-    life = picture.devices.get(resource.uid)
-    return life is None or life.state not in (IDLE, MARKED) or bool(picture.promised(resource.uuid))
+    late = progress_due(work.picture, resource.uid) if due is None else due
+    return not (resource.uuid or resource.fabric_id) and late is not None and work.has_come(late)
 
 
 # -- detach ------------------------------------------------------------------------------------------------------------
@@ -208,11 +209,11 @@ def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set
     life = picture.devices.get(resource.uid)
     if life is not None and life.state == LEAVING:
         return
-    broken = _broken(work, resource, fence, wanted)
+    broken = (_broken if fence.named else _not_called_off)(work, resource, fence, wanted)
     if broken:
         _unmark(work, resource, fence, broken)
         return
-    if not fence.wanted and work.has_come(fence_due(picture, fence)):
+    if fence.named and not fence.wanted and work.has_come(fence_due(picture, fence)):
         work.want(ClaimsListWanted(resource=resource.uid, mode=picture.mode, fenced=fence.since), resource.uid)
 
 
@@ -246,6 +247,18 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
     if fence.ordered and picture.live and _called_off(picture, resource):
         return "its detach was called off"
     return ""
+
+
+def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
+    """Why one that hangs is not called off after all, "" while nothing is against it."""
+    picture = work.picture
+    if picture.mode != "detach":
+        return f"mode is {picture.mode}"
+    if resource.uid in wanted:
+        return "a claim waits for it"
+    if resource.uuid or resource.fabric_id:
+        return "its device has come"
+    return "it was asked for again" if fence.ordered and picture.live and _called_off(picture, resource) else ""
 
 
 def _is_kept(picture: Picture, resource: FabricResource, more: int = 0) -> bool:

@@ -29,60 +29,153 @@ def hanging(mode: str = "detach", **policy: Any) -> World:
     return world
 
 
+def wait(world: World, seconds: float) -> None:
+    """Time passes; what is decided is written, and the operator does nothing."""
+    world.tick(seconds)
+    while world.carry_out():
+        pass
+
+
 def called_off(world: World) -> list[e.DetachOrdered]:
     return [one for one in world.events(e.DetachOrdered) if one.unattached]
 
 
 def test_what_hangs_long_enough_for_nobody_is_taken_back() -> None:
     world = hanging()
-    world.tick(9)
+    wait(world, 9)
     assert called_off(world) == []
-    world.tick(2)
+    wait(world, 2)
     (one,) = called_off(world)
     assert (one.size, one.previous, one.victims) == (1, 2, ("vain",))
-    world.tick(600)
+    wait(world, 600)
     assert len(called_off(world)) == 1, "it is on its way"
 
 
 def test_after_it_the_idle_device_can_go() -> None:
     world = hanging(no_removal_seconds=60, fence_settle_seconds=30)
-    world.tick(20)
+    wait(world, 20)
     request = world.get(AttachRequest, "ours")
     world.update(request, size=1, acted_size=1, state="Running")
     world.take_away("vain")
-    world.tick(60)
-    assert [one.resource for one in world.events(e.VictimMarked)] == ["idle"]
+    wait(world, 60)
+    assert [one.resource for one in world.events(e.VictimMarked)] == ["vain", "idle"]
 
 
 def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None:
     world = hanging()
     world.claim("a", 2)
     world.allocate("a", "node0")
-    world.tick(5)
+    wait(world, 5)
     world.waits("b", "node0")
-    world.tick(60)
+    wait(world, 60)
     assert called_off(world) == []
 
 
-def test_nor_while_a_device_of_the_request_is_in_use() -> None:
+def test_what_hangs_is_marked_first_so_that_no_device_in_use_goes_in_its_place() -> None:
     world = hanging()
     world.holds("a", "node0", "gpu-GPU-idle")
     world.bind("a", "node0")
-    world.tick(600)
+    world.tick(11)
+    assert world.only(e.VictimMarked).resource == "vain"
     assert called_off(world) == []
-    world.finish("a")
-    world.tick(20)
+    wait(world, 1)
+    assert [one.victims for one in called_off(world)] == [("vain",)]
+    assert world.device("idle") == "Used"
+
+
+def test_what_hangs_without_a_word_is_taken_back_after_minutes() -> None:
+    world = hanging()
+    world.resource("vain", "node0", error="")
+    wait(world, 290)
+    assert called_off(world) == []
+    wait(world, 20)
     assert len(called_off(world)) == 1
+
+
+def test_what_hangs_keeps_no_idle_device_of_its_request_beside_one_in_use() -> None:
+    world = hanging(no_removal_seconds=60, fence_settle_seconds=30)
+    world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
+    world.online("busy", "node0", request="ours")
+    world.holds("a", "node0", "gpu-GPU-busy")
+    world.bind("a", "node0")
+    wait(world, 20)
+    assert len(called_off(world)) == 1
+    world.take_away("vain")
+    world.update(world.get(AttachRequest, "ours"), size=2, acted_size=2, state="Running")
+    for _ in range(4):
+        wait(world, 30)
+    assert world.events(e.DetachOrdered)[-1].victims == ("idle",)
+
+
+def test_a_device_that_was_marked_already_may_go_in_its_place_once_it_is_known_to_be_free() -> None:
+    world = hanging(no_removal_seconds=5, fence_settle_seconds=30)
+    wait(world, 12)
+    assert {one.resource for one in world.events(e.VictimMarked)} == {"idle", "vain"}
+    assert called_off(world) == []
+    wait(world, 30)
+    assert [one.victims for one in called_off(world)] == [("vain",)]
+
+
+# -- a device that comes all the same -----------------------------------------------------------------------------------
+
+
+def taken_back() -> World:
+    """The size was lowered for what hangs, and the operator has not acted yet."""
+    world = hanging()
+    wait(world, 12)
+    assert world.get(AttachRequest, "ours").size == 1
+    return world
+
+
+def test_a_device_that_comes_the_moment_it_is_taken_back_is_asked_back_and_kept() -> None:
+    world = taken_back()
+    came = world.online("vain", "node0", request="ours")
+    back = world.events(e.AttachOrdered)[-1]
+    assert (back.size, back.previous) == (2, 1)
+    world.carry_out(e.AttachOrdered, e.VictimUnmarked)
+    world.carry_out(e.VictimUnmarked)
+    assert world.device("vain") == "Idle"
+    world.claim("a", 2)
+    world.allocate("a", "node0")
+    assert came in world.reserved("a")
+
+
+def test_until_it_is_asked_back_nobody_is_given_it() -> None:
+    world = taken_back()
+    came = world.online("vain", "node0", request="ours")
+    world.claim("a", 2)
+    world.allocate("a", "node0")
+    world.tick(30)
+    assert came not in world.reserved("a"), "the operator may be taking it off"
+    world.settle()
+    assert came in world.reserved("a")
+
+
+def test_one_that_the_operator_takes_off_all_the_same_is_gone_and_leaves_nothing() -> None:
+    world = taken_back()
+    world.take_away("vain")
+    world.update(world.get(AttachRequest, "ours"), acted_size=1, state="Running")
+    world.tick(60)
+    assert not world.picture.fences.rows and not world.picture.orders.rows
+    assert not world.events(e.AttachOrdered)
+    assert world.device("idle") == "Idle"
+
+
+def test_a_claim_that_comes_for_the_model_asks_it_back() -> None:
+    world = taken_back()
+    world.claim("a", 2)
+    world.allocate("a", "node0")
+    assert world.events(e.AttachOrdered)[-1].size == 2
 
 
 @pytest.mark.parametrize(
     "changes",
     [{"state": "Attaching", "error": ""}, {"uuid": "GPU-vain"}, {"fabric_id": "res-1"}, {"state": "Detaching"}],
 )
-def test_only_what_has_no_device_and_an_error_hangs(changes: dict[str, Any]) -> None:
+def test_only_what_has_no_device_and_an_error_hangs_so_soon(changes: dict[str, Any]) -> None:
     world = hanging()
     world.resource("vain", "node0", **changes)
-    world.tick(600)
+    wait(world, 200)
     assert called_off(world) == []
 
 
@@ -91,25 +184,25 @@ def test_nothing_is_taken_back_beside_one_that_may_still_come() -> None:
     request = world.get(AttachRequest, "ours")
     world.update(request, size=3, acted_size=3)
     world.resource("coming", "node0", request="ours", state="Attaching")
-    world.tick(600)
+    wait(world, 200)
     assert called_off(world) == []
 
 
 def test_nothing_is_taken_back_before_the_operator_has_acted_on_the_size() -> None:
     world = hanging()
     world.update(world.get(AttachRequest, "ours"), acted_size=1)
-    world.tick(600)
+    wait(world, 600)
     assert called_off(world) == []
 
 
 @pytest.mark.parametrize("mode", ["attach"])
 def test_only_where_devices_may_be_given_back(mode: str) -> None:
     world = hanging(mode)
-    world.tick(600)
+    wait(world, 600)
     assert called_off(world) == []
 
 
 def test_the_minimum_of_the_node_stays_ordered() -> None:
     world = hanging(limit={"min": 2})
-    world.tick(600)
+    wait(world, 600)
     assert called_off(world) == []

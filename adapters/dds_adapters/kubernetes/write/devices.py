@@ -13,6 +13,7 @@ from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.live_object import Ref, Server, Write, decoded
 from dds_adapters.kubernetes.write.tasks import Done, Obsolete, Result
 from dds_core.model import OWNER, OWNER_LABEL
+from dds_core.scaler.rules.devices import BEING_ATTACHED
 
 LAST_USED = "cohdi.io/last-used-time"
 """When a device was last used: by it the operator, and the reference scaler beside us, choose."""
@@ -57,7 +58,7 @@ def _is_before(stamped: str, when: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MarkVictim(Write):
-    """VictimMarked; `device_id` is the UUID that the resource must have."""
+    """VictimMarked; `device_id` is the UUID that the resource must have, "" for one that hangs without a device."""
 
     name: str
     uid: str
@@ -66,7 +67,7 @@ class MarkVictim(Write):
     def _once(self, server: Server) -> Result:
         live = server.get(Ref(RESOURCES, self.name, uid=self.uid))
         resource = decoded(decoding.fabric_resource, live)
-        if resource.deleting or resource.state != ONLINE:
+        if resource.deleting or resource.state not in ((ONLINE,) if self.device_id else BEING_ATTACHED):
             return Obsolete(f"{live.ref} is {resource.state or 'new'}, or being deleted")
         if resource.uuid != self.device_id:
             return Obsolete(f"{live.ref} has another device by now")

@@ -141,6 +141,8 @@ class LowerRequest(Write):
         attaching = {one.uid: one for one in staying if one.state in BEING_ATTACHED}
         if not self.victims <= attaching.keys() or any(one.uuid or one.fabric_id for one in attaching.values()):
             return "a device has come for it by now"
+        if not all(attaching[uid].marked for uid in self.victims):
+            return "those that hang are not marked any more"
         if self.size != request.size - len(self.victims):
             return "those that hang are not those that were to go"
         return ""

@@ -31,6 +31,19 @@ def marks(stage: Stage) -> dict[str, str]:
 # --- marks -------------------------------------------------------------------------------------------------------------
 
 
+def test_what_hangs_is_marked_as_long_as_it_has_no_device() -> None:
+    stage = Stage()
+    uid = uid_of(stage.resource("a", state="Attaching"))
+    assert stage.carry_out(mark(uid, "")) == Done()
+    assert marks(stage) == {"cohdi.io/delete-device": "true"}
+    assert isinstance(stage.carry_out(mark(uid)), Obsolete)
+
+
+def test_nor_is_one_whose_device_came() -> None:
+    stage = Stage()
+    assert isinstance(stage.carry_out(mark(uid_of(stage.resource("a")), "")), Obsolete)
+
+
 def test_a_victim_is_marked_once_and_unmarked_once() -> None:
     stage = Stage()
     uid = uid_of(stage.resource("a"))

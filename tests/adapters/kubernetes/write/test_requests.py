@@ -268,17 +268,23 @@ def call_off(three: Three, *victims: str) -> Any:
     return three.stage.carry_out(LowerRequest("dds-r", three.uid, 3 - len(uids), 3, uids, unattached=True))
 
 
-def test_what_has_no_device_is_called_off() -> None:
-    three = Three()
+def test_what_has_no_device_and_is_marked_is_called_off() -> None:
+    three = Three("c")
     hang(three, "c")
     assert call_off(three, "c") == Done()
     assert call_off(three, "c") == Done(written=False)
     assert three.stage.size("dds-r") == 2
 
 
+def test_what_is_not_marked_is_not_called_off() -> None:
+    three = Three()
+    hang(three, "c")
+    assert isinstance(call_off(three, "c"), Obsolete)
+
+
 @pytest.mark.parametrize("came", [{"state": "Online"}, {"device_id": "GPU-1"}, {"cdi_device_id": "res-1"}])
 def test_nothing_is_called_off_once_a_device_has_come(came: dict[str, str]) -> None:
-    three = Three()
+    three = Three("b", "c")
     hang(three, "b")
     hang(three, "c", **came)
     assert isinstance(call_off(three, "b", "c"), Obsolete)
