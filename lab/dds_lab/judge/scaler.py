@@ -247,7 +247,7 @@ class Judge:
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
-        if young and not refused and self._could_have(claim, claim.node):
+        if young and not refused and self._is_open(claim.node) and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
             self._find("failed without cause", claim.name, text)

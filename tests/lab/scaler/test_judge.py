@@ -100,6 +100,13 @@ def test_a_claim_that_waits_with_reason_is_no_finding() -> None:
     assert not judged(by_hand(f"  - {{cordon: node0000}}\n{step}")).findings
 
 
+def test_a_closed_node_is_a_cause_to_fail_a_claim_and_none_is_not() -> None:
+    run = "  - {at: 1s, run: {name: w, devices: {a100: 1}}}"
+    fail = "  - {at: 3s, condition: {claim: w, type: FabricDeviceFailed}}"
+    assert not judged(by_hand(f"{run}\n  - {{at: 2s, cordon: node0000}}\n{fail}"), seconds=60).findings
+    assert judged(by_hand(f"{run}\n{fail}"), seconds=60).of("failed without cause")
+
+
 def test_devices_that_nobody_needs_are_beyond_need() -> None:
     (found,) = judged(by_hand("  - {at: 1s, attach: {node: node0000, model: A100}}")).findings
     assert (found.rule, found.text) == ("beyond need", "1 devices with this order, 0 were needed at most")

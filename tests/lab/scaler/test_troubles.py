@@ -220,6 +220,7 @@ def test_a_node_that_is_cordoned_while_the_scheduler_is_to_hand_over_is_told_at_
     """The scheduler looks at conditions every five seconds, and would wait half a minute here if it heard nothing."""
     with running(told_to_us("cordoned"), policy_for("cordoned", hand_over="clear")) as run:
         run.lab.run(60)
+    run.sound()
     (told,) = run.outcomes.failed["cd"]
     assert told.startswith("NodeUnschedulable: node0001 is cordoned")
     assert run.outcomes.ran == {"cd": "node0000"}
