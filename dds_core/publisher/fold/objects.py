@@ -17,7 +17,7 @@ from dds_core.publisher.state import PoolPicture, is_so, stream_of
 def _config_observed(picture: PoolPicture, event: e.ObjectObserved, at: int) -> None:
     before = picture.config
     config_observed(picture, event, at)
-    if before is not None and before.prefix != picture.prefix and picture.policy.label_nodes:
+    if before is not None and before.prefix != picture.prefix:
         for host in picture.hosts.rows.values():
             leave_labels(picture, host.name, host.labels, _ours(picture, before, host), picture.prefix)
     configured = {one.model for one in picture.models}

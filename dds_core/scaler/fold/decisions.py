@@ -554,9 +554,8 @@ def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at:
     if isinstance(event, e.WriteRefused) and event.code in _NO_RIGHTS and event.action in _REFUSED_TO_ALL:
         picture.passed.put(_REFUSED_TO_ALL[event.action], at)
     if isinstance(event, e.WriteRefused) and event.action == e.DevicesGiven.__name__:
-        kit.try_later(
-            picture, replace(event, action=e.AllocationCleared.__name__), at
-        )  # it is not cleared for that again
+        # nor is it cleared for that again
+        kit.try_later(picture, replace(event, action=e.AllocationCleared.__name__), at)
     void = VOIDS.get(event.action)
     if void is not None:
         void(picture, event.target)

@@ -28,6 +28,7 @@ from tests.support.reflected import World, lab
 
 CEILING, WINDOW = 10, 10.0
 LIST = json.dumps({"metadata": {"resourceVersion": "5"}, "items": []}).encode()
+BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"6"}}}\n'
 
 
 def page_without_end(asked: Asked) -> Said:
@@ -57,6 +58,7 @@ SCRIPTED: dict[str, Callable[[Asked], Said]] = {
     "watch: 429": watched_as(Said(429)),
     "watch: 500": watched_as(Said(500)),
     "watch: ends at once": watched_as(Said(200, b"", closed=True)),
+    "watch: a bookmark and its end": watched_as(Said(200, BOOKMARK, closed=True)),
     "watch: no JSON": watched_as(Said(200, b"<html>\n", closed=True)),
     "watch: ERROR 410": watched_as(error(410)),
     "watch: ERROR 500": watched_as(error(500)),

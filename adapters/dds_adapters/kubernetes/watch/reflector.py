@@ -30,6 +30,9 @@ _NOT_SERVED, _FORBIDDEN = 404, 403
 _HISTORY_STANDS = frozenset({401, 403, 408, 429, 500, 502, 503})
 """After these a watch can go on from where it was; after any other refusal (410, 404, 504 …) the resource is listed again."""
 
+_SHORTEST = 1.0
+"""Seconds that a watch which told something lasts on a sound server, however fast the clock of a lab goes."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -308,7 +311,8 @@ class Reflector:
         finally:
             self._open = None
         lasted = time.monotonic() - began
-        if not (came or self._stopping.is_set() or self._wished.is_set()) and lasted < min(timing.lasting, seconds / 2):
+        least = min(timing.lasting, _SHORTEST if came else seconds / 2)
+        if lasted < least and self._since and not (self._stopping.is_set() or self._wished.is_set()):
             raise Unreachable(f"the watch ended after {lasted:.1f} s", where=self._said)
 
     def _follow(self, watch: Watch) -> bool:
