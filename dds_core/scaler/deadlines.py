@@ -10,6 +10,7 @@ from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.lifecycle import ATTACHING, IDLE, PENDING
 from dds_core.scaler.fold.decisions import settled_due
 from dds_core.scaler.indexes import Dirty
+from dds_core.scaler.rules.claims import slow_due
 from dds_core.scaler.rules.devices import progress_due
 from dds_core.scaler.rules.failures import budget_due, cools_with_fabric, definite_due, read_back_due, told_due
 from dds_core.scaler.rules.release import fence_due, idle_due, quiet_due
@@ -25,6 +26,7 @@ KINDS = kit.KINDS | {
     "fence": "the fence around it has settled",
     "unlisted": "its node's driver has not listed it for too long",
     "progress": "it has been on its way for long",
+    "slow": "what was ordered for it has been on its way for long",
     "hold": "the guard under which it was to be held is over",
     "rules": "no slice has changed lately, so that an old taint rule may go",
     "grace": "its attach error has stood long enough to be definite",
@@ -34,7 +36,7 @@ KINDS = kit.KINDS | {
     "detaches": "the hourly number of detaches has room again",
     "prewarm": "another device may be ordered ahead of demand",
 }
-_OF_CLAIM = ("budget", "reservation", "guard", "settle", "tell")
+_OF_CLAIM = ("budget", "reservation", "guard", "settle", "tell", "slow")
 _OF_DEVICE = ("idle", "fence", "grace", "hold", "settle", "unlisted", "progress")
 _OF_FLEET = (("detaches", "fleet"), ("prewarm", "fleet"), ("rules", "fleet"))
 
@@ -44,6 +46,9 @@ def of_claim(picture: Picture, uid: str) -> Iterator[Deadline]:
     waits = life is not None and life.state in (PENDING, ATTACHING) and uid not in picture.failures
     if waits and claim is not None and life is not None and picture.pool_results(life.allocation):
         yield Deadline(budget_due(picture, claim, life), "budget", uid)
+    slow = slow_due(life) if waits and life is not None else None
+    if slow is not None:
+        yield Deadline(slow, "slow", uid)
     guarded = [row.until for key in picture.guarded_for[uid] if not (row := picture.guarded.rows[key]).lifting]
     if guarded:
         yield Deadline(min(guarded), "guard", uid)

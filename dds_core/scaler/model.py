@@ -22,6 +22,8 @@ Cell = tuple[str, str]
 COOLING = "-cooling"
 """Ends the label of a node that asks the publisher to keep the scheduler from a model's pool in the node's fabric, for as long as
 any node has it, and until the instant that is its value, in seconds since 1970-01-01 UTC."""
+NO_PROGRESS = "NoProgress"
+"""Reason of alerts about what takes long: a device on its way, or a claim whose order shows nothing."""
 DEPARTED = "departed"
 """Kind under which `passed` remembers the UUIDs of devices that went back while a slice still shows them."""
 

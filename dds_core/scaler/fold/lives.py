@@ -8,10 +8,10 @@ from dds_core.errors import IllegalTransition
 from dds_core.events import Event
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.kit.work import Fold, forget_words, gone_with
-from dds_core.lifecycle import claim_edge_exists, claim_target, device_target
+from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, device_target
 from dds_core.model import Claim
 from dds_core.scaler import events as e
-from dds_core.scaler.model import ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
 from dds_core.scaler.state import Picture
 
 _WITH_CLAIM, _WITH_DEVICE = gone_with(e.EVENTS, "claim"), gone_with(e.EVENTS, "device")
@@ -51,6 +51,8 @@ def _claim_moved(picture: Picture, event: e.ClaimMoved, at: int) -> None:
             _drop_reservation(picture, event.claim)
     if event.trigger in ("allocated_pool", "allocated_local", "released"):
         picture.failures.drop(event.claim)
+    if event.source == ATTACHING != event.target:
+        picture.tell_again(event.claim, NO_PROGRESS)
     if event.target == "Released" and claim is None:
         forget_claim(picture, event.claim)
 
@@ -59,7 +61,7 @@ def forget_claim(picture: Picture, uid: str) -> None:
     picture.lives.drop(uid)
     for name in _WITH_CLAIM:
         picture.shown.drop((name, uid))
-    for kind in ("budget", "reservation", "publisher", "guard", "settle", "tell"):
+    for kind in ("budget", "reservation", "publisher", "guard", "settle", "tell", "slow"):
         picture.passed.drop((kind, uid))
     forget_words(picture, uid)
 

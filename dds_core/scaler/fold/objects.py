@@ -22,7 +22,7 @@ from dds_core.model import BLOCKING, Allocation, AttachRequest, FabricResource, 
 from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
 from dds_core.scaler.fold.lives import forget_claim
-from dds_core.scaler.model import COOLING, DEPARTED
+from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS
 from dds_core.scaler.state import Picture
 
 _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
@@ -30,7 +30,7 @@ _WITH_NODE, _WITH_CELL = gone_with(e.EVENTS, "node"), gone_with(e.EVENTS, "cell"
 
 
 DEVICE_ERROR, DEVICE_TAINTED, DEVICE_TWICE = "DeviceError", "DeviceTainted", "DeviceTwice"
-DEVICE_UNLISTED, NO_PROGRESS = "DeviceUnlisted", "NoProgress"
+DEVICE_UNLISTED = "DeviceUnlisted"
 """Reasons of alerts about a device."""
 SLICES = ("slices", "changed")
 """Under this `passed` remembers when a slice changed of a driver for which there is still a DeviceTaintRule of ours."""

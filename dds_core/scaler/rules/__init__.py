@@ -87,6 +87,7 @@ def for_node(work: Work, node: str) -> None:
     covers = cover(picture, node) if picture.somebody_waits(node) else []
     for covered in covers:
         _advance(work, covered, node)
+        claims.tell_hidden(work, covered, node)
     withdraw(work, node, covers)
     if covers:
         order(work, node, covers)

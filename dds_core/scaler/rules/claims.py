@@ -7,9 +7,9 @@ from dds_core.model import FINISHED, RESCHEDULE, Allocation, Claim
 from dds_core.scaler.events import ClaimMoved, Promise
 from dds_core.scaler.fold.lives import move
 from dds_core.scaler.fold.objects import DEVICE_TWICE
-from dds_core.scaler.model import ClaimLife
-from dds_core.scaler.rules.assignment import cover
-from dds_core.scaler.rules.devices import BEING_ATTACHED
+from dds_core.scaler.model import NO_PROGRESS, ClaimLife
+from dds_core.scaler.rules.assignment import Cover, cover
+from dds_core.scaler.rules.devices import BEING_ATTACHED, SLOW
 from dds_core.scaler.rules.exchange import exchanged, go_on
 from dds_core.scaler.rules.failures import fail, fail_overdue
 from dds_core.scaler.rules.handover import steer
@@ -80,6 +80,44 @@ def _tell_doubles(work: Work, claim: Claim, allocation: Allocation) -> None:
                 what = "delete the pod of one of them, and restart the scheduler, whose record of devices in use is wrong by now"
                 for one in (claim, other):
                     work.alert(one.uid, DEVICE_TWICE, f"{both}: {what}")
+
+
+def slow_due(life: ClaimLife) -> int | None:
+    """The instant from which a claim has waited long for what was ordered, None when it waits for nothing."""
+    return life.since + SLOW if life.state == ATTACHING else None
+
+
+def tell_hidden(work: Work, covered: Cover, node: str) -> None:
+    """An order of which nothing is seen, not even an error, is told; what is seen on its way, or is not listed, is elsewhere."""
+    picture, claim = work.picture, covered.claim
+    due = slow_due(picture.lives.rows[claim.uid])
+    if due is None or not work.has_come(due) or not picture.live:
+        return
+    hidden = [_not_made(picture, node, name) for name in covered.ordered if (node, name) not in picture.orders]
+    hidden += [_not_shown(picture, uid) for _, uid in covered.attaching]
+    why = next(filter(None, hidden), "")
+    if why:
+        work.alert(claim.uid, NO_PROGRESS, f"{claim.namespace}/{claim.name} waits on {node} for long: {why}")
+
+
+def _not_made(picture: Picture, node: str, model: str) -> str:
+    """What the requests say of a device that was ordered and that no resource stands for."""
+    requests = (picture.requests.rows[uid] for uid in sorted(picture.requests_at[node]))
+    told = (
+        f"{one.name} asks for {one.size} and has {len(picture.resources_of_request[one.name])}"
+        for one in requests
+        if one.model == model
+    )
+    return f"{model} was ordered and is not seen; {', '.join(told) or 'there is no request'}"
+
+
+def _not_shown(picture: Picture, uid: str) -> str:
+    """Of a resource whose device is there and that nobody shows: why; "" for another, and for one that is told elsewhere."""
+    resource = picture.resources.rows[uid]
+    if resource.state != "Online" or uid in picture.unlisted:
+        return ""
+    where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
+    return f"{resource.name} is Online, and {where}"
 
 
 def next_move(picture: Picture, uid: str, at: int) -> ClaimMoved | None:

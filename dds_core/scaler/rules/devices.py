@@ -6,8 +6,8 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.lifecycle import IDLE, LEAVING, MARKED, NEW, REQUESTED, USED, device_target
 from dds_core.model import DeviceKey, FabricResource
 from dds_core.scaler.events import DeviceMoved, UsedStamped
-from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, NO_PROGRESS, taints_of
-from dds_core.scaler.model import PoolKey
+from dds_core.scaler.fold.objects import DEVICE_ERROR, DEVICE_TAINTED, DEVICE_UNLISTED, taints_of
+from dds_core.scaler.model import NO_PROGRESS, PoolKey
 from dds_core.scaler.state import Picture, Work
 
 BEING_ATTACHED = ("", "Attaching")

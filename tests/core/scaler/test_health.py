@@ -166,3 +166,63 @@ def test_a_victim_that_does_not_go_is_told_with_what_it_waits_for() -> None:
     (alert,) = world.events(e.Alerted)
     assert alert.reason == "NoProgress"
     assert alert.text == "res is to leave node0: its request was lowered, and the operator says Online"
+
+
+# -- an order without an error that hides a device
+
+
+def ordered() -> World:
+    """Two devices were ordered for two claims, and one came."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    for name in ("first", "second"):
+        world.waits(name, "node0")
+    world.carry_out()
+    (own,) = world.picture.requests.rows.values()
+    world.update(own, state="Running", acted_size=2)
+    world.online("res0", "node0", request=own.name)
+    return world
+
+
+def test_a_device_that_no_resource_stands_for_is_told_of_its_claim_after_minutes() -> None:
+    world = ordered()
+    world.tick(290)
+    assert not told(world)
+    world.tick(20)
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == (world.uid("second"), "NoProgress")
+    assert alert.text.endswith("asks for 2 and has 1")
+    world.tick(100)
+    assert len(told(world)) == 1
+
+
+@pytest.mark.parametrize("uuid", ["", "GPU-hidden"])
+def test_a_device_that_is_online_and_that_nobody_shows_is_told(uuid: str) -> None:
+    """The operator does not say which it is, or no driver on the node lists any."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.waits("train", "node0")
+    world.carry_out()
+    (own,) = world.picture.requests.rows.values()
+    world.resource("res0", "node0", request=own.name, state="Online", uuid=uuid)
+    world.tick(310)
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == (world.uid("train"), "NoProgress")
+    assert (uuid or "which device") in alert.text
+
+
+def test_one_that_comes_in_time_is_not_told() -> None:
+    world = ordered()
+    world.tick(250)
+    (own,) = world.picture.requests.rows.values()
+    world.online("res1", "node0", request=own.name)
+    world.tick(200)
+    assert not told(world)
+
+
+def test_each_attempt_that_waits_for_long_is_told() -> None:
+    world = ordered()
+    world.tick(310)
+    world.unreserve("second")
+    world.clear("second")
+    world.allocate("second", "node0")
+    world.tick(310)
+    assert told(world) == ["NoProgress"] * 2

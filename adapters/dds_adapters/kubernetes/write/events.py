@@ -249,7 +249,9 @@ def _alerted(event: e.Alerted, words: Words) -> Iterator[Task]:
 
 
 def _users(picture: Picture, of: str) -> Iterator[Regarding]:
-    """The pods that run on the device of a resource."""
+    """The pods that run on the device of a resource, or the one that waits for a claim."""
+    if (waiting := picture.claims.get(of)) is not None and (pod := _waiting_pod(picture, waiting)) is not None:
+        yield _regarding(pod)
     resource = picture.resources.get(of)
     faces = picture.keys_of[resource.uuid] if resource is not None and resource.uuid else ()
     claims = {uid: picture.claims.rows[uid] for key in sorted(faces) for uid in sorted(picture.holders[key])}

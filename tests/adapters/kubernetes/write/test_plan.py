@@ -442,6 +442,14 @@ def test_an_alert_about_a_device_is_told_on_the_pods_that_run_on_it_too() -> Non
     assert told[1].namespace == "default" and told[1].note == "it is sick"
 
 
+def test_an_alert_about_a_claim_is_told_on_the_pod_that_waits_for_it_too() -> None:
+    world = one_node("attach", 4)
+    world.waits("train", "node0")
+    tasks = announce(e.Alerted(of=world.uid("train"), reason="NoProgress", text="", mode="attach"), 5, world.picture)
+    told = [task.work for task in tasks if isinstance(task.work, TellPeople)]
+    assert reasons(told) == [("ResourceClaim", "train", "NoProgress"), ("Pod", "train", "NoProgress")]
+
+
 def test_alerts_and_rejected_objects_are_warnings_on_them() -> None:
     world = world_of()
     alert = e.Alerted(of="node-node0", reason="Odd", text="look at it", mode="detach")
