@@ -177,7 +177,8 @@ class Scaler(Decider[Picture]):
         return seeds(self.picture)
 
     def translator(self, picture: Picture) -> Translator:
-        return Translator(picture, self._config_namespace)
+        namespace = self._guards.namespace if self._guards is not None else self._config_namespace
+        return Translator(picture, self._config_namespace, namespace=namespace)
 
     def capabilities(self) -> Capabilities:
         found = self._guarding

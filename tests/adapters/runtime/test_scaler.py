@@ -102,6 +102,15 @@ def node(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"uid-{name}"}}
 
 
+@pytest.mark.parametrize(("namespace", "hold"), [("composable-dra", "r-1"), ("default", "")])
+def test_a_claim_like_a_hold_is_one_where_dds_is_installed(namespace: str, hold: str) -> None:
+    run = Guarded()
+    owner = {"kind": "ComposableResource", "name": "res", "uid": "r-1"}
+    meta = {"name": "c", "namespace": namespace, "uid": "u", "labels": {"app.kubernetes.io/managed-by": "dds"}}
+    run.turn(run.see("resourceclaims", ADDED, metadata={**meta, "ownerReferences": [owner]}))
+    assert run.scaler.picture.claims.rows["u"].hold == hold
+
+
 def test_nothing_is_decided_before_every_resource_was_listed() -> None:
     run = Run()
     for resource in list(VERSIONS)[:-1]:

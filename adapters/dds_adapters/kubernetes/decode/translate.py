@@ -94,15 +94,20 @@ RESOURCES: dict[str, Resource] = {
 
 class Translator:
     """Translates for one view. `config_namespace` is where the ConfigMap composable-dra-dds lives; `resources` says what each
-    resource becomes."""
+    resource becomes; `namespace` is where dds is installed: elsewhere a claim is no hold of ours, whatever its labels say."""
 
     def __init__(
-        self, view: View, config_namespace: str = config.NAMESPACE, resources: Mapping[str, Resource] = RESOURCES
+        self,
+        view: View,
+        config_namespace: str = config.NAMESPACE,
+        resources: Mapping[str, Resource] = RESOURCES,
+        namespace: str = config.NAMESPACE,
     ) -> None:
         self._view = view
         self._named = view if isinstance(view, NamedView) else None
         self._config_namespace = config_namespace
         self._resources = resources
+        self._namespace = namespace
 
     def translate(self, resource: str, type: str, raw: bytes) -> tuple[Event, ...]:
         """The facts in one watch event; `raw` is the JSON of its object. They must be folded before the next call.
@@ -132,6 +137,8 @@ class Translator:
             new = resource.decode(raw)
         except Fault as fault:
             return self._rejected(resource, who_is(raw), (fault,))
+        if isinstance(new, Claim) and new.hold and new.namespace != self._namespace:
+            new = structs.replace(new, hold="")
         old = self._view.object(resource.kind, new.uid)
         facts = list(self._replaced(resource, new)) if old is None else []
         if old is not None or not isinstance(new, Pod) or decoding.refers_to_claims(new):

@@ -155,6 +155,19 @@ def test_the_config_maps_namespace_can_be_chosen() -> None:
     assert type(event) is ConfigObserved
 
 
+@pytest.mark.parametrize("namespace", ["default", "composable-dra"])
+def test_a_hold_is_one_in_our_own_namespace_only(namespace: str) -> None:
+    """Anybody who may make claims could keep a device from everybody: it was in use by nobody, and given to nobody."""
+    claim = put(put(sample("resourceclaims"), "metadata/namespace", namespace), "status/reservedFor", None)
+    put(claim, "metadata/labels", {"app.kubernetes.io/managed-by": "dds"})
+    put(claim, "metadata/ownerReferences", [{"kind": "ComposableResource", "name": "a", "uid": "r-1"}])
+    for installed in ("composable-dra", "default"):
+        view = DictView()
+        (event,) = Translator(view, namespace=installed).translate("resourceclaims", "ADDED", raw_of(claim))
+        view.fold(event)
+        assert view.object(Claim, "u-1").hold == ("r-1" if namespace == installed else "")
+
+
 def test_a_bookmark_is_no_fact_whatever_it_holds() -> None:
     watched = Watched()
     for resource in RESOURCES:
