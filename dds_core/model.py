@@ -47,7 +47,8 @@ class Taint(Record, frozen=True):
     effect: str = ""
 
 
-CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_CONDITIONS = "node.kubernetes.io"
+CORDON = Taint(f"{_CONDITIONS}/unschedulable", "", "NoSchedule")
 """What a pod has to tolerate to be put on a node that is cordoned (Kubernetes, plugin NodeUnschedulable)."""
 
 
@@ -297,11 +298,16 @@ class Node(Record, frozen=True):
         """Whether the scheduler could put a pod with these here."""
         return not self.against(tolerations)
 
-    def against(self, tolerations: tuple[Toleration, ...]) -> str:
-        """Why the scheduler could not put a pod with these here, "" when it could. A cordon is tolerated like a taint."""
+    def against(self, tolerations: tuple[Toleration, ...], *, passing: bool = True) -> str:
+        """Why the scheduler could not put a pod with these here, "" when it could. A cordon is tolerated like a taint; taints by
+        which the control plane tells of a condition of the node (it is not ready, say) count only with `passing`."""
         if self.deleting:
             return f"{self.name} is being deleted"
-        blocking = [taint for taint in self.taints if taint.effect in BLOCKING]
+        blocking = [
+            taint
+            for taint in self.taints
+            if taint.effect in BLOCKING and (passing or taint.key.split("/")[0] != _CONDITIONS)
+        ]
         for taint in ([CORDON] if self.unschedulable else []) + blocking:
             if not any(toleration.tolerates(taint) for toleration in tolerations):
                 return (

@@ -108,12 +108,14 @@ UNSCHEDULABLE = "NodeUnschedulable"
 
 
 def fail_unschedulable(work: Work, claims: Iterable[Claim], pods: Iterable[Pod], place: Node) -> bool:
-    """Fail the claims when the scheduler would put one of their pods on the node no more, so that they are served elsewhere."""
-    why = next(filter(None, (place.against(pod.tolerations) for pod in pods)), "")
+    """Whether the scheduler would not put one of their pods on the node now. Unless that passes by itself the claims fail, so
+    that they are served elsewhere."""
+    pods = list(pods)
+    why = next(filter(None, (place.against(pod.tolerations, passing=False) for pod in pods)), "")
     for claim in claims if why else ():
         text = f"{why}, and takes no pod of {claim.namespace}/{claim.name} any more"
         fail(work, claim, work.picture.lives.rows[claim.uid], UNSCHEDULABLE, text)
-    return bool(why)
+    return not all(place.takes(pod.tolerations) for pod in pods)
 
 
 def tell_failures(work: Work, node: str) -> None:

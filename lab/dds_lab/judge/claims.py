@@ -68,6 +68,7 @@ class View:
         self.claims: dict[str, Held] = {}
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
+        self.closed: dict[str, int] = {}  # until when a node that is open now was not
         self.under_way: dict[int, Entry] = {}
         self.refused: list[Entry] = []
         self.on_claim: list[Changed] = []
@@ -175,6 +176,11 @@ class View:
         names = {(pod["metadata"]["namespace"], name) for pod in self._waiting(claim) for name in claim_names(pod)}
         return {model for one in self.claims.values() if tuple(one.name.split("/")) in names for model in one.needs}
 
+    def is_open(self, node: str) -> bool:
+        """Whether any pod may go there."""
+        spec = self.nodes.get(node, {"spec": {"unschedulable": True}}).get("spec") or {}
+        return not spec.get("unschedulable") and not spec.get("taints")
+
     def may_go_to(self, claim: Held, node: str) -> bool:
         """Whether the node has the labels that the pods which wait for the claim want of theirs."""
         labels = self.nodes.get(node, {}).get("metadata", {}).get("labels") or {}
@@ -237,6 +243,8 @@ class View:
             self.nodes.pop(name, None)
             self._left |= {one.device.serial for one in self.lab.fabric.plugged(name)}
             return
+        if not self.is_open(name):
+            self.closed[name] = self.now
         self.nodes[name] = new
         if old is not None:
             for label in sorted(before.keys() | after.keys()):

@@ -247,7 +247,9 @@ class Judge:
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
-        if young and not refused and self._is_open(claim.node) and self._could_have(claim, claim.node):
+        lately = self.view.now - round(self.measure.news * MICROSECONDS)
+        closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
+        if young and not refused and not closed and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
             self._find("failed without cause", claim.name, text)
@@ -296,11 +298,7 @@ class Judge:
 
     def _somewhere(self, claim: Held) -> bool:
         nodes = [claim.node] if claim.allocated else [one for one in self.view.nodes if self.view.may_go_to(claim, one)]
-        return any(self._is_open(name) and self._could_have(claim, name) for name in nodes)
-
-    def _is_open(self, node: str) -> bool:
-        spec = self.view.nodes.get(node, {"spec": {"unschedulable": True}}).get("spec") or {}
-        return not spec.get("unschedulable") and not spec.get("taints")
+        return any(self.view.is_open(name) and self._could_have(claim, name) for name in nodes)
 
     def _could_have(self, claim: Held, node: str) -> bool:
         """Whether the node has, or could get, all that the claim needs, as things stand."""

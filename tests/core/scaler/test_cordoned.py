@@ -108,3 +108,13 @@ def test_where_devices_are_exchanged_the_pod_is_bound_all_the_same() -> None:
     world.carry_out()
     assert world.events(e.ExchangeBegun)
     assert not world.events(e.ClaimFailed)
+
+
+def test_a_node_that_is_not_ready_for_a_while_fails_nobody() -> None:
+    world = waiting()
+    not_ready = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+    world.update(world.get(Node, "node0"), taints=(not_ready,))
+    world.operate()
+    assert not world.events(e.ClaimFailed) and not world.events(e.HandOver)
+    world.update(world.get(Node, "node0"), taints=())
+    assert world.events(e.HandOver)
