@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from dds_core.errors import InputError
 from dds_core.events import Event
 from dds_core.kit.deadlines import Agenda
+from dds_core.kit.invariants import Invariants
 from dds_core.kit.state import Remembered
 from dds_core.kit.work import Work
 from dds_core.timeline.telling import Telling
@@ -40,6 +41,7 @@ class Component(Generic[P]):
     picture: Callable[[], P]
     apply: Callable[[P, Event, int], P]
     decide: Decide[P]
+    invariants: Invariants[P]
     agenda: Callable[[P], Agenda[P]]
     dump: Callable[[P], dict[str, Any]]
     load: Callable[[dict[str, Any]], P]

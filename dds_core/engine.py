@@ -6,7 +6,7 @@ are due before. It does no I/O: who calls it appends the group and carries decis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple
 
 from dds_core.component import Component, P
@@ -16,11 +16,13 @@ from dds_core.log.envelope import Group, NewEvent
 
 
 class Step(NamedTuple):
-    """One fact at its instant and all that it caused, each with the index in the group of what caused it."""
+    """One fact at its instant and all that it caused, each with the index in the group of what caused it; `broken` names the
+    invariants that did not hold: what would have broken one was not decided."""
 
     at: int
     fact: Event
     caused: list[Caused]
+    broken: Sequence[str] = ()
 
     @property
     def decisions(self) -> list[Decision]:
@@ -73,7 +75,7 @@ class EngineOf(Generic[P]):
         self.component.apply(self.picture, fact, at)
         work = self.component.decide(self.picture, at, keep=True)
         self.agenda.refresh(work.touched)
-        return Step(at, fact, work.emitted)
+        return Step(at, fact, work.emitted, work.broken)
 
     def due(self, until: int) -> DeadlinePassed | None:
         """The earliest deadline that is due at `until` or before, to be fed at its instant `due`; None when there is none."""

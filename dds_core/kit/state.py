@@ -28,7 +28,8 @@ Hook = Callable[[K, V | None, V | None], None]
 
 
 class Journal:
-    """The changes made since the last `start`, newest last; off until started. It lets `decide` try steps and leave no trace."""
+    """The changes made since the last `start`, newest last; off until started. It lets `decide` try steps and leave no trace, and
+    take back a step that breaks an invariant."""
 
     __slots__ = ("changes", "on")
 
@@ -40,12 +41,16 @@ class Journal:
         self.on = True
         self.changes = []
 
-    def undo(self) -> None:
-        """Take every change back, newest first, and switch off."""
+    def stop(self) -> None:
         self.on = False
-        for change in reversed(self.changes):
-            change()
         self.changes = []
+
+    def undo(self, since: int = 0) -> None:
+        """Take every change after the first `since` back, newest first."""
+        self.on = False
+        while len(self.changes) > since:
+            self.changes.pop()()
+        self.on = True
 
 
 class Table(Generic[K, V]):
@@ -257,6 +262,7 @@ class Remembered(Generic[Kind]):
             yield
         finally:
             self.journal.undo()
+            self.journal.stop()
             self.dirty = kept
 
 

@@ -7,13 +7,14 @@ decision passes one gate, and an error in a rule stops one object and nothing el
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
 from dds_core import events as e
 from dds_core.events import KIND_OF, Event
+from dds_core.kit.invariants import NONE, Broken, Invariants
 from dds_core.kit.policy import HOUR, MICROSECONDS
 from dds_core.kit.state import Key, Refusal, Remembered
 
@@ -217,11 +218,14 @@ FOLDS: dict[type[Event], Fold] = {
 
 # -- one run of the rules ----------------------------------------------------------------------------------------------
 
-RULE_ERROR = "RuleError"
-"""Reason of the alert that an error in a rule becomes."""
+RULE_ERROR, INVARIANT_BROKEN = "RuleError", "InvariantBroken"
+FAULTS = (RULE_ERROR, INVARIANT_BROKEN)
+"""Reasons of the alerts that an error in a rule and a broken invariant become: faults of ours."""
 
 _STEPS = 50
 """Steps of one rule for one object in one group; a handful is what it takes."""
+_REFUSED = 1_000 * _STEPS
+"""Counted from here, a step that was refused is not taken again in the group."""
 
 Caused = tuple[Event, int]
 """An event and the index in its group of the event that caused it; the fact has index 0."""
@@ -231,30 +235,56 @@ Of = TypeVar("Of")
 
 class Work(Generic[P]):
     """`emitted` holds what follows from the fact that started the run; `touched` is all that was looked at. With `chained` the
-    cause of an event is the newest one of its stream in the group, else it is always the fact."""
+    cause of an event is the newest one of its stream in the group, else it is always the fact. `broken` names the invariants that
+    did not hold."""
 
-    def __init__(self, picture: P, at: int, apply: Callable[[P, Event, int], object], *, chained: bool = True) -> None:
+    def __init__(
+        self,
+        picture: P,
+        at: int,
+        apply: Callable[[P, Event, int], object],
+        invariants: Invariants[Any] = NONE,
+        *,
+        chained: bool = True,
+    ) -> None:
         self.picture = picture
         self.at = at
         self.emitted: list[Caused] = []
         self.touched: Any = type(picture.dirty)()
+        self.broken: tuple[str, ...] = ()
         self._apply = apply
+        self._invariants = invariants
         self._chained = chained
         self._steps: dict[tuple[str, object], int] = {}
         self._newest: dict[str, int] = {}
+        self._journal = picture.journal
+        self._against: tuple[Broken, ...] = ()
+        self._known: frozenset[Broken] = frozenset()
 
     def decide(self, run: Callable[[Work[P]], None], keep: bool) -> Work[P]:
         """Let the rules run; without `keep` the picture is afterwards as it was."""
         if keep:
-            run(self)
+            self.picture.journal.start()
+            try:
+                self._decide(run)
+            finally:
+                self.picture.journal.stop()
         else:
             with self.picture.trial():
-                run(self)
+                self._decide(run)
         return self
+
+    def _decide(self, run: Callable[[Work[P]], None]) -> None:
+        run(self)
+        if self.touched.everything and self.picture.synced:
+            for broken in self._invariants.everywhere(self.picture):
+                self._tell(broken)
 
     def emit(self, event: Event) -> None:
         """Record and fold."""
         stream = event.subject
+        if type(event) in self._invariants.of_decisions:
+            self._against = (*self._against, *self._invariants.against(self.picture, event))
         self._apply(self.picture, event, self.at)
         self.emitted.append((event, self._newest.get(stream, 0)))
         if self._chained:
@@ -309,15 +339,64 @@ class Work(Generic[P]):
         """An error in a rule stops what is decided for its one object, and is told; all else goes on. What the step had
         emitted stands: each event is folded whole, and what is left is decided when the object changes or at the next level
         pass. One that keeps undoing what another does for the object is left alone too, so that a run always ends."""
-        taken = self._steps[rule, of] = self._steps.get((rule, of), 0) + 1
+        key = (rule, of)
+        taken = self._steps[key] = self._steps.get(key, 0) + 1
         if taken > _STEPS:
-            fault = f"does not settle after {_STEPS} steps"
-        else:
-            try:
-                step(self, of)
-                return
-            except Exception as error:
-                fault = f"failed with {type(error).__name__}"
-        whose = subject or str(of)
+            self._unsettled(taken, rule, subject or str(of))
+            return
+        changes, events, fault = len(self._journal.changes), len(self.emitted), ""
+        rows: Sequence[Broken] = ()
+        try:
+            step(self, of)
+            if len(self.emitted) > events:
+                rows = self._invariants.after(self.picture, [event for event, _ in self.emitted[events:]])
+        except Exception as error:
+            fault = f"failed with {type(error).__name__}"
+        if self._against or (rows and not self._known.issuperset(rows)):
+            self._take_back(changes, events)
+            if self._is_refused(rows, rule, subject or str(of)):
+                self._steps[key] = _REFUSED
+            else:
+                self.guarded(rule, step, of, subject)
+        elif fault:
+            self._failed(rule, fault, subject or str(of))
+
+    def _unsettled(self, taken: int, rule: str, whose: str) -> None:
+        if taken <= _REFUSED:
+            self._failed(rule, f"does not settle after {_STEPS} steps", whose)
+
+    def _failed(self, rule: str, fault: str, whose: str) -> None:
         text = f"{rule} {fault} for {whose}; nothing else is affected; report this with the log"
         self.alert(whose, RULE_ERROR, text)
+
+    # -- invariants ------------------------------------------------------------------------------------------------------
+
+    def _take_back(self, changes: int, events: int) -> None:
+        """Nothing was decided in this step. What it touched stays to be looked at."""
+        self.picture.journal.undo(changes)
+        del self.emitted[events:]
+        if self._chained:
+            self._newest = {event.subject: place for place, (event, _) in enumerate(self.emitted, 1)}
+
+    def _is_refused(self, rows: Sequence[Broken], rule: str, whose: str) -> bool:
+        """Tell of a step that was taken back; False when nothing is broken but what was so before it: then it is to be taken all
+        the same."""
+        before = [one for one in rows if one not in self._known and self._invariants.is_broken(self.picture, one)]
+        new, self._against = (
+            (*self._against, *(one for one in rows if one not in before and one not in self._known)),
+            (),
+        )
+        for one in before:
+            self._known |= {one}
+            self._tell(one)
+        self.broken += tuple(one.name for one in new)
+        if new:
+            what = f"{rule} for {whose} is refused, since it would break an invariant: {new[0]}"
+            self.alert(whose, INVARIANT_BROKEN, f"{what}; nothing else is affected; report this with the log")
+        return bool(new)
+
+    def _tell(self, one: Broken) -> None:
+        """It was so before anything was decided: everything goes on."""
+        self.broken += (one.name,)
+        what = f"an invariant does not hold: {one}"
+        self.alert(one.of, INVARIANT_BROKEN, f"{what}; everything goes on; report this with the log")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dds_core.component import Component
 from dds_core.fingerprint import PUBLISHER_FINGERPRINT
+from dds_core.kit.invariants import NONE
 from dds_core.publisher.deadlines import Agenda
 from dds_core.publisher.events import EVENTS
 from dds_core.publisher.fold import apply
@@ -19,6 +20,7 @@ PUBLISHER: Component[PoolPicture] = Component(
     picture=PoolPicture,
     apply=apply,
     decide=decide,
+    invariants=NONE,
     agenda=Agenda,
     dump=dump,
     load=load,

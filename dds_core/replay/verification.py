@@ -14,6 +14,7 @@ from dds_core.engine import new_event
 from dds_core.errors import DdsError, IllegalTransition
 from dds_core.events import SCHEMA_VERSION, Checkpoint, DeadlinePassed, Event, Fact, PolicyChanged, Started, encode
 from dds_core.kit.deadlines import Deadline
+from dds_core.kit.invariants import Broken
 from dds_core.kit.work import Caused
 from dds_core.log.chain import event_id
 from dds_core.log.envelope import Envelope, NewEvent
@@ -58,7 +59,8 @@ def verify(
     """Walk the log, decide at each fact, compare byte for byte with what was recorded, and go on with what was recorded.
 
     Ids, recording times, salts and hashes are not compared (the chain is checked by `dds_core.log.verify_chain`). Deadlines
-    are checked too: each must have been due, and none may be missing. Stops after `at_most` differences.
+    are checked too: each must have been due, and none may be missing; and so are the component's invariants. Stops after
+    `at_most` differences.
     `fingerprint` is that of the component, when left out.
     """
     return Verification(component, fingerprint, at_most).run(groups(rows, component))
@@ -75,12 +77,16 @@ class Verification(Generic[P]):
         self._picture = component.picture()
         self._agenda = component.agenda(self._picture)
         self._blind = False
+        self._broken: set[Broken] = set()
 
     def run(self, logged: Iterable[LoggedGroup]) -> VerifyReport:
         for group in logged:
             self.take(group)
             if len(self.report.differences) >= self._at_most:
                 break
+        else:
+            if not self._blind and self._picture.synced:
+                self._break(self.report.last, self._component.invariants.everywhere(self._picture))
         return self.report
 
     def take(self, group: LoggedGroup) -> None:
@@ -136,7 +142,7 @@ class Verification(Generic[P]):
         self._picture.dirty.clear()
 
     def _judge(self, group: LoggedGroup, fact: Event) -> None:
-        picture, at, apply = self._picture, group.at, self._component.apply
+        picture, at, apply, invariants = self._picture, group.at, self._component.apply, self._component.invariants
         self._check_deadlines(group, fact)
         self._check_form(group.envelopes[0], fact)
         try:
@@ -149,10 +155,13 @@ class Verification(Generic[P]):
         self._compare(group, work.emitted)
         for row, event in zip(group.envelopes[1:], group.events[1:], strict=True):
             assert event is not None
+            self._break(row.position, invariants.against(picture, event))
             try:
                 apply(picture, event, row.occurred_at)
             except IllegalTransition as error:
                 self._differ(row.position, "a transition of the lifecycle table", error.what)
+        events = [event for event in group.events if event is not None]
+        self._break(group.envelopes[-1].position, invariants.after(picture, events))
         touched = picture.dirty.take()
         touched.add(work.touched)
         self._agenda.refresh(touched)
@@ -193,6 +202,13 @@ class Verification(Generic[P]):
                 position = row.position if row is not None else group.envelopes[-1].position
                 self._differ(position, _told(new), _told(row) if row is not None else "nothing")
                 return
+
+    def _break(self, position: int, broken: Iterable[Broken]) -> None:
+        """An invariant does not hold, whatever the rules say; each is told once for a row."""
+        for one in broken:
+            if one not in self._broken:
+                self._broken.add(one)
+                self._differ(position, f"that invariant {one.name} holds", one.text)
 
     def _differ(self, position: int, expected: str, found: str) -> None:
         self.report.differences.append(Difference(position, expected, found))

@@ -8,6 +8,7 @@ from dds_core.fingerprint import FINGERPRINT
 from dds_core.scaler.deadlines import Agenda
 from dds_core.scaler.events import EVENTS
 from dds_core.scaler.fold import apply
+from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.policy import read_policy
 from dds_core.scaler.rules import decide
 from dds_core.scaler.state import PROJECTION, Picture, dump, load, same
@@ -20,6 +21,7 @@ SCALER: Component[Picture] = Component(
     picture=Picture,
     apply=apply,
     decide=decide,
+    invariants=INVARIANTS,
     agenda=Agenda,
     dump=dump,
     load=load,

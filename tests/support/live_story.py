@@ -17,7 +17,7 @@ from dds_adapters.runtime.process import Process
 from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.log import EventLog
 from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
@@ -114,7 +114,7 @@ class Story:
         report = verify(self.log.read(), SCALER)
         assert report.ok, "\n".join(str(one) for one in report.differences[:3])
         alerts = [event_of(row, SCALER) for row in self.log.read(types={"Alerted"})]
-        assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+        assert [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS] == []
         self.types = [row.type for row in self.log.read()]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
@@ -136,7 +136,7 @@ class Running:
         assert [one for one in ends if not isinstance(one, Fenced)] == []
         assert [str(fault) for one in self.instances for fault in one.faults] == []
         alerts = [event for _, event in self.events(Alerted)]
-        assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+        assert [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS] == []
         verify_log(self.log)
         if verified:
             report = verify(self.log.read(), SCALER)

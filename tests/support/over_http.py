@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from dds_adapters.sql import Database, upgrade
 from dds_core.events import Alerted
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.log import EventLog
 from dds_core.log.chain import Anchor, anchor_of, verify_log
 from dds_core.replay import event_of, verify
@@ -192,7 +192,7 @@ def proved(log: EventLog, anchors: tuple[Anchor, ...] = ()) -> None:
     report = verify(log.read(), SCALER)
     assert report.ok, "\n".join(str(one) for one in report.differences[:3])
     alerts = [event_of(row, SCALER) for row in log.read(types={"Alerted"})]
-    faults = [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
+    faults = [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS]
     assert not faults, faults
 
 

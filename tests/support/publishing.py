@@ -19,7 +19,7 @@ from dds_adapters.fabric.settings import FabricSettings
 from dds_core.component import component_named
 from dds_core.errors import Fenced
 from dds_core.events import Alerted, Event
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.log import EventLog, MemoryLog
 from dds_core.log.chain import verify_log
 from dds_core.publisher.component import PUBLISHER
@@ -183,7 +183,7 @@ class PublishRun:
         assert [one for one in ends if not isinstance(one, Fenced)] == []
         assert [str(fault) for one in processes for fault in one.faults] == []
         alerts = [event for _, event in self.events(Alerted)]
-        assert [one for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR] == []
+        assert [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS] == []
         verify_log(self.log)
         report = verify(self.log.read(), component=PUBLISHER)
         assert report.ok, "\n".join(str(one) for one in report.differences[:3])

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from dds_core.engine import Step
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.model import Claim, Observed, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.component import Engine
@@ -45,7 +45,7 @@ class Told:
     def _taken(self, step: Step) -> Step:
         """No test is content with a rule that fails, unless it looks for that."""
         self.steps.append(step)
-        faults = [d.text for d in step.decisions if isinstance(d, e.Alerted) and d.reason == RULE_ERROR]
+        faults = [d.text for d in step.decisions if isinstance(d, e.Alerted) and d.reason in FAULTS]
         assert self.rules_may_fail or not faults, faults
         return step
 

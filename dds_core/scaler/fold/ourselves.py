@@ -30,7 +30,7 @@ def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
 
 def _synced(picture: Picture, event: e.Synced, at: int) -> None:
     kit.synced(picture, at, void_unseen)
-    picture.touch_everything()
+    picture.dirty.everything = True
 
 
 def _claims_listed(picture: Picture, event: e.ClaimsListed, at: int) -> None:
@@ -55,7 +55,7 @@ def _deadline(picture: Picture, event: e.DeadlinePassed, at: int) -> None:
     match event.kind:
         case "level":
             picture.level_at = at
-            picture.touch_everything()
+            picture.dirty.everything = True
         case "idle" | "fence" | "grace" | "hold" | "unlisted" | "progress":
             picture.touch_device(event.of)
         case "settle" if event.of in picture.holds:

@@ -10,6 +10,7 @@ from dds_core.lifecycle import PENDING
 from dds_core.scaler.events import Promise
 from dds_core.scaler.fold import apply
 from dds_core.scaler.fold.lives import move
+from dds_core.scaler.invariants import INVARIANTS
 from dds_core.scaler.rules import claims, devices, release
 from dds_core.scaler.rules.assignment import Cover, cover
 from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, tell_failures
@@ -27,7 +28,7 @@ def decide(picture: Picture, at: int, *, keep: bool = False) -> Work:
 
     Always ends: an object whose rules keep undoing each other is left alone, as one whose rule fails.
     """
-    return Work(picture, at, apply).decide(_run, keep)
+    return Work(picture, at, apply, INVARIANTS).decide(_run, keep)
 
 
 def _run(work: Work) -> None:

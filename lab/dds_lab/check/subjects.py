@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_core.errors import DdsError, Fenced
 from dds_core.events import Alerted
-from dds_core.kit.work import RULE_ERROR
+from dds_core.kit.work import FAULTS
 from dds_core.log import MemoryLog
 from dds_core.log.chain import verify_log
 from dds_core.replay import event_of, verify
@@ -146,7 +146,7 @@ class Ours:
         told = [f"it ended: {type(one).__name__}: {one}" for one in ends if not isinstance(one, Fenced)]
         told += [str(fault) for one in self._instances for fault in one.faults]
         alerts = (event_of(row, SCALER) for row in self.log.read(types={Alerted.__name__}))
-        told += [one.text for one in alerts if isinstance(one, Alerted) and one.reason == RULE_ERROR]
+        told += [one.text for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS]
         try:
             verify_log(self.log)
         except DdsError as error:

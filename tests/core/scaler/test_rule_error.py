@@ -1,11 +1,14 @@
-"""An error in a rule, which no test has found yet, stops the one object that it is about and nothing else."""
+"""An error in a rule, or a broken invariant, which no test has found yet, stops the one object that it is
+about and nothing else."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from dds_core import MemoryLog, verify
-from dds_core.kit.work import RULE_ERROR
+from dds_core.engine import Step
+from dds_core.kit.work import INVARIANT_BROKEN, RULE_ERROR
 from dds_core.scaler import events as e
 from dds_core.scaler import rules
 from dds_core.scaler.component import SCALER
@@ -63,3 +66,104 @@ def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: p
     alert = world.only(e.Alerted)
     assert (alert.of, alert.reason) == ("node1", RULE_ERROR) and "does not settle" in alert.text
     assert world.state("fine") == "Attaching"
+
+
+# -- invariants --------------------------------------------------------------------------------------------------------
+
+
+def _promises_twice(monkeypatch: pytest.MonkeyPatch) -> tuple[World, str]:
+    """A world in which a fault of ours promises one device to every claim that waits; the claim for which it was refused."""
+    world = World("attach")
+    world.rules_may_fail = True
+    world.node("node0")
+    world.node("node1")
+    world.pool(A100, 4)
+    world.online("r0", "node0", uuid="GPU-0")
+    world.waits("first", "node0")
+    promise = world.only(e.Reserved).promises
+
+    def again(work: Work, uid: str) -> None:
+        if uid == world.uid("second"):
+            work.emit(e.Reserved(claim=uid, mode="attach", node="node0", cycle=1, attempt=1, promises=promise))
+
+    monkeypatch.setattr(claims, "step", again)
+    world.waits("second", "node0")
+    return world, world.uid("second")
+
+
+def test_what_would_break_an_invariant_is_refused_and_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, second = _promises_twice(monkeypatch)
+    assert [one.claim for one in world.events(e.Reserved)] == [world.uid("first")]
+    assert [*world.picture.reservations] == [world.uid("first")]
+    world.unreserve("second")
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == (second, INVARIANT_BROKEN)
+    assert "promised-once" in alert.text and "GPU-0" in alert.text
+    assert ["promised-once" in step.broken for step in world.steps[-2:]] == [True, True], "it is counted each time"
+
+    monkeypatch.undo()
+    world.waits("third", "node1")
+    assert world.state("third") == "Attaching", "everything else goes on"
+    world.reserve("second")
+    assert world.state("second") == "Attaching", "and so does the claim, once the fault is gone"
+
+
+def _logged(world: World, steps: list[Step]) -> MemoryLog:
+    log = MemoryLog("c/scaler", cluster="cluster", recorded_at=0)
+    epoch = log.take_epoch(0)
+    log.append([step.group(n) for n, step in enumerate(steps)], epoch=epoch, recorded_at=0)
+    return log
+
+
+def test_the_first_broken_invariant_of_a_log_is_found_at_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, second = _promises_twice(monkeypatch)
+    monkeypatch.undo()
+    promise = world.only(e.Reserved).promises
+    twice = e.Reserved(claim=second, mode="attach", node="node0", cycle=1, attempt=1, promises=promise)
+    world.steps[-1] = world.steps[-1]._replace(caused=[(twice, 0)])
+    log = _logged(world, world.steps)
+    broken = [one for one in verify(log.read(), SCALER).differences if "promised-once" in one.expected]
+    assert [one.position for one in broken] == [log.head().position]
+    assert "GPU-0 is promised to" in broken[0].found
+
+
+def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
+    world = World("attach")
+    world.rules_may_fail = True
+    world.node("node0")
+    world.pool(A100, 4)
+    world.online("r0", "node0", uuid="GPU-0")
+    world.waits("mine", "node0")
+    row = world.picture.reservations.rows[world.uid("mine")]
+    for other in ("one", "two"):  # as a fault in a fold would leave them
+        promises = tuple(replace(promise, uuid="GPU-X") for promise in row.promises)
+        world.picture.reservations.put(other, replace(row, claim=other, promises=promises))
+    world.feed(e.Synced())
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == ("GPU-X", INVARIANT_BROKEN) and "everything goes on" in alert.text
+    world.feed(e.Synced())
+    assert world.only(e.Alerted) == alert, "it is told once"
+
+
+def test_a_step_that_finds_something_broken_is_taken_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World("attach")
+    world.rules_may_fail = True
+    world.node("node0")
+    world.pool(A100, 4)
+    world.online("r0", "node0", uuid="GPU-0")
+    world.waits("mine", "node0")
+    mine = world.uid("mine")
+    row = world.picture.reservations.rows[mine]
+    world.picture.reservations.put("ghost", replace(row, claim="ghost"))
+    healthy = claims.step
+
+    def again(work: Work, uid: str) -> None:
+        if not work.emitted or isinstance(work.emitted[-1][0], e.Alerted):
+            work.emit(e.Reserved(claim=mine, mode="attach", node="node0", cycle=1, attempt=1, promises=row.promises))
+        healthy(work, uid)
+
+    monkeypatch.setattr(claims, "step", again)
+    world.unreserve("mine")
+    alert = world.only(e.Alerted)
+    assert (alert.of, alert.reason) == ("GPU-0", INVARIANT_BROKEN)
+    assert len(world.events(e.Reserved)) == 2 and world.events(e.ClaimMoved)[-1].trigger == "reservation_lost"

@@ -120,6 +120,12 @@ REJECTED = Named(
     "dds_rejected_total", "counter", "Objects, or fields of them, that are not as expected.", ("resource", "reason")
 )
 ALERTS = Named("dds_alerts_total", "counter", "Things that a person should look at.", ("reason",))
+BROKEN = Named(
+    "dds_invariants_broken_total",
+    "counter",
+    "Times that an invariant did not hold, or would not have held: then what would have broken it was refused. A fault of dds.",
+    ("invariant",),
+)
 ORDERS = Named(
     "dds_orders_in_flight", "gauge", "Sizes of requests that were ordered and that the cluster does not show yet."
 )
@@ -222,7 +228,7 @@ KEPT = Named(
 )
 
 _OF_A_LOG: Final = (
-    FACTS, DECISIONS, REISSUED, WRITES, REFUSALS, ATTEMPTS, REJECTED, ALERTS, BUILD, MODE, EPOCH, SYNCED,
+    FACTS, DECISIONS, REISSUED, WRITES, REFUSALS, ATTEMPTS, REJECTED, ALERTS, BROKEN, BUILD, MODE, EPOCH, SYNCED,
     STALE, WATCH_AGE, QUEUE, OUTBOX, POSITION, BEHIND, LAG, AVAILABLE, COMMIT, LATENESS, SCRAPE_ERRORS,
     UNCOUNTED,
 )  # fmt: skip

@@ -113,6 +113,7 @@ class Common:
         self._refusals = counters(named(c.REFUSALS), registry)
         self._rejected = counters(named(c.REJECTED), registry)
         self._alerts = counters(named(c.ALERTS), registry)
+        self._broken = counters(named(c.BROKEN), registry)
         self._lateness = histograms(named(c.LATENESS), registry)
         self._commit = histogram(named(c.COMMIT), registry)
         self._mode = gauge(named(c.MODE), registry)
@@ -136,6 +137,8 @@ class Common:
         step = one.step
         self._facts[(type(step.fact).__name__,)].inc()
         self._follow(step.fact)
+        for invariant in step.broken:
+            self._broken[(invariant,)].inc()
         for event, _ in step.caused:
             if isinstance(event, Decision):
                 self._decided(event)

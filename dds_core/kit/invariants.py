@@ -1,0 +1,87 @@
+"""Invariants: what holds of a component's picture and decisions whatever happens; a broken one is a fault of ours. Every process
+looks at them, only for what a decision touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from dds_core.events import Event
+from dds_core.kit.state import Remembered
+
+P = TypeVar("P", bound=Remembered[Any])
+
+
+class OfDecision(NamedTuple):
+    """What holds of an event in the picture that it is emitted into. `broken` says what does not hold, or ""."""
+
+    name: str
+    of: tuple[type[Event], ...]
+    broken: Callable[[Any, Any], str]
+
+
+class OfState(NamedTuple):
+    """What holds of a row, by its key, once a step is over; `after` gives the keys that an event touches, `keys` all."""
+
+    name: str
+    after: dict[type[Event], Callable[[Any], Iterable[str]]]
+    broken: Callable[[Any, str], str]
+    keys: Callable[[Any], Iterable[str]]
+
+
+class Broken(NamedTuple):
+    """An invariant that does not hold. `of` is the key of the row, "" where it is the event itself that breaks it."""
+
+    name: str
+    of: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+class Invariants(Generic[P]):
+    """Those of a component."""
+
+    def __init__(self, decisions: Iterable[OfDecision] = (), states: Iterable[OfState] = ()) -> None:
+        self._states = tuple(states)
+        self.of_decisions: dict[type[Event], list[OfDecision]] = {}
+        self.of_rows: dict[
+            type[Event], list[tuple[OfState, Callable[[Any], Iterable[str]], Callable[[Any, str], str]]]
+        ] = {}
+        for one in decisions:
+            for event in one.of:
+                self.of_decisions.setdefault(event, []).append(one)
+        for state in self._states:
+            for event, keys in state.after.items():
+                self.of_rows.setdefault(event, []).append((state, keys, state.broken))
+
+    def against(self, picture: P, event: Event) -> list[Broken]:
+        """What an event that is about to be folded breaks."""
+        found = self.of_decisions.get(type(event), ())
+        return [Broken(one.name, "", text) for one in found if (text := one.broken(picture, event))]
+
+    def after(self, picture: P, events: Iterable[Event]) -> list[Broken]:
+        """What does not hold of the rows that these events, all folded, have touched."""
+        found: list[Broken] = []
+        for event in events:
+            for one, keys, broken in self.of_rows.get(type(event), ()):
+                for key in keys(event):
+                    if text := broken(picture, key):
+                        found.append(Broken(one.name, key, text))
+        return found
+
+    def is_broken(self, picture: P, one: Broken) -> bool:
+        """Whether that row breaks it now."""
+        return any(state.name == one.name and state.broken(picture, one.of) for state in self._states)
+
+    def everywhere(self, picture: P) -> Iterator[Broken]:
+        """What does not hold of any row: O(cluster)."""
+        for one in self._states:
+            for key in one.keys(picture):
+                if text := one.broken(picture, key):
+                    yield Broken(one.name, key, text)
+
+
+NONE: Invariants[Any] = Invariants()
