@@ -252,7 +252,8 @@ class Judge:
             chosen = results[places[0]].request.partition("/")[2]
             if chosen not in rows:
                 return None
-            ways = [_way(claim, request.name, one, one.count, everything=one.all) for one in request.alternatives]
+            no_worse = request.alternatives[: [*rows].index(chosen) + 1]
+            ways = [_way(claim, request.name, one, one.count, everything=one.all) for one in no_worse]
             now = _way(claim, request.name, rows[chosen], len(places))
             wanted.now[request.name] = now
             wanted.ways[request.name] = [now] if rows[chosen].all or len(places) < len(mine) else ways

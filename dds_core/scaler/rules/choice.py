@@ -48,8 +48,9 @@ class Found:
 
 @dataclass(slots=True)
 class Wish:
-    """A claim as it is asked for: the requests that wait for devices, and as they were allocated (`now`: one alternative, so
-    many devices); by the name of a request the places of its results; and what the claim keeps, with the request it is for."""
+    """A claim as it is asked for: the requests that wait for devices, without alternatives worse than what they were given, and
+    as they were allocated (`now`: one alternative, so many devices); by the name of a request the places of its results; and what
+    the claim keeps, with the request it is for."""
 
     claim: Claim
     requests: list[ClaimRequest] = field(default_factory=list)
@@ -236,13 +237,16 @@ def wish_of(picture: Picture, claim: Claim) -> Wish | None:
             continue
         wish.places[request.name] = wanted
         name = waiting.pop(wanted[0]).request.partition("/")[2]
-        row = next((one for one in request.alternatives if one.name == name), None)
-        if row is None:
+        names = [one.name for one in request.alternatives]
+        if name not in names:
             return None
+        row = request.alternatives[names.index(name)]
         for place in wanted[1:]:
             del waiting[place]
+        better = request.alternatives[: names.index(name) + 1]  # a worse one the scheduler would not take
         if row.admin:  # who looks on is given a device of its own
-            request = replace(request, alternatives=tuple(replace(one, admin=False) for one in request.alternatives))
+            better = tuple(replace(one, admin=False) for one in better)
+        request = replace(request, alternatives=better)
         now = replace(request, alternatives=(replace(row, count=len(wanted), all=False, admin=False),))
         wish.now.append(now)
         wish.requests.append(now if row.all or len(wanted) < len(mine) else request)

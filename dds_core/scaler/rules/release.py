@@ -182,6 +182,8 @@ def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[s
         return why
     if set(_faces_of(picture, resource)) != set(row.devices):
         return "its names on the node have changed"
+    if row.stage != "held" and _held_for_another(picture, resource.uid, list(row.devices)):
+        return "another device is held by its name"
     if life is None or life.state != IDLE or picture.promised(resource.uuid):
         return "it is idle no more"
     return "the node's minimum keeps it" if _is_kept(picture, resource) else ""
@@ -199,6 +201,13 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
     if _could_be_taken(picture, resource, faces):
         return "a pod nominated to the node could take it"
     return ""
+
+
+def _held_for_another(picture: Picture, uid: str, faces: list[DeviceKey]) -> bool:
+    """Whether the hold of a device that leaves still has a name that this one has got since: of two that have a name the first to
+    go frees it for everybody."""
+    ours = picture.claims_holding[uid]
+    return any(picture.held_as[key] - {uid} or picture.held_by[key] - ours for key in faces)
 
 
 # --- fence -------------------------------------------------------------------------------------------------------------
@@ -392,7 +401,7 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     life = picture.devices.get(resource.uid)
     if not faces or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, faces):
         return False
-    if _is_kept(picture, resource, more=1):
+    if _is_kept(picture, resource, more=1) or _held_for_another(picture, resource.uid, faces):
         return False
     if holds.are_possible(picture, work.at) and len(faces) <= MOST_RESULTS:
         return holds.begin(work, resource, faces, reason)

@@ -46,3 +46,15 @@ def test_b30_the_choice_is_recorded_and_served_as_it_is() -> None:
     assert world.state("train") == "Attached"
     assert not world.decisions(e.ClaimFailed, e.VictimMarked)
     assert world.device("first-choice") == "Idle"
+
+
+def test_a_worse_choice_that_is_free_on_the_node_is_not_given() -> None:
+    """The scheduler would choose the pool's device again, and be told of the other in vain."""
+    world = World("detach", no_removal_seconds=3600, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(H100, 4)
+    world.online("second-choice", "node0", A100)
+    world.claim("train", requests=(asks("gpu", H100.device, A100.device),))
+    world.allocate("train", "node0", replace(pool_results(0, model=H100)[0], request=f"gpu/{H100.device}"))
+    assert world.reserved("train") == []
+    assert world.only(e.AttachOrdered).model == H100.model

@@ -148,6 +148,26 @@ def test_a_hold_that_ended_begins_anew_after_a_pause_however_short_a_device_may_
     assert len(world.events(e.HoldBegun)) == 2
 
 
+def test_nothing_is_held_by_a_name_under_which_another_one_leaves() -> None:
+    """Found by a random fleet: a driver that numbers devices by their place gives the name of one that leaves to the next."""
+    world = up_to(e.DetachOrdered)
+    world.carry_out()
+    world.resource("res0", "node0", deleting=True)
+    world.unplug("node0", FACE[2])
+    world.update(world.get(AttachRequest, "ours"), size=2, acted_size=2)
+    world.resource("res1", "node0", state="Attaching", uuid="GPU-res1", request="ours")
+    world.plug("node0", FACE[2], "GPU-res1")
+    world.resource("res1", "node0", state="Online")
+    for _ in range(IDLE // 31 + 2):
+        world.carry_out()
+        world.tick(31)
+    assert world.picture.claims_holding["res0"] and [one.resource for one in world.events(e.HoldBegun)] == ["res0"]
+    world.gone(world.get(FabricResource, "res0"))
+    world.carry_out()
+    world.tick(1)
+    assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res1"]
+
+
 @pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked])
 @pytest.mark.parametrize("mode", ["attach", "observe"])
 def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mode: str) -> None:
