@@ -115,6 +115,8 @@ class Client:
         """A copy that follows the resource (an informer)."""
         found, reading = self.resource(resource), Reading(labels=labels, fields=fields)
         call = Call(verb="watch", resource=found, user=self.user, namespace=namespace, reading=reading)
+        if self.before is not None:
+            self.before(call)
         random = self.time.random(f"mirror/{self.user.name}/{resource}/{fields}/{labels}")
         made = Mirror(self.server, self.time, call, latency, random, self.tap)
         self._mirrors = [*(one for one in self._mirrors if not one.closed), made]

@@ -23,13 +23,14 @@ from dds_adapters.fabric.registry import open_provider
 from dds_adapters.fabric.settings import FabricSettings, Outside
 from dds_adapters.fabric.survey import Answer, Question, survey
 from dds_adapters.kubernetes.cluster import Answer as HttpAnswer
-from dds_adapters.kubernetes.cluster import path_of
+from dds_adapters.kubernetes.cluster import Unreachable, path_of
 from dds_adapters.kubernetes.watch.arrivals import LOST, STALE, SYNCED, Arrivals
 from dds_adapters.kubernetes.watch.known import Identity, Known, identity
 from dds_adapters.kubernetes.watch.watched import VERSIONS, Watched
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Guard, NotLeading, Task, carry_out
-from dds_adapters.runtime.loop import BATCH, Decider, Effective, P, Surroundings, Watcher
+from dds_adapters.runtime.loop import BATCH, Decider, Effective, P, Stall, Surroundings, Watcher
+from dds_adapters.runtime.process import STANDSTILL
 from dds_adapters.runtime.publisher import Answers, Askers, Publisher
 from dds_adapters.runtime.publishing import Prober
 from dds_adapters.runtime.scaler import make_scaler
@@ -281,7 +282,7 @@ class OurProcess(Generic[P]):
     the same log goes on.
 
     `skew` is what its clock is ahead of the server's, in seconds. `requests` asks the API: its hooks are the places for faults.
-    `crashed` holds what ended it, None while it runs.
+    `leads` gives the seconds for which it holds its lease. `crashed` holds what ended it, None while it runs.
     """
 
     decider: Decider[P]
@@ -301,6 +302,7 @@ class OurProcess(Generic[P]):
         self.crashed: BaseException | None = None
         self.alive = False
         """Whether it has begun and was not ended."""
+        self.leads: Callable[[], float] = lambda: math.inf
         self._time: Time = lab.time
         self.client = Client(lab.server, lab.time, user, groups)
         self._times = times
@@ -314,6 +316,8 @@ class OurProcess(Generic[P]):
         self._look_at: float | None = None
         self._due: Timer | None = None
         self._due_at = 0
+        self._stall: Stall | None = None
+        self._asleep_until = 0
 
     # -- life ----------------------------------------------------------------------------------------------------
 
@@ -341,9 +345,20 @@ class OurProcess(Generic[P]):
             followed.end()
         self.decider.end()
 
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The resources that are watched."""
+        return tuple(self._followed)
+
     def cut(self, resource: str, seconds: float) -> None:
         """The watch of a resource breaks, and nothing is heard of it for so long."""
         self._followed[resource].cut(seconds)
+
+    def pause(self, seconds: float) -> None:
+        """It stands still for so long, and goes on with what it had in mind."""
+        self._stall = Stall(self._now(), seconds)
+        self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
+        self.wake()
 
     def change_policy(self, policy: Effective) -> None:
         """Another policy from now on."""
@@ -357,6 +372,7 @@ class OurProcess(Generic[P]):
     # -- deciding, as `Process` does ----------------------------------------------------------------------------
 
     def _turn_at(self, at: int) -> None:
+        at = max(at, self._asleep_until)
         if not self.alive or (self._due is not None and self._due_at <= at):
             return
         if self._due is not None:
@@ -367,6 +383,9 @@ class OurProcess(Generic[P]):
     def _turn(self) -> None:
         self._due = None
         if not self.alive:
+            return
+        if self._time.now() < self._asleep_until:
+            self._turn_at(self._asleep_until)
             return
         try:
             tasks = self._decided()
@@ -396,7 +415,9 @@ class OurProcess(Generic[P]):
         if not away:
             arrived = self.arrivals.take(0, BATCH)
         facts, self._facts = self._facts, []
-        tasks = self.decider.turn(arrived, facts, self._now())
+        stall, self._stall = self._stall, None
+        long = stall if stall is not None and stall.seconds >= STANDSTILL else None
+        tasks = self.decider.turn(arrived, facts, self._now(), stall=long)
         if away or len(self.arrivals):
             self.wake()  # for what has arrived since
         return tasks
@@ -423,6 +444,9 @@ class OurProcess(Generic[P]):
     def _carry_out(self, task: Task) -> None:
         if not self.alive:
             return
+        if (asleep := self._asleep_until - self._time.now()) > 0:
+            self._time.after(asleep / MICROSECONDS, partial(self._carry_out, task))
+            return
         self._running -= 1
         guard = Guard(self.requests, self._permit, lambda: self.outbox.request(task, self._steady()))
         try:
@@ -434,7 +458,7 @@ class OurProcess(Generic[P]):
         self._write()
 
     def _permit(self) -> float:
-        return math.inf if self.alive and not self.decider.away else 0.0
+        return self.leads() if self.alive and not self.decider.away else 0.0
 
     def _tell(self, facts: Sequence[Event | None]) -> None:
         told = [fact for fact in facts if fact is not None]
@@ -537,14 +561,20 @@ class _Followed:
 
     def _settle(self) -> None:
         """Ask each object that has left the scope what became of it."""
+        if self._ended:
+            return
         for uid, seen in self._known.doubtful():
             version = self._ours.version(self._what.resource)
             path = path_of(self._what.resource, version, seen.namespace, seen.name)
-            answer = self._ours.requests.ask("GET", path)
+            try:
+                answer = self._ours.requests.ask("GET", path)
+            except Unreachable:
+                answer = HttpAnswer(0, b"")
             if answer.code in (200, 404):
                 self._known.settle(uid, answer.body if answer.code == 200 else None)
             else:
                 self._ours._time.after(RETRY_SECONDS, self._settle)
+                return
 
 
 # -- scaler and publisher ----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dds_lab.manager import Login
 from dds_lab.manager.face import ManagerFace
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.trouble import WireFault
-from dds_lab.time import RealTime
+from dds_lab.time import RealTime, Time
 
 HISTORY = 100_000
 
@@ -92,7 +92,7 @@ def _credentials(scenario: Scenario) -> Credentials:
     return Credentials({"admin": ADMIN, **users})
 
 
-def plan(scenario: Scenario, time: RealTime) -> wire.FaultPlan | None:
+def plan(scenario: Scenario, time: Time) -> wire.FaultPlan | None:
     """What goes wrong on the wire, None for nothing."""
     rules = [_rule(one) for one in scenario.faults.wire]
     return wire.FaultPlan(rules, time.now, time.random("wire")) if rules else None

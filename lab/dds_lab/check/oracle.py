@@ -17,6 +17,7 @@ from dds_lab.time import MICROSECONDS
 
 GUARD = "a guard"
 WAITING = "without a node"
+SPARE = "a device that nobody needs"
 
 
 @dataclass(frozen=True)
@@ -129,4 +130,4 @@ def _left(lab: Lab) -> Iterator[str]:
 def _spare(view: View) -> Iterator[str]:
     """Devices that went nowhere although nobody needs them, in whole numbers of a model."""
     for model in view.lab.scenario.cluster.models:
-        yield from ["a device that nobody needs"] * sum(view.spare((node, model.model)) for node in view.nodes)
+        yield from [SPARE] * sum(view.spare((node, model.model)) for node in view.nodes)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from dds_adapters.kubernetes.cluster import Unreachable
+from dds_core.component import Component
 from dds_core.errors import DdsError, Fenced
 from dds_core.events import Alerted
 from dds_core.kit.work import FAULTS
@@ -19,7 +20,7 @@ from dds_lab.api.requests import Call, Outcome
 from dds_lab.api.status import ApiError
 from dds_lab.check.perturb import Choose, Perturber, nothing
 from dds_lab.client import Client
-from dds_lab.driver import SCALER_USER, OurScaler
+from dds_lab.driver import SCALER_USER, OurProcess, OurScaler
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.forms import fixed
@@ -142,17 +143,22 @@ class Ours:
         return Unreachable("the connection broke", where="the API server", fix="ask again")
 
     def faults(self) -> list[str]:
-        ends = [one.crashed for one in self._instances if one.crashed is not None]
-        told = [f"it ended: {type(one).__name__}: {one}" for one in ends if not isinstance(one, Fenced)]
-        told += [str(fault) for one in self._instances for fault in one.faults]
-        alerts = (event_of(row, SCALER) for row in self.log.read(types={Alerted.__name__}))
-        told += [one.text for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS]
-        try:
-            verify_log(self.log)
-        except DdsError as error:
-            told.append(str(error))
-        report = verify(self.log.read(), SCALER)
-        return told if report.ok else [*told, *(str(one) for one in report.differences[:3])]
+        return unsound(self._instances, self.log, SCALER)
+
+
+def unsound(instances: Sequence[OurProcess[Any]], log: MemoryLog, component: Component[Any]) -> list[str]:
+    """What processes of ours and their log have to say against themselves in the end."""
+    ends = [one.crashed for one in instances if one.crashed is not None]
+    told = [f"it ended: {type(one).__name__}: {one}" for one in ends if not isinstance(one, Fenced)]
+    told += [str(fault) for one in instances for fault in one.faults]
+    alerts = (event_of(row, component) for row in log.read(types={Alerted.__name__}))
+    told += [one.text for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS]
+    try:
+        verify_log(log)
+    except DdsError as error:
+        told.append(str(error))
+    report = verify(log.read(), component)
+    return told if report.ok else [*told, *(str(one) for one in report.differences[:3])]
 
 
 class StandIn:

@@ -13,6 +13,7 @@ from itertools import chain
 
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node_of, results
+from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
 
@@ -85,6 +86,9 @@ class View:
         ] = {}  # slice → serial and whether it is the whole device, of each
         self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
+        self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
+        self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
+        self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
         follow = {
@@ -112,11 +116,10 @@ class View:
     def movable(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool and stay, and those that are on their way in. What was there when the
         node's object went counts for one that was always there: nothing in the cluster tells where it came from."""
-        attached = [one for one in self.lab.fabric.attached(cell[0]) if one.device.serial not in self._left]
+        strange = self._left | self.unheard
+        attached = [one for one in self.lab.fabric.attached(cell[0]) if one.device.serial not in strange]
         there = sum(one.device.model == cell[1] and not one.fixed for one in attached)
-        moving = (
-            one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in self._left
-        )
+        moving = (one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in strange)
         coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
 
@@ -146,7 +149,7 @@ class View:
         """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has."""
         idle, own = set(self._idle(cell)) - self._left, self.lab.fabric.attached(cell[0])
         came = sum(one.device.serial in idle and not one.fixed for one in own)
-        return max(0, min(came, self.movable(cell) - self._labelled(cell, "min", 0)))
+        return max(0, min(came, self.movable(cell) - self.least(cell)))
 
     def fabric_of(self, node: str) -> str:
         machine = self.lab.fabric.machine(node)
@@ -154,12 +157,16 @@ class View:
 
     def limit(self, cell: Cell) -> int:
         """The node's own limit of the model (label -size-max), or one that is never reached."""
-        return self._labelled(cell, "max", 10_000)
+        return self._size(cell, "max", 10_000)
 
-    def _labelled(self, cell: Cell, end: str, default: int) -> int:
+    def least(self, cell: Cell) -> int:
+        """How many devices of the model the node is to have in any case (label -size-min)."""
+        return self._size(cell, "min", 0)
+
+    def _size(self, cell: Cell, which: str, otherwise: int) -> int:
         device = next(one.device for one in self.lab.scenario.cluster.models if one.model == cell[1])
         labels = self.nodes.get(cell[0], {}).get("metadata", {}).get("labels") or {}
-        return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-{end}", default))
+        return int(labels.get(f"{self.lab.scenario.cluster.prefix}/{device}-size-{which}", otherwise))
 
     def rivals(self, model: str) -> set[str]:
         """Models that may not share a node with this one, whichever of the two says so."""
@@ -204,16 +211,26 @@ class View:
             self.under_way[entry.order] = entry
         else:
             self.under_way.pop(entry.order, None)
-            if entry.operation == "detach" and entry.outcome == "done":
-                self._left.discard(entry.serial)
+            if entry.operation == "attach" and entry.outcome == "done" and entry.words:
+                self.unheard.add(entry.serial)
             if entry.outcome == "failed" or entry.words:
                 self.refused.append(entry)
         for call in self.on_move:
             call(entry)
+        if entry.operation == "detach" and entry.outcome == "done":
+            self._left.discard(entry.serial)
+            self.unheard.discard(entry.serial)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
+        resource = new or old or {}
+        uid, cell = resource["metadata"]["uid"], (resource["spec"]["target_node"], resource["spec"]["model"])
+        self.erring.pop(uid, None)
+        self.leaving.pop(uid, None)
         if new is not None and (new.get("status") or {}).get("error"):
-            self.complaints[new["spec"]["target_node"], new["spec"]["model"]] = self.now
+            self.complaints[cell], self.erring[uid] = self.now, cell
+        marked = DELETE_DEVICE in (resource["metadata"].get("annotations") or {})
+        if new is not None and (marked or resource["metadata"].get("deletionTimestamp")):
+            self.leaving[uid] = cell
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
         spec = (new or {}).get("spec") or {}

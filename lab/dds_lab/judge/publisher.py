@@ -22,7 +22,6 @@ from dds_lab.judge.pools import MARK, Entered, PoolKey, PoolsView, Slice, Write
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
-GLANCE = 0.5
 MOST, MOST_TAINTED = 128, 64
 
 Rule = Literal[
@@ -46,7 +45,7 @@ class Measure:
     `lag`: so long ago what is offered must have been true (a round of questions, an operator's report, a write). `race`: a device
     may vanish under a claim that was allocated so shortly before, and a pool that came again be written twice. `back`: then it
     is there again within. `whole`: a pool is complete again within. `reaction`: what a claim gave back without a device being
-    there for it is not offered any more within.
+    there for it is not offered any more within. `glance`: so often the clock is looked at.
     """
 
     lag: float = 9.0
@@ -54,6 +53,7 @@ class Measure:
     race: float = 1.0
     back: float = 5.0
     whole: float = 5.0
+    glance: float = 0.5
 
 
 class Attention:
@@ -145,7 +145,7 @@ class PoolsJudge:
                 del self._open[rule, of]
                 self._said.add((rule, of))
                 self._find(rule, of, f"{text}, for more than {longest:g} s")
-        self.view.lab.time.after(GLANCE, self._tick)
+        self.view.lab.time.after(self._measure.glance, self._tick)
 
     # -- a pool
 
@@ -230,8 +230,9 @@ class PoolsJudge:
         entered = next((one for one in self.view.models if one.model == model), None)
         if entered is None:
             return
-        history = self._truth[fabric, model]
-        history.append((now, self.view.available(entered, fabric)))
+        history, available = self._truth[fabric, model], self.view.available(entered, fabric)
+        if not history or history[-1][1] != available:
+            history.append((now, available))
         while len(history) > 1 and history[1][0] <= now - self._measure.lag * MICROSECONDS:
             history.popleft()
 

@@ -36,7 +36,7 @@ class Measure:
     may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
     long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not
     counting what was stolen from it), `changes`: a label may change. `news`: who announces a device may not know yet that it
-    was taken so shortly before.
+    was taken so shortly before. `glance`: so often it is looked who waits.
     """
 
     lately: float = 60.0
@@ -46,6 +46,7 @@ class Measure:
     rounds: int = 4
     changes: int = 6
     news: float = 0.25
+    glance: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Judge:
         self._rounds: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
         self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
         self._said: set[tuple[Rule, str]] = set()
+        self._robbed_at: dict[Cell, int] = {}
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
         self._having: defaultdict[Key, dict[str, str]] = defaultdict(
@@ -228,6 +230,7 @@ class Judge:
         """One device less is meant for the claim; what else was announced to it still is."""
         promise = self._promised[uid]
         claim, lost = promise.claim, Counter([cell])
+        self._robbed_at[cell] = self.view.now
         text = f"{thief} took a device of {cell} that was announced to {claim.name}"
         self.thefts.append(Finding(self.view.now, "promised twice", claim.name, text))
         left = replace(claim, cells=claim.cells - lost, waits=claim.waits - lost)
@@ -246,6 +249,9 @@ class Judge:
         )
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
+        in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
+        refused = refused or any(cell in claim.cells for cell in in_the_way)
+        refused = refused or any(self._robbed_at.get(cell, 0) >= since for cell in claim.cells)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
         closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
@@ -260,26 +266,28 @@ class Judge:
         cell = (entry.node, entry.model)
         if entry.operation == "attach" and entry.outcome == "ordered":
             there, needed = self.view.movable(cell), self._peak(cell) + len(self.view.in_parts(cell))
+            needed = max(needed, self.view.least(cell))
             if there > needed:
                 self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
             if there > self.view.limit(cell):
                 self._find("over the limit", str(cell), f"{there} devices with this order")
             for rival in sorted(self.view.rivals(entry.model)):
-                if self.view.movable((entry.node, rival)) or self.view.attached((entry.node, rival)):
+                known = set(self.view.attached((entry.node, rival))) - self.view.unheard
+                if self.view.movable((entry.node, rival)) or known:
                     self._find("coexistence", str(cell), f"{rival} is there, or comes")
         elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
             self._find("beyond need", str(cell), self._excess.pop(entry.order))
         elif entry.operation == "detach" and entry.outcome != "failed":
             holders = [one.name for one in self.view.holders(entry.serial)]
             users = list(self.view.lab.fabric.users(entry.serial))
-            if holders or users:
+            if (holders or users) and entry.serial not in self.view.unheard:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
 
     # -- what does not move
 
     def _look(self) -> None:
-        """Once a second: who could have been served, for how long?"""
+        """Now and then: who could have been served, for how long?"""
         self._expire()
         now = self.view.now
         for claim in list(self.view.claims.values()):
@@ -290,7 +298,7 @@ class Judge:
             if now - since > self.measure.patience * MICROSECONDS:
                 text = f"waits although a device could be had since {duration(now - since)}"
                 self._find("waits for ever", claim.name, text, once=True)
-        self.view.lab.time.after(1.0, self._look)
+        self.view.lab.time.after(self.measure.glance, self._look)
 
     def _waits(self, claim: Held) -> bool:
         waiting = not claim.allocated or (bool(claim.waits) and not claim.told)
@@ -318,10 +326,8 @@ class Judge:
         if short <= 0:
             return True
         room = self.view.limit(cell) - self.view.movable(cell)
-        before = [one for one in others if one.since <= claim.since]
         rivals = any(
-            self.view.attached((node, rival)) or any(one.waits[node, rival] for one in before)
-            for rival in self.view.rivals(model)
+            self.view.attached((node, rival)) or self._demand[node, rival] for rival in self.view.rivals(model)
         )
         return not rivals and min(room, self.view.lab.fabric.free(self.view.fabric_of(node), model)) >= short
 

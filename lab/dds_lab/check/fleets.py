@@ -1,0 +1,535 @@
+"""Fleets that a seed draws: what there is, what is wanted of it, what goes wrong and when that is over.
+
+The scenario says all of it that scenarios can say; the rest is what befalls our own processes. Only `random()` of Python's
+generator is used, which gives the same numbers in every version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Literal, TypeVar
+
+from dds_core.publisher.policy import PublishPolicy
+from dds_core.scaler.policy import LimitPolicy, Policy, SchedulerPolicy
+from dds_lab.actors.kubelet import RUN_FOR
+from dds_lab.driver import PUBLISHER_USER, SCALER_USER
+from dds_lab.scenario import Scenario
+
+T = TypeVar("T")
+Program = Literal["scaler", "publisher"]
+BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "policy"]
+SERVED = 2_700.0
+"""Seconds after the trouble within which every pod that can be bound is bound."""
+REST = 1_500.0
+"""Seconds after the last wish within which everything has come to rest."""
+STAYS = 120.0
+"""Seconds for which it stays so."""
+
+_MODELS: tuple[dict[str, Any], ...] = (
+    {"model": "A100 40G", "device": "nvidia-a100-40", "product": "NVIDIA A100 40GB PCIe"},
+    {"model": "H100 80G", "device": "nvidia-h100-80", "product": "NVIDIA H100 80GB PCIe", "memory": "80Gi"},
+    {"model": "L40S", "device": "nvidia-l40s", "product": "NVIDIA L40S", "memory": "48Gi"},
+    {"model": "T4", "device": "tesla-t4", "product": "Tesla T4", "memory": "16Gi", "driver": "gpu.other.example"},
+)
+_PROFILES = (("1g.10gb", "3g.40gb"), ("3g.40gb",))
+PART = "part"
+"""The class of partitions. No pool offers any, so that nobody attaches a device for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blow:
+    """What befalls a program's processes, in seconds from the start: `kill` and `stop` end the one that leads (another begins
+    after `lasts`), `pause` lets it stand still; `cut` breaks its watch of a resource, `log` takes its log away, `log-answer` has
+    what it appends kept and says otherwise, `api` takes the API server away from all, `policy` gives it another policy."""
+
+    at: float
+    kind: BlowKind
+    program: Program
+    lasts: float
+    which: int = 0
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """`trouble`: seconds until nothing goes wrong any more. `unservable`: pods that nobody can ever serve. `another`: the policy
+    that a blow gives."""
+
+    seed: int
+    scenario: Scenario
+    trouble: float
+    policy: Policy
+    another: Policy
+    publish: PublishPolicy | None
+    replicas: int
+    blows: tuple[Blow, ...]
+    unservable: frozenset[str] = field(default_factory=frozenset)
+
+    def __str__(self) -> str:
+        cluster = self.scenario.cluster
+        kinds = sorted({one.kind for one in self.blows})
+        return (
+            f"seed {self.seed}: {len(cluster.node_names())} nodes, {len(cluster.fabrics)} fabrics, {len(cluster.models)} models, "
+            f"{self.trouble / 60:.0f} min of trouble, {self.replicas} replicas, publisher "
+            f"{'ours' if self.publish else 'stand-in'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
+        )
+
+
+def _names(group: dict[str, Any]) -> list[str]:
+    return [f"node{number:04}" for number in range(group["first"], group["first"] + group["count"])]
+
+
+class Draw:
+    """Numbers from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._next = Random(seed).random
+
+    def chance(self, likely: float) -> bool:
+        return self._next() < likely
+
+    def between(self, low: float, high: float) -> float:
+        return round(low + (high - low) * self._next(), 3)
+
+    def whole(self, low: int, high: int) -> int:
+        """From `low` to `high`, both included."""
+        return low + int((high - low + 1) * self._next())
+
+    def one(self, of: Sequence[T]) -> T:
+        return of[int(len(of) * self._next())]
+
+    def some(self, of: Sequence[T], most: int) -> list[T]:
+        """One to `most` of them, each once, in their order."""
+        left = list(range(len(of)))
+        chosen = [left.pop(int(len(left) * self._next())) for _ in range(min(len(left), self.whole(1, most)))]
+        return [of[place] for place in sorted(chosen)]
+
+
+def fleet_of(seed: int) -> Fleet:
+    """What this seed draws."""
+    return _Maker(seed).made()
+
+
+class _Maker:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.draw = Draw(seed)
+        self.trouble = self.draw.between(600, 3600)
+        self.calm = self.draw.chance(0.1)
+        self.steps: list[tuple[float, dict[str, Any]]] = []
+        self.unservable: set[str] = set()
+
+    def made(self) -> Fleet:
+        draw = self.draw
+        cluster = self._cluster()
+        timeouts = {"default-scheduler": draw.one((60, 120, 180, 600))}
+        if draw.chance(0.25):
+            timeouts["second"] = draw.one((45, 300))
+        ours = draw.chance(0.75)
+        parts = self._parts(timeouts, ours)
+        mixes = [self._mix(number) for number in range(draw.whole(1, 2))]
+        self._pods(sorted(timeouts))
+        self._befall()
+        for fabric in self.fabrics:
+            for model in self.models:
+                self.steps.append((self.trouble, {"resize": {"fabric": fabric, "model": model["model"], "by": 24}}))
+                self._last(fabric, model)
+        steps = [{"at": at, **step} for at, step in sorted(self.steps, key=lambda one: one[0])]
+        written = {
+            "name": f"fleet-{self.seed}",
+            "seed": self.seed,
+            "duration": self.trouble + 60,
+            "cluster": cluster,
+            "parts": parts,
+            "steps": steps,
+            "mix": mixes,
+            "faults": {
+                "fabric": list(self._fabric_faults()),
+                "manager": list(self._manager_faults()) if ours else [],
+                "wire": list(self._wire()),
+                "allocations": self._stalls(),
+            },
+        }
+        scenario = Scenario.model_validate_json(json.dumps(written))
+        policy = self._policy(timeouts)
+        another = policy.model_copy(
+            update={
+                "mode": draw.one(("observe", "attach", "detach")),
+                "hand_over": draw.one(("clear", "exchange")),
+                "no_removal_seconds": draw.one((0, 30, 600)),
+            }
+        )
+        publish = self._publish() if ours else None
+        replicas = draw.one((1, 1, 2, 3))
+        blows = () if self.calm else tuple(self._blows(ours))
+        return Fleet(
+            self.seed, scenario, self.trouble, policy, another, publish, replicas, blows, frozenset(self.unservable)
+        )
+
+    # -- what there is
+
+    def _cluster(self) -> dict[str, Any]:
+        draw = self.draw
+        self.models = [dict(one) for one in draw.some(_MODELS, 4)]
+        self.fabrics = list(range(1, draw.one((1, 1, 2, 3)) + 1))
+        self.rivals = len(self.models) > 1 and draw.chance(0.35)
+        if self.rivals:
+            self.models[0]["not_with"] = [self.models[1]["model"]]
+        cut = draw.one(self.models) if draw.chance(0.25) else None
+        if cut is not None:
+            cut["partitions"] = {
+                "profiles": draw.one(_PROFILES)
+            }  # one that comes in parts serves nobody who asks for a whole
+        self.partitioned = cut
+        self.extended = draw.chance(0.15)
+        nodes = list[dict[str, Any]]()
+        first = 0
+        most = draw.one((1, 2, 4, 8, 30))
+        rivals = self.models[:2] if self.rivals else []
+        for fabric in self.fabrics:
+            for _ in range(draw.whole(1, 2)):
+                count = draw.whole(1, max(1, most // len(self.fabrics) // 2))
+                limits = {}
+                for model in self.models:
+                    if draw.chance(0.35) or model is cut:  # the vendor lists at most eight devices with partitions
+                        least = int(draw.chance(0.2) and model not in rivals)  # what stays would keep the other out
+                        limits[model["model"]] = {"max": draw.whole(1, 4), "min": least}
+                fixed = {self.models[-1]["model"]: draw.whole(1, 2)} if not self.rivals and draw.chance(0.15) else {}
+                group = {"first": first, "count": count, "fabric": fabric, "limits": limits, "fixed": fixed}
+                nodes.append({**group, "labels": self._sizes(limits)})
+                first += count
+        self.groups = nodes
+        self.left = {
+            one: {name for group in nodes if group["fabric"] == one for name in _names(group)} for one in self.fabrics
+        }
+        self.nodes = sorted(name for names in self.left.values() for name in names)
+        pools = [
+            {"id": one, "devices": {model["model"]: draw.one((0, 1, 2, 4, 8, 16)) for model in self.models}}
+            for one in self.fabrics
+        ]
+        return {
+            "version": draw.one(("1.36", "1.36.3")),
+            "models": self.models,
+            "classes": [*self._classes()],
+            "fabrics": pools,
+            "nodes": nodes,
+        }
+
+    def _sizes(self, limits: dict[str, dict[str, int]]) -> dict[str, str]:
+        """The limits as nodes tell them."""
+        devices = {one["model"]: one["device"] for one in self.models}
+        return {
+            f"cohdi.io/{devices[model]}-size-{which}": str(size)
+            for model, limit in limits.items()
+            for which, size in limit.items()
+        }
+
+    def _classes(self) -> Iterator[dict[str, Any]]:
+        for model in self.models:
+            driver = model.get("driver", "gpu.nvidia.com")
+            selector = (
+                f'device.driver == "{driver}" && device.attributes["{driver}"].productName == "{model["product"]}"'
+            )
+            if model is self.partitioned:
+                selector += f' && !("profile" in device.attributes["{driver}"])'
+            extended = {"extended_resource": "example.com/gpu"} if self.extended and model is self.models[0] else {}
+            yield {"name": model["device"], "selectors": [selector], **extended}
+        if self.partitioned is not None:
+            driver = self.partitioned.get("driver", "gpu.nvidia.com")
+            mig = f'device.driver == "{driver}" && device.attributes["{driver}"].type == "mig"'
+            yield {"name": PART, "selectors": [mig]}
+
+    def _parts(self, timeouts: dict[str, int], ours: bool) -> dict[str, Any]:
+        draw = self.draw
+        api = draw.one(("fm", "cm", "nec") if len(self.fabrics) == 1 else ("fm", "cm"))
+        return {
+            "scheduler": {
+                "profiles": {name: {"binding_timeout": seconds} for name, seconds in timeouts.items()},
+                "clock": draw.one((0.0, 0.0, 0.0, -600.0, 600.0)),
+            },
+            "fabric": {
+                "attach": draw.one(
+                    ({"between": [0.5, 3]}, {"between": [1, 12]}, {"median": 8, "spread": 0.5, "most": 60})
+                ),
+                "detach": draw.one(({"between": [0.3, 2]}, {"between": [1, 10]})),
+                "timeout": 40,
+                "in_flight_per_machine": draw.one((0, 0, 1)),
+                "in_flight": draw.one((0, 0, 2)),
+            },
+            "operator": {
+                "workers": draw.one((1, 4, 16)),
+                "poll": draw.one((10, 30)),
+                "watch_slices": draw.chance(0.6),
+                "plugin_rest": draw.one((0, 10)),
+                "sync": 60,
+                "orphan": 300,
+                "stale_writes": False,
+            },
+            "vendor": {"start": {"between": [0.5, 4]}},
+            "publisher": False if ours else {"interval": draw.one((0, 2, 5)), "stable_names": True},
+            "manager": {"api": api} if ours else False,
+            "scaler": False,
+        }
+
+    # -- what is wanted
+
+    def _asks(self) -> list[dict[str, Any]]:
+        """What a node of every group could have at once."""
+        most = {
+            model["device"]: min(group["limits"].get(model["model"], {"max": 4})["max"] for group in self.groups)
+            for model in self.models
+        }
+        asks = []
+        for device, limit in most.items():
+            asks.append({"devices": {device: 1}, "weight": 4.0})
+            if limit > 1:
+                asks.append({"devices": {device: self.draw.whole(2, limit)}, "weight": 1.0})
+        names = [model["device"] for model in self.models]
+        if len(names) > 1 and not self.rivals:
+            asks.append({"devices": {names[0]: 1, names[1]: 1}, "weight": 1.0})
+        if self.partitioned is not None and self.partitioned["device"] in names:
+            asks.append({"devices": {PART: 1}, "weight": 0.3})
+        return asks
+
+    def _mix(self, number: int) -> dict[str, Any]:
+        draw = self.draw
+        start = draw.between(0, self.trouble / 3)
+        return {
+            "name": f"mix{number}",
+            "pods": draw.whole(3, 20 + len(self.nodes)),
+            "start": start,
+            "over": draw.one((60.0, self.trouble - start - 60)),
+            "lasts": {"between": draw.one(([5, 60], [30, 300], [60, 600]))},
+            "asks": draw.some(self._asks(), 3),
+            "templates": draw.one((0.0, 0.5, 1.0)),
+            "withdrawn": draw.one((0.0, 0.1, 0.3)),
+            "patience": {"between": draw.one(([0, 5], [0, 60]))},
+            "ends": draw.one(("deleted", "finished")),
+            **({"node_selector": {"cohdi.io/fabric": str(draw.one(self.fabrics))}} if draw.chance(0.25) else {}),
+        }
+
+    def _pods(self, schedulers: list[str]) -> None:
+        """Pods that are not of the common kind."""
+        draw = self.draw
+        for number in range(draw.whole(0, 6)):
+            at, name, device = draw.between(0, self.trouble), f"odd{number}", draw.one(self.models)["device"]
+            scheduler, lasts = draw.one(schedulers), draw.between(20, 400)
+            kind = draw.one(("two claims", "shared", "choice", "match", "too many", "extended", "rivals"))
+            one = {"name": "r0", "exactly": {"deviceClassName": device}}
+            if kind == "two claims":
+                self._claim(at, f"{name}-a", [one])
+                self._claim(at, f"{name}-b", [one])
+                self._limited(name, device, 2)
+                self._pod(at, name, scheduler, lasts, [f"{name}-a", f"{name}-b"])
+            elif kind == "shared":
+                self._claim(at, name, [one])
+                for pod in range(draw.whole(2, 3)):
+                    self._pod(at + draw.between(0, 90) * (pod > 0), f"{name}-{pod}", scheduler, lasts, [name])
+            elif kind == "choice":
+                chosen = [
+                    {"name": f"c{place}", "deviceClassName": model["device"]} for place, model in enumerate(self.models)
+                ]
+                self._claim(at, name, [{"name": "r0", "firstAvailable": chosen}])
+                self._pod(at, name, scheduler, lasts, [name])
+            elif kind == "match":
+                driver = next(model for model in self.models if model["device"] == device).get(
+                    "driver", "gpu.nvidia.com"
+                )
+                two = {"name": "r0", "exactly": {"deviceClassName": device, "count": 2}}
+                self._claim(at, name, [two], [{"requests": ["r0"], "matchAttribute": f"{driver}/productName"}])
+                self._limited(name, device, 2)
+                self._pod(at, name, scheduler, lasts, [name])
+            elif kind == "too many" and draw.chance(0.4):
+                self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": device, "count": 30}}])
+                self.unservable.add(name)
+                self._pod(at, name, scheduler, lasts, [name])
+            elif kind == "rivals" and self.rivals and draw.chance(0.4):
+                both = [{"name": f"r{i}", "exactly": {"deviceClassName": self.models[i]["device"]}} for i in (0, 1)]
+                self._claim(at, name, both)
+                self.unservable.add(name)
+                self._pod(at, name, scheduler, lasts, [name])
+            elif kind == "extended" and self.extended:
+                self._pod(at, name, scheduler, lasts, [], {"example.com/gpu": "1"})
+            if draw.chance(0.15):
+                self.steps.append((min(at + draw.between(0, 60), self.trouble), {"withdraw": name}))
+
+    def _limited(self, name: str, device: str, count: int) -> None:
+        """Nobody can serve it where every node may have fewer."""
+        model = next(one["model"] for one in self.models if one["device"] == device)
+        if all(group["limits"].get(model, {"max": count})["max"] < count for group in self.groups):
+            self.unservable.add(name)
+
+    def _claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
+        devices = {"requests": requests, **({"constraints": list(constraints)} if constraints else {})}
+        made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}}
+        self.steps.append((at, {"apply": {**made, "spec": {"devices": devices}}}))
+
+    def _pod(
+        self,
+        at: float,
+        name: str,
+        scheduler: str,
+        lasts: float,
+        claims: Sequence[str],
+        limits: dict[str, str] | None = None,
+        fabric: int | None = None,
+    ) -> None:
+        refs = [{"name": f"d{place}"} for place in range(len(claims))]
+        resources = {"claims": refs} if refs else {"limits": limits, "requests": limits}
+        spec: dict[str, Any] = {
+            "containers": [{"name": "c", "image": "pause", "resources": resources}],
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "schedulerName": scheduler,
+            "resourceClaims": [{"name": f"d{place}", "resourceClaimName": one} for place, one in enumerate(claims)],
+            **({"nodeSelector": {"cohdi.io/fabric": str(fabric)}} if fabric is not None else {}),
+        }
+        meta = {"name": name, "annotations": {RUN_FOR: f"{lasts:g}"}}
+        self.steps.append((at, {"apply": {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}}))
+
+    def _last(self, fabric: int, model: dict[str, Any]) -> None:
+        """One more pod for each pool, when all is well again."""
+        at, name = self.trouble + self.draw.between(1, 50), f"last-{fabric}-{model['device']}"
+        self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": model["device"]}}])
+        self._pod(at, name, "default-scheduler", 30.0, [name], fabric=fabric)
+
+    # -- what goes wrong
+
+    def _befall(self) -> None:
+        """Nodes, devices and components."""
+        draw, until = self.draw, self.trouble
+        for _ in range(0 if self.calm else draw.whole(0, 8)):
+            at, node = draw.between(10, until - 5), draw.one(self.nodes)
+            lasts = min(draw.between(5, 400), until - at)
+            kind = draw.one(("cordon", "drain", "silence", "drop", "shrink", "part", "part", "relist", "lose"))
+            if kind in ("cordon", "drain"):
+                self.steps += [(at, {kind: node}), (at + lasts, {"uncordon": node})]
+            elif kind == "silence":
+                self.steps.append((at, {"silence": {"node": node, "lasts": lasts}}))
+            elif kind == "drop":
+                self.steps.append(
+                    (at, {"drop_out": {"node": node, "lasts": lasts} if draw.chance(0.7) else {"node": node}})
+                )
+            elif kind == "shrink":
+                resize = {"fabric": draw.one(self.fabrics), "model": draw.one(self.models)["model"]}
+                self.steps.append((at, {"resize": {**resize, "by": draw.whole(-3, 3) or 1}}))
+            elif kind == "part":
+                part = draw.one(("scheduler", "operator", "vendor", "claims", "kubelet"))
+                self.steps.append((at, {"restart": {"part": part, "down": min(lasts, 60.0)}}))
+            elif kind == "relist":
+                self.steps.append(
+                    (at, {"relist": {"part": draw.one(("scheduler", "operator")), "lasts": min(lasts, 20.0)}})
+                )
+            elif kind == "lose" and any(node in left and len(left) > 1 for left in self.left.values()):
+                self.steps.append((at, {"lose_node": node}))
+                for left in self.left.values():
+                    left.discard(node)
+
+    def _fabric_faults(self) -> Iterator[dict[str, Any]]:
+        draw = self.draw
+        for _ in range(0 if self.calm else draw.whole(0, 3)):
+            since = draw.between(0, self.trouble - 60)
+            kind = draw.one(("refuse", "refuse", "refuse", "hang", "lose_answer"))
+            window = {"since": since, "until": min(since + draw.between(30, 1200), self.trouble)}
+            only = {"models": [draw.one(self.models)["model"]]} if draw.chance(0.4) else {}
+            yield {"kind": kind, "share": draw.one((0.1, 0.3, 1.0)), **window, **only}
+            if draw.chance(0.3):
+                words = "CDI manager: the resource is busy"
+                yield {"kind": "refuse", "operation": "detach", "share": 0.3, "words": words, **window}
+
+    def _manager_faults(self) -> Iterator[dict[str, Any]]:
+        draw = self.draw
+        for _ in range(0 if self.calm else draw.whole(0, 3)):
+            since = draw.between(0, self.trouble - 60)
+            kind = draw.one(("away", "busy", "cut", "empty", "error", "expired", "odd", "slow"))
+            wait = {"wait": 20.0} if kind == "slow" else {}
+            window = {"since": since, "until": min(since + draw.between(20, 400), self.trouble)}
+            yield {"kind": kind, "share": draw.one((0.3, 0.6, 1.0)), **wait, **window}
+
+    def _wire(self) -> Iterator[dict[str, Any]]:
+        draw = self.draw
+        for _ in range(0 if self.calm else draw.whole(0, 3)):
+            since = draw.between(0, self.trouble - 60)
+            window = {"since": since, "until": min(since + draw.between(20, 900), self.trouble)}
+            codes = ({"action": "status", "code": code} for code in (409, 429, 500, 503))
+            actions: list[dict[str, Any]] = [{"action": "lost"}, *codes]
+            what = draw.one(actions)
+            verbs = ["create", "update", "patch", "delete"]
+            yield {
+                "share": draw.one((0.05, 0.2, 0.6)),
+                "users": [SCALER_USER, PUBLISHER_USER],
+                "verbs": verbs,
+                **what,
+                **window,
+            }
+
+    def _stalls(self) -> list[dict[str, Any]]:
+        """Allocations that the scheduler writes late."""
+        if self.calm or self.draw.chance(0.7):
+            return []
+        since = self.draw.between(0, self.trouble - 60)
+        return [
+            {"since": since, "until": since + 60, "takes": self.draw.one((2.0, 20.0)), "times": self.draw.whole(1, 5)}
+        ]
+
+    def _blows(self, publisher: bool) -> Iterator[Blow]:
+        draw = self.draw
+        kinds: tuple[BlowKind, ...] = (
+            "kill", "kill", "stop", "pause", "pause", "cut", "cut", "cut", "log", "log-answer", "api", "policy",
+        )  # fmt: skip
+        for _ in range(draw.whole(0, 10)):
+            kind, at = draw.one(kinds), draw.between(1, self.trouble - 5)
+            program: Program = "publisher" if publisher and kind != "policy" and draw.chance(0.3) else "scaler"
+            longest = {"pause": 90.0, "cut": 200.0, "log": 120.0, "log-answer": 60.0, "api": 120.0}.get(kind, 60.0)
+            lasts = draw.between(0.05, longest) if draw.chance(0.6) else draw.between(0.05, 5.0)
+            yield Blow(at, kind, program, min(lasts, self.trouble - at), draw.whole(0, 20))
+
+    # -- how we are to do it
+
+    def _policy(self, timeouts: dict[str, int]) -> Policy:
+        draw = self.draw
+        limits = {
+            f"{node}/{model}": LimitPolicy(**bounds)
+            for group in self.groups
+            for model, bounds in group["limits"].items()
+            for node in _names(group)
+        }
+        schedulers = {
+            name: SchedulerPolicy(
+                binding_timeout_seconds=seconds if draw.chance(0.85) else 600,
+                hand_over=draw.one((None, None, "exchange", "clear")),
+            )
+            for name, seconds in timeouts.items()
+        }
+        return Policy(
+            mode="detach" if self.rivals or draw.chance(0.9) else draw.one(("attach", "observe")),
+            scan_interval_seconds=draw.one((0, 60, 60)),
+            no_removal_seconds=draw.one((0, 15, 60, 180)),
+            no_allocation_seconds=draw.one((5, 15, 60)),
+            schedulers=schedulers,
+            error_grace_seconds=draw.one((0, 10)),
+            cool_down_seconds=draw.one((20, 120)),
+            pool_cool_down_nodes=draw.one((0, 1, 2)),
+            fence_settle_seconds=draw.one((2, 30)),
+            detaches_per_hour=draw.one((600, 10_000)),
+            rebalance=draw.chance(0.7),
+            orders_in_flight=draw.one((1, 16)),
+            hand_over=draw.one(("exchange", "exchange", "clear")),
+            guard_seconds=draw.one((20, 60)),
+            guard_settle_milliseconds=draw.one((0, 500)),
+            adoption=draw.one(("none", "reference", "all")),
+            prewarm=draw.chance(0.15),
+            limits=limits,
+        )
+
+    def _publish(self) -> PublishPolicy:
+        draw = self.draw
+        return PublishPolicy(
+            mode="publish",
+            gone_seconds=draw.one((5, 60)),
+            while_cooling=draw.one(("taint", "withdraw")),
+            read_back_seconds=draw.one((5, 30)),
+            scan_interval_seconds=draw.one((0, 300)),
+        )

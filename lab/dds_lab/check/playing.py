@@ -1,0 +1,274 @@
+"""A fleet of a seed, played: through its trouble, until everybody is served, and until nothing is wanted any more.
+
+Always: the rules of the judges, but for who waits, which the judge asks of each claim by itself. After the trouble: every pod
+that can be bound is bound. In the end: what nobody needs is back, nothing is left over, the pools are what there is, all of it
+stays so, and the logs verify and decide the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dds_adapters.fabric.settings import FabricSettings
+from dds_core.component import Component
+from dds_core.publisher.component import PUBLISHER
+from dds_core.publisher.model import MANAGED_BY
+from dds_core.scaler.component import SCALER
+from dds_lab.actors.objects import claim_names
+from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
+from dds_lab.check.oracle import SPARE, differences, state_of
+from dds_lab.check.replicas import Replica, ShakyLog, Wire
+from dds_lab.check.subjects import CLUSTER, unsound
+from dds_lab.client import ApiError, Object
+from dds_lab.driver import PUBLISHER_USER, SCALER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
+from dds_lab.judge import Finding
+from dds_lab.judge import publisher as pools
+from dds_lab.judge.scaler import Judge, Measure
+from dds_lab.lab import Lab
+from dds_lab.manager.face import write_credentials
+from dds_lab.serving import plan
+from dds_lab.setup import install_guard
+from dds_lab.tally import Tally
+from dds_lab.time import MICROSECONDS, VirtualTime
+
+LOOK = 30.0
+DRY_RUN = ("the answer to a dry run is", "the connection was lost", "does not answer")
+PACE = Pace(interval=15.0)
+SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
+"""Questions to the manager cost the most of a run."""
+CALM = Measure(patience=900.0, changes=20, glance=10.0)
+TROUBLED = Measure(lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6, changes=20, glance=10.0)
+"""For processes that may be away for minutes and go on with what they had decided."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a seed came to: (rule, words) each, and what it took. `hours` are of virtual time."""
+
+    seed: int
+    found: tuple[tuple[str, str], ...]
+    hours: float
+    pods: int
+    orders: int
+    rows: int
+
+
+def played(seed: int) -> Played:
+    """Play what this seed draws."""
+    with fleet_run(fleet_of(seed)) as run:
+        return run.play()
+
+
+def fleet_cases(seeds: Iterable[int]) -> Iterator[Played]:
+    """Play all these, one after the other."""
+    return map(played, seeds)
+
+
+class FleetRun:
+    """A lab with our programs in it, as a seed wants it."""
+
+    def __init__(self, fleet: Fleet, folder: Path) -> None:
+        self.fleet = fleet
+        self.lab = Lab(fleet.scenario, VirtualTime(fleet.seed, fleet.scenario.start))
+        self.logs = {one: self._log(one) for one in ("scaler", "publisher")}
+        self.processes: dict[Program, list[OurProcess[Any]]] = {"scaler": [], "publisher": []}
+        self.replicas: dict[Program, list[Replica]] = {}
+        self._folder = folder
+        self._policy = fleet.policy
+        self.lab.start()
+        install_guard(self.lab.client("installer"), SCALER_USER)
+        self._troubled = bool(fleet.blows or fleet.scenario.faults.wire)
+        self.judge = Judge(self.lab, TROUBLED if self._troubled else CALM)
+        self.tally = Tally()
+        self.tally.follow(self.lab.client("tally"))
+        named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"
+        self.pools = pools.PoolsJudge(
+            self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named
+        )  # fmt: skip
+        self.wire = Wire(self.lab, plan(fleet.scenario, self.lab.time))
+        self._stand_by("scaler", self._scaler)
+        if fleet.publish is not None:
+            self._stand_by("publisher", self._publisher)
+        for one in fleet.blows:
+            self.lab.time.after(one.at, partial(self._strike, one))
+
+    def _log(self, program: str) -> ShakyLog:
+        return ShakyLog(f"lab/{program}", cluster=CLUSTER, recorded_at=self.fleet.scenario.start)
+
+    def _stand_by(self, program: Program, make: Callable[[], OurProcess[Any]]) -> None:
+        def another() -> OurProcess[Any]:
+            process = make()
+            self.processes[program].append(process)
+            return process
+
+        numbers = range(self.fleet.replicas)
+        self.replicas[program] = [Replica(self.lab, program, number, self.wire, another) for number in numbers]
+
+    def _scaler(self) -> OurScaler:
+        return OurScaler(self.lab, self.logs["scaler"], self._policy)
+
+    def _publisher(self) -> OurPublisher:
+        manager, policy = self.lab.manager, self.fleet.publish
+        assert manager is not None and policy is not None
+        write_credentials(self._folder, manager.settings.login, None)
+        settings = FabricSettings(
+            api=manager.settings.api,
+            endpoint="https://manager.lab",
+            tenant=manager.settings.tenant,
+            cluster=manager.settings.cluster,
+            credentials=self._folder,
+            fabric=str(self.fleet.scenario.cluster.fabrics[0].id),
+        )
+        return OurPublisher(self.lab, self.logs["publisher"], policy, by_manager(manager, settings), pace=PACE)
+
+    def end(self) -> None:
+        for processes in self.processes.values():
+            for one in processes:
+                one.kill()
+        self.lab.stop()
+
+    # -- what befalls our processes
+
+    def _strike(self, blow: Blow) -> None:
+        replicas = self.replicas[blow.program]
+        one = next((one for one in replicas if one.process is not None), replicas[blow.which % len(replicas)])
+        log = self.logs[blow.program]
+        match blow.kind:
+            case "kill":
+                one.kill(blow.lasts)
+            case "stop":
+                one.stop(blow.lasts)
+            case "pause":
+                one.pause(blow.lasts)
+            case "cut":
+                self._cut(one, blow)
+            case "log":
+                self._for(blow, lambda on: setattr(log, "away", on))
+            case "log-answer":
+                self._for(blow, lambda on: setattr(log, "unheard", on))
+            case "api":
+                self._for(blow, lambda on: setattr(self.wire, "away", on))
+                for process in [each.process for replicas in self.replicas.values() for each in replicas]:
+                    for resource in process.followed if process is not None else ():
+                        assert process is not None
+                        process.cut(resource, blow.lasts)
+            case "policy":
+                self._for(blow, self._change_policy)
+
+    def _cut(self, one: Replica, blow: Blow) -> None:
+        followed = one.process.followed if one.process is not None else ()
+        if one.process is not None and followed:
+            one.process.cut(followed[blow.which % len(followed)], blow.lasts)
+
+    def _change_policy(self, on: bool) -> None:
+        self._policy = self.fleet.another if on else self.fleet.policy
+        for one in self.replicas["scaler"]:
+            if one.process is not None:
+                one.process.change_policy(self._policy)
+
+    def _for(self, blow: Blow, switch: Callable[[bool], None]) -> None:
+        switch(True)
+        self.lab.time.after(blow.lasts, lambda: switch(False))
+
+    def _is_blind(self) -> bool:
+        """Whether the publisher cannot know what there is, or cannot write."""
+        manager = self.lab.manager
+        one = next((one.process for one in self.replicas.get("publisher", ()) if one.process is not None), None)
+        if manager is None or one is None or manager.faults.waiting() or not one.alive:
+            return True
+        passed = (self.lab.time.now() - self.fleet.scenario.start) / MICROSECONDS
+        return passed < self.fleet.trouble or one.decider.away or not one.decider.synced
+
+    # -- the three times
+
+    def play(self) -> Played:
+        """All of it."""
+        fleet, found = self.fleet, list[tuple[str, str]]()
+        self.lab.run(fleet.trouble + 60.0)
+        waiting = self._waiting()
+        for _ in range(round(SERVED / LOOK)):
+            if not waiting or self._idle():
+                break
+            self.lab.run(LOOK)
+            waiting = self._waiting()
+        found += [] if self._idle() else [("not served", one) for one in waiting]
+        self._nothing_is_wanted()
+        self.lab.run(REST)
+        state = state_of(self.judge.view)
+        self.lab.run(STAYS)
+        later = state_of(self.judge.view)
+        found += [("restless", one) for one in differences(state, later)]
+        found += [("left over", one) for one in later.left if one != SPARE or fleet.policy.mode == "detach"]
+        found += self._findings(one for one in self.judge.findings if one.rule != "waits for ever")
+        found += self._unsound("scaler", SCALER)
+        if fleet.publish is not None:
+            found += [("pools", one) for one in self.pools.differences()]
+            found += self._findings(self.pools.findings)
+            found += self._unsound("publisher", PUBLISHER)
+        hours = (self.lab.time.now() - fleet.scenario.start) / MICROSECONDS / 3600
+        rows = sum(log.head().position for log in self.logs.values())
+        return Played(fleet.seed, tuple(found), hours, self.tally.pods, len(self.lab.ledger), rows)
+
+    def _unsound(self, program: Program, component: Component[Any]) -> list[tuple[str, str]]:
+        """That a dry run came to nothing is told where requests come to nothing now and then."""
+        told = unsound(self.processes[program], self.logs[program], component)
+        return [("unsound", one) for one in told if not (self._troubled and any(words in one for words in DRY_RUN))]
+
+    def _findings(self, found: Iterable[Finding]) -> list[tuple[str, str]]:
+        return [
+            (one.rule, f"at {(one.at - self.fleet.scenario.start) / MICROSECONDS:.3f} s {one.of}: {one.text}")
+            for one in found
+        ]
+
+    def _idle(self) -> bool:
+        """Whether our scaler is to serve nobody."""
+        return self.fleet.policy.mode == "observe"
+
+    def _waiting(self) -> list[str]:
+        """Pods without a node that somebody could serve."""
+        client = self.lab.client("looking")
+        return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
+
+    def _waits(self, pod: Object) -> bool:
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or pod["spec"].get("nodeName"):
+            return False
+        client, meta = self.lab.client("looking"), pod["metadata"]
+        claims = [client.find("resourceclaims", one, meta["namespace"]) for one in claim_names(pod)]
+        return meta["name"] not in self.fleet.unservable and all(
+            one is not None and not _is_of_parts(one) for one in claims
+        )
+
+    def _nothing_is_wanted(self) -> None:
+        client = self.lab.client("looking")
+        for resource in ("pods", "resourceclaimtemplates", "resourceclaims"):
+            for one in client.list(resource, "default"):
+                with suppress(ApiError):
+                    client.delete(resource, one["metadata"]["name"], "default")
+
+
+def _is_of_parts(claim: Object) -> bool:
+    requests = claim["spec"]["devices"]["requests"]
+    return any((one.get("exactly") or {}).get("deviceClassName") == PART for one in requests)
+
+
+def _words(pod: Object) -> str:
+    conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
+    told = next((one for one in conditions if one["type"] == "PodScheduled"), {"reason": "Pending"})
+    return f"{pod['metadata']['name']}: {told.get('reason', '')} {told.get('message', '')}"
+
+
+@contextmanager
+def fleet_run(fleet: Fleet) -> Iterator[FleetRun]:
+    """A lab in which everything has begun."""
+    with TemporaryDirectory() as folder:
+        run = FleetRun(fleet, Path(folder))
+        try:
+            yield run
+        finally:
+            run.end()

@@ -1,0 +1,212 @@
+"""Replicas of one program on a lab's time: they contend for its lease, the one that leads runs the program, and what was lost,
+killed or crashed begins anew, as a pod does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from dds_adapters.kubernetes.cluster import Answer, Unreachable, path_of
+from dds_adapters.kubernetes.lease.elector import RESOURCE
+from dds_adapters.kubernetes.lease.state import API_VERSION, Ask, LeaseSettings, LeaseState, Phase
+from dds_core.errors import LogUnavailable
+from dds_core.log import Envelope, Group, MemoryLog
+from dds_lab.api.requests import Call, Request, Response
+from dds_lab.api.status import ApiError
+from dds_lab.api.watches import Stream
+from dds_lab.driver import Direct, OurProcess
+from dds_lab.face.serving import effects_of, refusal
+from dds_lab.faults.wire import NOTHING, FaultPlan
+from dds_lab.lab import Lab
+from dds_lab.time import MICROSECONDS, Timers
+
+NAMESPACE = "default"
+TIMES = LeaseSettings(duration=45, renew_deadline=30, retry_period=10)
+"""Longer than usual, for fewer requests."""
+RESTART, GLANCE, LATENCY = 3.0, 5.0, 0.01
+"""Seconds until what has ended is there again, between looks at what runs, and that an answer takes."""
+
+
+class ShakyLog(MemoryLog):
+    """A log that can be away: `away` takes nothing, `unheard` takes it and says otherwise."""
+
+    away = unheard = False
+
+    def take_epoch(self, recorded_at: int) -> int:
+        self._look()
+        return super().take_epoch(recorded_at)
+
+    def append(
+        self, groups: Sequence[Group], *, epoch: int, recorded_at: int, expected: Mapping[str, int] | None = None
+    ) -> list[Envelope]:
+        self._look()
+        rows = super().append(groups, epoch=epoch, recorded_at=recorded_at, expected=expected)
+        if self.unheard:
+            raise LogUnavailable("the connection broke", where=self.name, fix="ask again")
+        return rows
+
+    def _look(self) -> None:
+        if self.away:
+            raise LogUnavailable("no answer", where=self.name, fix="wait")
+
+
+class Wire:
+    """What stands between programs and the API server: the plan of the scenario, and times in which nobody answers."""
+
+    def __init__(self, lab: Lab, plan: FaultPlan | None) -> None:
+        self.away = False
+        self._server = lab.server
+        self._plan = plan
+
+    def carry(self, request: Request) -> Response | Stream:
+        """As `Direct.carry`."""
+        if self.away:
+            raise Unreachable("does not answer", where=request.path)
+        effects = effects_of(self._plan, self._server.access, request) if self._plan is not None else NOTHING
+        if effects.refused is not None:
+            return refusal(effects.refused.error())
+        answer = self._server.respond(request)
+        if effects.lost:
+            raise Unreachable("the connection was lost", where=request.path)
+        return answer
+
+    def attach(self, process: OurProcess[Any]) -> None:
+        """This process's requests and lists go this way."""
+        process.requests.carry = self.carry
+        process.client.before = self._list
+
+    def _list(self, call: Call) -> None:
+        if self.away:
+            raise ApiError(503, "ServiceUnavailable", "does not answer")
+
+
+class Replica:
+    """`process` is what runs while it leads, None else."""
+
+    def __init__(self, lab: Lab, program: str, number: int, wire: Wire, make: Callable[[], OurProcess[Any]]) -> None:
+        """`make` gives a process that has not begun."""
+        self.process: OurProcess[Any] | None = None
+        self._time = lab.time
+        self._lease = f"dds-{program}"
+        self._identity = f"{program}-{number}"
+        self._make = make
+        self._wire = wire
+        self._random = lab.time.random(f"{program}/lease/{number}")
+        self._lives = 0
+        self._requests = Direct(lab.server, f"{program}-lease-{number}")
+        self._requests.carry = wire.carry
+        self._state: LeaseState | None = None
+        self._asking = False
+        self._asleep_until = 0
+        self._timers = Timers(lab.time)
+        self.begin()
+
+    # -- life
+
+    def begin(self) -> None:
+        """Stand by, under a name of its own."""
+        self._lives += 1
+        self._asking = False
+        name = f"{self._identity}-{self._lives}"
+        state = self._state = LeaseState(NAMESPACE, self._lease, name, TIMES, self._random.random)
+        self._step(state)
+
+    def kill(self, away: float) -> None:
+        """It is gone, and its lease runs out; another one comes so many seconds later."""
+        self._end(away)
+        self._state = None
+
+    def stop(self, away: float) -> None:
+        """It ends in order, and gives the lease away."""
+        self._end(away)
+        if self._state is not None:
+            self._state.release(self._clock())
+            self._step(self._state)
+
+    def _end(self, away: float) -> None:
+        if self.process is not None:
+            self.process.stop()
+            self.process = None
+        self._asleep_until = 0
+        self._timers.after("begin", away, self.begin)
+
+    def pause(self, seconds: float) -> None:
+        """It stands still."""
+        self._asleep_until = self._time.now() + round(seconds * MICROSECONDS)
+        if self.process is not None:
+            self.process.pause(seconds)
+
+    # -- the lease
+
+    def _step(self, state: LeaseState) -> None:
+        if self._state is not state or self._asking or self._is_asleep(partial(self._step, state)):
+            return
+        step = state.next(self._clock(), self._time.now())
+        self._look(state)
+        if isinstance(step, Ask):
+            self._asking = True
+            self._ask(state, step)
+        elif step is not None:
+            self._later(step - self._clock(), partial(self._step, state))
+
+    def _ask(self, state: LeaseState, ask: Ask) -> None:
+        name = "" if ask.verb == "create" else self._lease
+        method = {"get": "GET", "create": "POST", "update": "PUT"}[ask.verb]
+        path = path_of(RESOURCE, API_VERSION, NAMESPACE, name)
+        try:
+            answer = self._requests.ask(method, path, body=ask.body or None)
+        except Unreachable:
+            self._later(ask.timeout, lambda: self._answered(state, ask, None))
+        else:
+            self._later(LATENCY, lambda: self._answered(state, ask, answer))
+
+    def _answered(self, state: LeaseState, ask: Ask, answer: Answer | None) -> None:
+        if self._state is not state or self._is_asleep(lambda: self._answered(state, ask, answer)):
+            return
+        self._asking = False
+        if answer is None:
+            state.failed(ask, "timeout", self._clock())
+        else:
+            state.answered(ask, answer, self._clock())
+        self._step(state)
+
+    def _look(self, state: LeaseState) -> None:
+        """What follows from where it stands."""
+        if self._state is not state or self._is_asleep(partial(self._look, state)):
+            return
+        state.expire(self._clock())
+        if state.phase is Phase.LEADING:
+            self._lead(state)
+            left = state.certain_until - self._clock()
+            self._timers.after("look", max(1 / MICROSECONDS, min(GLANCE, left)), partial(self._look, state))
+        elif state.phase is Phase.LOST:
+            self.kill(RESTART)
+
+    def _lead(self, state: LeaseState) -> None:
+        if self.process is not None:
+            if not self.process.alive:
+                self.stop(RESTART)
+            return
+        process = self._make()
+        process.leads = lambda: state.remaining(self._clock()) if self._state is state else 0.0
+        self._wire.attach(process)
+        with suppress(LogUnavailable):
+            process.start()
+            self.process = process
+
+    # -- time
+
+    def _is_asleep(self, call: Callable[[], None]) -> bool:
+        left = self._asleep_until - self._time.now()
+        if left > 0:
+            self._time.after(left / MICROSECONDS, call)
+        return left > 0
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Never at the same instant: what waits for less than a microsecond would wait for ever."""
+        self._time.after(max(1 / MICROSECONDS, seconds), call)
+
+    def _clock(self) -> float:
+        return self._time.now() / MICROSECONDS
