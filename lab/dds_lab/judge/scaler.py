@@ -254,7 +254,7 @@ class Judge:
         refused = refused or any(self._robbed_at.get(cell, 0) >= since for cell in claim.cells)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
-        closed = self.view.closed.get(claim.node, 0) >= lately or not self.view.is_open(claim.node)
+        closed = self.view.closed.get(claim.node, 0) >= max(lately, claim.since) or not self.view.is_open(claim.node)
         if young and not refused and not closed and self._could_have(claim, claim.node):
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
