@@ -67,6 +67,16 @@ class Fleet:
     blows: tuple[Blow, ...]
     unservable: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def serves(self) -> bool:
+        """Whether our scaler is to serve anybody."""
+        return self.policy.mode != "observe"
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether devices are to go back."""
+        return self.policy.mode == "detach"
+
     def __str__(self) -> str:
         cluster = self.scenario.cluster
         kinds = sorted({one.kind for one in self.blows})

@@ -204,7 +204,7 @@ class FleetRun:
         self.lab.run(STAYS)
         later = state_of(self.judge.view)
         found += [("restless", one) for one in differences(state, later)]
-        found += [("left over", one) for one in later.left if one != SPARE or fleet.policy.mode == "detach"]
+        found += [("left over", one) for one in later.left if one != SPARE or fleet.gives_back]
         found += self._findings(one for one in self.judge.findings if one.rule != "waits for ever")
         found += self._unsound("scaler", SCALER)
         if fleet.publish is not None:
@@ -228,7 +228,7 @@ class FleetRun:
 
     def _idle(self) -> bool:
         """Whether our scaler is to serve nobody."""
-        return self.fleet.policy.mode == "observe"
+        return not self.fleet.serves
 
     def _waiting(self) -> list[str]:
         """Pods without a node that somebody could serve."""
