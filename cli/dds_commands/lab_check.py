@@ -14,7 +14,7 @@ from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.campaign import Case, Found, cases, faults_of_calm, perturbation_of, play
+from dds_lab.check.campaign import FLEETS, Case, Found, cases, faults_of_calm, perturbation_of, play
 from dds_lab.check.perturb import KINDS, Kind
 from dds_lab.check.results import Results
 from dds_lab.check.shrink import shrink
@@ -110,6 +110,8 @@ def check(
     answer-lost   the write is carried out, and the connection breaks
     too-late      the write is carried out when another process has taken over
 
+    SCENARIO is a name or a file; or fleets, which with --seeds plays random fleets with all their troubles, an hour each.
+
     A command is started with KUBECONFIG for a lab on real time, and RUN, a folder that is its own in each run; it is killed and
     started again, its watches and its answers are disturbed.
 
@@ -117,16 +119,17 @@ def check(
     """
     jobs = jobs or os.cpu_count() or 1
     kept = Results(results) if results is not None else None
-    calm = [
-        Case(name, seed, who, speed)
-        for name in scenarios
-        for seed in (seeds or range(_seed_of(name), _seed_of(name) + 1))
-    ]
+    every_one = [Case(name, seed, who, speed) for name in scenarios for seed in seeds or _seeds_of(name)]
+    fleets = [one for one in every_one if one.scenario == FLEETS]
+    if fleets and (who != "ours" or point is not None):
+        raise InputError("are played with ours, as they are drawn", where=FLEETS, fix="leave out --against and --at")
+    calm = [one for one in every_one if one.scenario != FLEETS]
     found = [one for case in calm if (one := faults_of_calm(case)).said]
     if point is not None:
         wanted = [replace(case, perturbation=perturbation_of(point)) for case in calm]
     else:
         wanted = [one for case in calm for one in cases(case, kinds, every)]
+    wanted += fleets
     found += [one for one in _played(wanted, jobs, kept) if one.said]
     if folder is not None:
         found = list(shrink(found, folder, jobs, note))
@@ -137,8 +140,10 @@ def check(
     return VERIFICATION if found else FINE
 
 
-def _seed_of(name: str) -> int:
-    return shipped.find(name).seed
+def _seeds_of(name: str) -> tuple[int]:
+    if name == FLEETS:
+        raise InputError("needs to know which", where=FLEETS, fix="add --seeds A..B")
+    return (shipped.find(name).seed,)
 
 
 def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
@@ -158,9 +163,8 @@ def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
 
 
 def _tell(calm: list[Case], wanted: list[Case], found: list[Found]) -> None:
-    points = Counter(one.perturbation.kind for one in wanted if one.perturbation is not None)
-    bad = Counter(one.case.perturbation.kind if one.case.perturbation is not None else "" for one in found)
-    rows = [(kind, str(points[kind]), str(bad[kind])) for kind in KINDS if points[kind]]
+    points, bad = Counter(map(_kind, wanted)), Counter(_kind(one.case) for one in found)
+    rows = [(kind, str(points[kind]), str(bad[kind])) for kind in (*KINDS, FLEETS) if points[kind]]
     table(("disturbance", "points", "findings"), rows, "nothing was played")
     outcome = counted(len(found), "finding") if found else "nothing was found"
     show(f"{counted(len(wanted), 'run')}, compared with {len(calm)} that nothing disturbed: {outcome}")
@@ -171,6 +175,10 @@ def _tell(calm: list[Case], wanted: list[Case], found: list[Found]) -> None:
         show(f"    {one.case.command}")
     if len(found) > _SHOWN:
         show(f"\n… and {len(found) - _SHOWN} more: --format jsonl has all of them")
+
+
+def _kind(case: Case) -> str:
+    return case.perturbation.kind if case.perturbation is not None else case.scenario
 
 
 def _as_data(one: Found) -> dict[str, object]:

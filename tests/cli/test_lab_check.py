@@ -90,3 +90,13 @@ def test_a_command_that_does_not_run_is_said() -> None:
     result = run("first_attach", "--against", "echo cannot listen >&2; exit 3", "--speed", "100")
     assert result.exit_code == 1
     assert "--against: it ended with 3: cannot listen; give a command that runs until it is killed" in result.output
+
+
+def test_fleets_are_played_by_their_seeds() -> None:
+    assert run("fleets", "--seeds", "8").output == (
+        "DISTURBANCE  POINTS  FINDINGS\n"
+        "fleets       1       0\n"
+        "1 run, compared with 0 that nothing disturbed: nothing was found\n"
+    )
+    assert "fleets: needs to know which; add --seeds A..B" in run("fleets").output
+    assert "fleets: are played with ours" in run("fleets", "--seeds", "8", "--against", "stand-in").output

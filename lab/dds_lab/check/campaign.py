@@ -6,12 +6,13 @@ import asyncio
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check import command
+from dds_lab.check import command, playing
 from dds_lab.check.branches import Branches, Outcome
 from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, only, perturbations
 from dds_lab.check.running import Run, against, played
@@ -19,9 +20,13 @@ from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_h
 from dds_lab.scenario import Scenario
 
 
+FLEETS = "fleets"
+"""In the place of a scenario: what a seed draws, troubles included."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario by its name or file, its seed, who is the scaler (one of ours and stand-in, or else a command for the
+    """A run: the scenario by its name or file (or FLEETS), its seed, who is the scaler (one of ours and stand-in, or else a command for the
     shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
 
     scenario: str
@@ -73,19 +78,36 @@ def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
 def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> None:
     """Play them all, so many side by side; `done` hears of each as it ends."""
     points: defaultdict[Case, list[Perturbation]] = defaultdict(list)
+    fleets: list[Case] = []
     for case in wanted:
         if case.perturbation is not None:
             points[replace(case, perturbation=None)].append(case.perturbation)
+        elif case.scenario == FLEETS:
+            fleets.append(case)
     for calm, perturbations_of_it in points.items():
+        _play(calm, perturbations_of_it, jobs, done)
+    if fleets:
+        with ProcessPoolExecutor(jobs) as pool:
+            for ended in as_completed([pool.submit(_fleet, one) for one in fleets]):
+                done(ended.result())
 
-        def told(one: Perturbation, outcome: Outcome, calm: Case = calm) -> None:
-            done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm), calm.is_program))))
 
-        if calm.is_program:
-            asyncio.run(_play_programs(calm, perturbations_of_it, jobs, told))
-        else:
-            branches = Branches(perturbations_of_it, jobs, told)
-            branches.play(partial(_played, calm, branches.choose))
+def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[[Found], None]) -> None:
+    def told(one: Perturbation, outcome: Outcome) -> None:
+        done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm), calm.is_program))))
+
+    if calm.is_program:
+        asyncio.run(_play_programs(calm, wanted, jobs, told))
+    else:
+        branches = Branches(wanted, jobs, told)
+        branches.play(partial(_played, calm, branches.choose))
+
+
+def _fleet(case: Case) -> Found:
+    try:
+        return Found(case, playing.played(case.seed).found)
+    except Exception as error:
+        return Found(case, (("broke off", f"{type(error).__name__}: {error}"),))
 
 
 async def _play_programs(
