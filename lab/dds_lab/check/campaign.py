@@ -19,15 +19,14 @@ from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
 from dds_lab.scenario import Scenario
 
-
 FLEETS = "fleets"
 """In the place of a scenario: what a seed draws, troubles included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A run: the scenario by its name or file (or FLEETS), its seed, who is the scaler (one of ours and stand-in, or else a command for the
-    shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
+    """A run: the scenario by its name or file (or FLEETS), its seed, who is the scaler (one of ours and stand-in, or else a
+    command for the shell, and how fast the lab's time passes for it), and what disturbs it (None: nothing)."""
 
     scenario: str
     seed: int
