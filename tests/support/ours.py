@@ -14,16 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dds_core.errors import Fenced
-from dds_core.events import Alerted, Event
-from dds_core.kit.work import FAULTS
+from dds_core.events import Event
 from dds_core.log import EventLog, MemoryLog
-from dds_core.log.chain import verify_log
-from dds_core.replay import event_of, verify
+from dds_core.replay import event_of
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_lab import shipped
-from dds_lab.check.subjects import CLUSTER, LOG, policy_of, without_hands
+from dds_lab.check.subjects import CLUSTER, LOG, policy_of, unsound, without_hands
 from dds_lab.driver import SCALER_USER, OurScaler
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
@@ -132,16 +129,7 @@ class Running:
 
     def sound(self, *, verified: bool = True) -> None:
         """The log tells of no error of ours, its chain holds, and it decides the same again."""
-        ends = [one.crashed for one in self.instances if one.crashed is not None]
-        assert [one for one in ends if not isinstance(one, Fenced)] == []
-        assert [str(fault) for one in self.instances for fault in one.faults] == []
-        alerts = [event for _, event in self.events(Alerted)]
-        assert [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS] == []
-        verify_log(self.log)
-        if verified:
-            report = verify(self.log.read(), SCALER)
-            assert report.ok, "\n".join(str(one) for one in report.differences[:3])
-            assert not report.other_code
+        assert unsound(self.instances, self.log, SCALER, verified=verified) == []
 
 
 @contextmanager

@@ -17,20 +17,17 @@ from typing import Any
 
 from dds_adapters.fabric.settings import FabricSettings
 from dds_core.component import component_named
-from dds_core.errors import Fenced
-from dds_core.events import Alerted, Event
-from dds_core.kit.work import FAULTS
+from dds_core.events import Event
 from dds_core.log import EventLog, MemoryLog
-from dds_core.log.chain import verify_log
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.model import MANAGED_BY
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.publisher.rules.need import healthy
-from dds_core.replay import event_of, verify
+from dds_core.replay import event_of
 from dds_core.scaler.policy import Policy, SchedulerPolicy
 from dds_lab.actors.models import NAME, NAMESPACE
-from dds_lab.check.subjects import CLUSTER
-from dds_lab.driver import PACE, PUBLISHER_USER, OurProcess, OurPublisher, OurScaler, Pace, by_manager
+from dds_lab.check.subjects import CLUSTER, unsound
+from dds_lab.driver import PACE, PUBLISHER_USER, OurPublisher, OurScaler, Pace, by_manager
 from dds_lab.judge.publisher import Measure, PoolsJudge
 from dds_lab.lab import Lab
 from dds_lab.manager import Login, Manager, ManagerSettings
@@ -178,17 +175,8 @@ class PublishRun:
     def sound(self) -> None:
         """The judge is silent, the logs tell of no error of ours, their chains hold, and they decide the same again."""
         assert self.judge.findings == []
-        processes: list[OurProcess[Any]] = [*self.publishers, *self.scalers]
-        ends = [one.crashed for one in processes if one.crashed is not None]
-        assert [one for one in ends if not isinstance(one, Fenced)] == []
-        assert [str(fault) for one in processes for fault in one.faults] == []
-        alerts = [event for _, event in self.events(Alerted)]
-        assert [one for one in alerts if isinstance(one, Alerted) and one.reason in FAULTS] == []
-        verify_log(self.log)
-        report = verify(self.log.read(), component=PUBLISHER)
-        assert report.ok, "\n".join(str(one) for one in report.differences[:3])
-        assert not report.other_code
-        assert verify(self.scaler_log.read(), component_named("scaler")).ok
+        assert unsound(self.publishers, self.log, PUBLISHER) == []
+        assert unsound(self.scalers, self.scaler_log, component_named("scaler")) == []
 
 
 def void(_: object) -> None: ...
