@@ -17,7 +17,7 @@ REASONS: tuple[Callable[[], ApiError], ...] = (
 
 
 class Trouble:
-    """Lets a share of the calls of all clients fail, until it is over."""
+    """Lets a share of the calls of all clients fail, until it is over; who begins to follow a resource gets there."""
 
     def __init__(self, plant: Plant, share: float, seed: str) -> None:
         self._random = plant.time.random(seed)
@@ -26,7 +26,7 @@ class Trouble:
         self.failed = 0
 
     def __call__(self, call: Call) -> None:
-        if not self.over and self._random.random() < self._share:
+        if call.verb != "watch" and not self.over and self._random.random() < self._share:
             self.failed += 1
             raise REASONS[self.failed % len(REASONS)]()
 
