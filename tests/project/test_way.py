@@ -3,8 +3,8 @@
 from tests.project.way import way_of_a_claim
 
 MODULES = 36
-"""An arrival's way went through 51 before the core and its adapters got rooms by topic; two are the invariants, which every decision
-passes since then."""
+"""An arrival's way went through 51 before the core and its adapters got rooms by topic; two of these are the invariants, which
+every decision passes."""
 
 
 def test_one_arrival_goes_through_few_modules() -> None:
