@@ -15,11 +15,13 @@ from dds_adapters.kubernetes.decode import decoding
 from dds_adapters.kubernetes.write.conditions import CLAIMS
 from dds_adapters.kubernetes.write.exchange import LiftGuards, allocation_of
 from dds_adapters.kubernetes.write.live_object import Live, Ref, Server, Write, decoded, live_of
-from dds_adapters.kubernetes.write.tasks import Declined, Done, Obsolete, Result
+from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete, Result
 from dds_core.matching import allocator as matching
 from dds_core.model import OWNER, OWNER_LABEL, DeviceKey
 
 REQUEST = "device"
+LATE_WRITES = 2.0
+"""Seconds within which a scheduler writes what it had decided, and sees what became of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +77,14 @@ class HoldDevice(Write):
 @dataclass(frozen=True, slots=True)
 class EndHold(Write):
     """HoldEnded: the claim cleared, guards off, the claim deleted. `owner` is the uid of its ComposableResource. Without a
-    namespace nothing is known to be there."""
+    namespace nothing is known to be there. `young`: a scheduler may have decided on the device before it knew of the hold, and
+    write that only now. Its record of devices is a set, so the end of the hold, seen after that, would free the device for a
+    third; hence the guard stays until both are over."""
 
     claim: Ref
     owner: str
     devices: tuple[DeviceKey, ...]
+    young: bool = False
 
     def _once(self, server: Server) -> Result:
         if not self.claim.namespace:
@@ -89,6 +94,9 @@ class EndHold(Write):
         if live is not None and ours and decoded(decoding.claim, live).allocation is not None:
             cleared = server.merge(live, {"status": {"allocation": None, "reservedFor": None}}, "status")
             live = live_of(self.claim, cleared)
+            if self.young:
+                server.delete(live)
+                return Later(f"a scheduler may not know yet that {self.claim} was given up", LATE_WRITES)
         written = LiftGuards(self.claim.namespace, self.devices).lift(server)
         if live is not None and ours:
             server.delete(live)

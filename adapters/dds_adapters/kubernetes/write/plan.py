@@ -284,7 +284,9 @@ def _end_hold(decision: e.HoldEnded, at: int, picture: Picture) -> Task:
     objects = (*_guard_objects(decision.devices), _resource_object(decision.resource))
     claims = (picture.claims.rows[uid] for uid in sorted(picture.claims_holding[decision.resource]))
     namespace = next((claim.namespace for claim in claims), picture.guards)
-    work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices)
+    row = picture.holds.get(decision.resource)
+    young = row is not None and at < row.until
+    work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
     return Task(work, objects, target=decision.resource, needs="observe")
 
 

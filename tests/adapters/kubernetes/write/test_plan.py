@@ -308,9 +308,18 @@ def test_a_hold_ends_in_order_with_its_making_whatever_the_mode_is(mode: str) ->
     else:
         world.change_policy(mode=mode)
     end = desk.of(EndHold)
-    assert end.work == EndHold(Ref("resourceclaims", "dds-hold-res0", "dds"), "res0", (FACE,))
+    assert end.work == EndHold(Ref("resourceclaims", "dds-hold-res0", "dds"), "res0", (FACE,), young=True)
     assert (end.action, end.target, end.needs) == ("HoldEnded", "res0", "observe")
     assert end.objects == begin.objects
+
+
+def test_a_hold_is_young_until_its_guard_is_over() -> None:
+    world, desk = idle(exchange=True)
+    for step in (e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld):
+        world.carry_out(step)
+    world.tick(61)
+    world.change_policy(mode="attach")
+    assert not desk.of(EndHold).work.young
 
 
 def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() -> None:
