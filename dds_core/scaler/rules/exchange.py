@@ -116,6 +116,9 @@ def _against_claim(picture: Picture, claim: Claim, pods: list[Pod], node: str) -
     waiting = {pod.uid for pod in pods if pod in picture.pods_of(claim)}
     if {one.uid for one in claim.consumers} != waiting or any(one.resource != "pods" for one in claim.consumers):
         return f"{name} is not reserved for every pod that refers to it, and for no other"
+    has = map(picture.resource_of, (result.key for result in picture.local_results(allocation)))
+    if any(resource is not None and resource.leaving for resource in has):
+        return f"a device that {name} has leaves the node"
     going = {result.key for _, result, _ in picture.pool_results(allocation)}
     if not going.issuperset(claim.told):
         return f"somebody else keeps a status of a device of {name}"

@@ -52,11 +52,13 @@ def promises_of(covered: Cover) -> tuple[Promise, ...]:
 
 def _kept(picture: Picture, claim: Claim) -> Iterator[Promise]:
     """The node's own devices that the claim has beside those that it waits for. At a hand-over it lets go of all that it has, to
-    get them again: in between they are nobody else's."""
+    get them again: in between they are nobody else's. One that leaves the node is not to be had again."""
     local = picture.local_results(claim.allocation)
     for place, result in enumerate(claim.allocation.results if claim.allocation is not None else ()):
         if result in local and not result.share:
             resource = picture.resource_of(result.key)
+            if resource is not None and resource.leaving:
+                continue
             uuid = resource.uuid if resource is not None else picture.face(result.key).uuid
             yield Promise(place, uuid, *result.key, result.request)
 

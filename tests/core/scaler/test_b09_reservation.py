@@ -113,6 +113,20 @@ def test_b09_what_a_claim_gives_up_at_the_hand_over_is_kept_for_it() -> None:
     assert world.reserved("first") == []
 
 
+def test_what_leaves_the_node_is_not_kept_for_the_claim_that_has_it() -> None:
+    """Somebody else takes off a device that the scheduler has chosen meanwhile: the claim is to get others."""
+    world = one_node("attach", 4, scan_interval_seconds=0, exchange=True)
+    kept = world.online("kept", "node0")
+    world.claim("first", 2)
+    world.allocate("first", "node0", Result("r0", GPU, "node0", f"gpu-{kept}"), (A100, 1))
+    world.carry_out()
+    world.resource("kept", "node0", deleting=True, state="Detaching")
+    world.online("res", "node0", request=world.events(e.AttachOrdered)[0].request)
+    assert world.reserved("first") == ["GPU-res"]
+    assert not world.events(e.ExchangeBegun), "an exchange would give it again what leaves"
+    assert "leaves the node" in world.only(e.HandOver).why
+
+
 def test_b09_the_time_to_take_it_begins_when_the_claim_can() -> None:
     """Until its stand-in is cleared, which takes the scheduler its while, a claim that was told can take nothing."""
     world = two_claims_one_device()
