@@ -97,7 +97,7 @@ def _not_free(picture: Picture, resource: FabricResource) -> str:
 
 
 def _keys_of(picture: Picture, resource: FabricResource) -> Iterable[DeviceKey]:
-    return picture.keys_of[resource.uuid] if resource.uuid else ()
+    return picture.names_of(resource)
 
 
 def limits(picture: Picture, node: str, model: str) -> tuple[int, int]:

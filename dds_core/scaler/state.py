@@ -82,14 +82,22 @@ class Picture(Indexes):
     def resource_of(self, key: DeviceKey) -> FabricResource | None:
         """The resource behind a node-local device, None for a fixed one; an empty UUID matches nothing."""
         for uuid in self.face(key).uuids:
-            resource = self.resource_with(uuid)
+            resource = self.resource_with(uuid, self.pools[key[:2]].node)
             if resource is not None:
                 return resource
         return None
 
-    def resource_with(self, uuid: str) -> FabricResource | None:
+    def resource_with(self, uuid: str, node: str = "") -> FabricResource | None:
+        """The resource of a device. Another may still name one that was lost and came to this node since."""
         uids = self.resources_of_uuid[uuid]
+        if len(uids) > 1:
+            uids = {uid for uid in uids if self.resources.rows[uid].node == node} or uids
         return self.resources.get(min(uids)) if uids else None
+
+    def names_of(self, resource: FabricResource) -> set[DeviceKey]:
+        """The names under which claims can have the device on its node; none while nothing lists it there."""
+        keys = self.keys_of[resource.uuid] if resource.uuid else ()
+        return {key for key in keys if self.pools[key[:2]].node in ("", resource.node)}
 
     def promises_to(self, claim: Claim) -> tuple[Promise, ...]:
         """What is kept for the claim; for that of an extended resource, which is made anew, it is kept for its pod."""

@@ -77,7 +77,7 @@ def _note_unlisted(picture: Picture, node: str, at: int) -> None:
     """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
     for uid in picture.resources_at[node] if node else ():
         resource, known = picture.resources.rows[uid], uid in picture.unlisted
-        if not known and resource.uuid in picture.keys_of:
+        if not known and resource.uuid in picture.keys_of and picture.names_of(resource):
             continue
         is_so = _is_unlisted(picture, resource)
         if is_so and not known:
@@ -89,7 +89,7 @@ def _note_unlisted(picture: Picture, node: str, at: int) -> None:
 
 
 def _is_unlisted(picture: Picture, resource: FabricResource) -> bool:
-    if not resource.uuid or picture.keys_of[resource.uuid] or resource.state != "Online" or resource.deleting:
+    if not resource.uuid or picture.names_of(resource) or resource.state != "Online" or resource.deleting:
         return False
     model = picture.model(resource.model)
     pools = [picture.pools[key] for key in picture.pools_at[resource.node] if model and key[0] == model.driver]

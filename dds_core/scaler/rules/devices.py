@@ -68,7 +68,7 @@ def held_key(picture: Picture, uid: str, resource: FabricResource) -> DeviceKey 
     its slice is gone or the name has moved to another UUID; and what is held on the node under a name that nobody lists may be a
     face of a device that was in use."""
     life = picture.devices.get(uid)
-    keys = set(picture.keys_of[resource.uuid]) if resource.uuid else set()
+    keys = picture.names_of(resource)
     if life is not None and life.key is not None:
         keys.add(life.key)
     held = [key for key in keys if picture.holders[key]]

@@ -289,9 +289,8 @@ def _is_going(picture: Picture, uid: str) -> bool:
 
 
 def _faces_of(picture: Picture, resource: FabricResource) -> list[DeviceKey]:
-    """The names under which claims can hold the device, the whole of it first; none while nothing lists it."""
-    keys = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
-    return sorted(keys, key=lambda key: (picture.face(key).part, key))
+    """The names under which claims can hold the device, the whole of it first; none while its node does not list it."""
+    return sorted(picture.names_of(resource), key=lambda key: (picture.face(key).part, key))
 
 
 def _could_be_taken(picture: Picture, resource: FabricResource, faces: list[DeviceKey]) -> bool:

@@ -168,6 +168,33 @@ def test_nothing_is_held_by_a_name_under_which_another_one_leaves() -> None:
     assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res1"]
 
 
+def test_what_came_to_another_node_since_is_not_held_for_a_resource_that_lost_it() -> None:
+    """A device fell out of its machine and was attached to another one; the resource of before goes on naming it."""
+    world = idle()
+    go_on(world)
+    world.request("theirs", "node1", labels={"app.kubernetes.io/managed-by": "dds"})
+    world.update(world.get(AttachRequest, "ours"), size=1, acted_size=1)
+    world.online("res1", "node0", request="ours", uuid="GPU-moved")
+    world.unplug("node0", "gpu-GPU-moved")
+    world.online("res2", "node1", request="theirs", uuid="GPU-moved")
+    world.resource("res1", "node0", error="it is not attached to node0")
+    world.tick(IDLE + 1)
+    assert [one.resource for one in world.events(e.HoldBegun)] == ["res0", "res2"]
+    assert world.events(e.HoldBegun)[-1].devices == ((GPU, "node1", "gpu-GPU-moved"),)
+    world.holds("user", "node1", "gpu-GPU-moved")
+    assert (world.device("res1"), world.device("res2")) == ("Idle", "Used")
+
+
+def test_what_another_node_lists_by_now_is_unlisted_on_its_own() -> None:
+    world = idle()
+    world.online("res1", "node0", request="ours", uuid="GPU-moved")
+    world.unplug("node0", "gpu-GPU-moved")
+    world.online("res2", "node1", uuid="GPU-moved")
+    world.plug("node0", "fixed", "GPU-fixed")
+    world.tick(301)
+    assert [one.of for one in world.events(e.Alerted) if one.reason == "DeviceUnlisted"] == ["res1"]
+
+
 @pytest.mark.parametrize("step", [e.HoldBegun, e.ClaimsListWanted, e.DeviceHeld, e.VictimMarked])
 @pytest.mark.parametrize("mode", ["attach", "observe"])
 def test_lowering_the_mode_takes_hold_and_guard_away(step: type[e.Decision], mode: str) -> None:
