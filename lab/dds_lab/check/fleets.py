@@ -35,6 +35,8 @@ _MODELS: tuple[dict[str, Any], ...] = (
     {"model": "T4", "device": "tesla-t4", "product": "Tesla T4", "memory": "16Gi", "driver": "gpu.other.example"},
 )
 _PROFILES = (("1g.10gb", "3g.40gb"), ("3g.40gb",))
+_SMALL_PROFILES = (("1g.2gb", "3g.8gb"), ("3g.8gb",))
+"""For the T4. What takes more memory than there is would make the whole look like a part of something larger."""
 PART = "part"
 """The class of partitions. No pool offers any, so that nobody attaches a device for one."""
 
@@ -130,6 +132,7 @@ class _Maker:
         self.calm = self.draw.chance(0.1)
         self.steps: list[tuple[float, dict[str, Any]]] = []
         self.unservable: set[str] = set()
+        self.at_once: list[tuple[str, str, int]] = []
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -142,6 +145,7 @@ class _Maker:
         mixes = [self._mix(number) for number in range(draw.whole(1, 2))]
         self._pods(sorted(timeouts))
         self._befall()
+        self.unservable |= {name for name, model, count in self.at_once if not self._may_have(model, count)}
         for fabric in self.fabrics:
             for model in self.models:
                 self.steps.append((self.trouble, {"resize": {"fabric": fabric, "model": model["model"], "by": 24}}))
@@ -190,7 +194,7 @@ class _Maker:
         cut = draw.one(self.models) if draw.chance(0.25) else None
         if cut is not None:
             cut["partitions"] = {
-                "profiles": draw.one(_PROFILES)
+                "profiles": draw.one(_SMALL_PROFILES if cut["model"] == "T4" else _PROFILES)
             }  # one that comes in parts serves nobody who asks for a whole
         self.partitioned = cut
         self.extended = draw.chance(0.15)
@@ -271,8 +275,7 @@ class _Maker:
             "operator": {
                 "workers": draw.one((1, 4, 16)),
                 "poll": draw.one((10, 30)),
-                "watch_slices": draw.chance(0.6),
-                "plugin_rest": draw.one((0, 10)),
+                **self._looks(),
                 "sync": 60,
                 "orphan": 300,
                 "stale_writes": False,
@@ -282,6 +285,11 @@ class _Maker:
             "manager": {"api": api} if ours else False,
             "scaler": False,
         }
+
+    def _looks(self) -> dict[str, Any]:
+        """One that polls every device and restarts a plugin at each look would never let it begin."""
+        watches, rest = self.draw.chance(0.6), self.draw.one((0, 10))
+        return {"watch_slices": watches, "plugin_rest": rest if watches else 10}
 
     # -- what is wanted
 
@@ -366,10 +374,14 @@ class _Maker:
                 self.steps.append((min(at + draw.between(0, 60), self.trouble), {"withdraw": name}))
 
     def _limited(self, name: str, device: str, count: int) -> None:
-        """Nobody can serve it where every node may have fewer."""
-        model = next(one["model"] for one in self.models if one["device"] == device)
-        if all(group["limits"].get(model, {"max": count})["max"] < count for group in self.groups):
-            self.unservable.add(name)
+        """The pod wants so many on one node."""
+        self.at_once.append((name, next(one["model"] for one in self.models if one["device"] == device), count))
+
+    def _may_have(self, model: str, count: int) -> bool:
+        """Whether a node that is not lost may have so many."""
+        left = set().union(*self.left.values())
+        there = [group for group in self.groups if not left.isdisjoint(_names(group))]
+        return any(group["limits"].get(model, {"max": count})["max"] >= count for group in there)
 
     def _claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
         devices = {"requests": requests, **({"constraints": list(constraints)} if constraints else {})}
@@ -419,9 +431,9 @@ class _Maker:
             elif kind == "silence":
                 self.steps.append((at, {"silence": {"node": node, "lasts": lasts}}))
             elif kind == "drop":
-                self.steps.append(
-                    (at, {"drop_out": {"node": node, "lasts": lasts} if draw.chance(0.7) else {"node": node}})
-                )
+                # one that never came back before the operator saw it would keep all of its request there for ever
+                off = lasts if draw.chance(0.7) else until - at
+                self.steps.append((at, {"drop_out": {"node": node, "lasts": off}}))
             elif kind == "shrink":
                 resize = {"fabric": draw.one(self.fabrics), "model": draw.one(self.models)["model"]}
                 self.steps.append((at, {"resize": {**resize, "by": draw.whole(-3, 3) or 1}}))

@@ -13,12 +13,16 @@ from dds_lab.scenario.checks import problems
 
 FEW = (8, 13, 16, 18)
 CORPUS = {
+    1: "partitions of a small GPU, and three fabrics",
     3: "a log whose answers are lost, and a leader that stands still",
     5: "four models on one node, and pools that are too small",
+    6: "a device that falls off its bus before anybody saw it",
     7: "an API server that is away, and another policy for a while",
+    12: "a pod that wants more than one node may have, and another node that is lost",
     14: "all that can befall processes within fifteen minutes",
     17: "four models, kills and pauses",
     20: "three fabrics and two replicas",
+    51: "fifteen devices that go back at once",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
@@ -64,6 +68,23 @@ def test_seeds_draw_everything() -> None:
     steps = {step.action for one in fleets for step in one.scenario.steps}
     assert steps >= {"cordon", "drain", "silence", "drop_out", "resize", "restart", "relist", "lose_node", "withdraw"}
     assert {one.publish is None for one in fleets} == {True, False}
+
+
+def test_what_a_seed_draws_can_be_had() -> None:
+    """Else what is found is nobody's fault."""
+    for seed in range(120):
+        scenario = fleet_of(seed).scenario
+        for model in scenario.cluster.models:
+            sizes = (
+                [int(one.split(".")[1].removesuffix("gb")) for one in model.partitions.profiles]
+                if model.partitions
+                else [0]
+            )
+            assert max(sizes) <= int(model.memory.removesuffix("Gi")), seed
+        assert all(step.drop_out.lasts for step in scenario.steps if step.drop_out is not None), seed
+        operator = scenario.parts.operator
+        assert operator is not None and (operator.watch_slices or operator.plugin_rest), seed
+    assert fleet_of(12).unservable == {"odd2"}, "the node that may have two is lost"
 
 
 def _with(seed: int, *blows: Blow) -> FleetRun:
