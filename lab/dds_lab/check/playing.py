@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +45,8 @@ SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
 CALM = Measure(patience=900.0, changes=20, glance=10.0)
 TROUBLED = Measure(lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6, changes=20, glance=10.0)
 """For processes that may be away for minutes and go on with what they had decided."""
+ALWAYS = 1e6
+"""A scaler that takes nothing back leaves what it asked for, and the operator tries until there is one."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class FleetRun:
         self.lab.start()
         install_guard(self.lab.client("installer"), SCALER_USER)
         self._troubled = bool(fleet.blows or fleet.scenario.faults.wire)
-        self.judge = Judge(self.lab, TROUBLED if self._troubled else CALM)
+        measure = TROUBLED if self._troubled else CALM
+        self.judge = Judge(self.lab, measure if fleet.policy.mode == "detach" else replace(measure, lately=ALWAYS))
         self.tally = Tally()
         self.tally.follow(self.lab.client("tally"))
         named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"

@@ -146,8 +146,10 @@ class View:
         return [serial for serial in self.attached(cell) if serial not in held]
 
     def spare(self, cell: Cell) -> int:
-        """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has."""
-        idle, own = set(self._idle(cell)) - self._left, self.lab.fabric.attached(cell[0])
+        """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no
+        driver lists has no name by which anybody could keep it from others until it is gone."""
+        listed = {serial for faces in self._faces.values() for serial, _ in faces}
+        idle, own = (set(self._idle(cell)) & listed) - self._left, self.lab.fabric.attached(cell[0])
         came = sum(one.device.serial in idle and not one.fixed for one in own)
         return max(0, min(came, self.movable(cell) - self.least(cell)))
 

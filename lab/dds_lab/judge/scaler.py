@@ -35,8 +35,8 @@ class Measure:
     been withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim
     may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
     long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not
-    counting what was stolen from it), `changes`: a label may change. `news`: who announces a device may not know yet that it
-    was taken so shortly before. `glance`: so often it is looked who waits.
+    counting what was stolen from it, nor a first refusal of the fabric on each node), `changes`: a label may change. `news`: who
+    announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked who waits.
     """
 
     lately: float = 60.0
@@ -75,6 +75,7 @@ class Judge:
         self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
         self._said: set[tuple[Rule, str]] = set()
         self._robbed_at: dict[Cell, int] = {}
+        self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → where the fabric refused it, and when
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
         self._having: defaultdict[Key, dict[str, str]] = defaultdict(
@@ -247,6 +248,8 @@ class Judge:
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
+        if refused:
+            self._refused_at[claim.name].update(dict.fromkeys(claim.cells, self.view.now))
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
         in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
@@ -322,7 +325,8 @@ class Judge:
         meant = sum(self._owed(one.claim, cell) for one in self._promised.values() if one.claim.uid != claim.uid)
         others = [one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid]
         waiting = sum(one.waits[cell] for one in others)
-        short = count + meant + waiting - len(self.view.unheld(cell))
+        known = [serial for serial in self.view.unheld(cell) if serial not in self.view.unheard]
+        short = count + meant + waiting - len(known)
         if short <= 0:
             return True
         room = self.view.limit(cell) - self.view.movable(cell)
@@ -343,7 +347,8 @@ class Judge:
         while times[0] < now - 60 * MICROSECONDS:
             times.popleft()
         stolen = sum(one.of == of and one.at >= times[0] for one in self.thefts)
-        if len(times) > most + stolen:
+        refused = sum(at >= times[0] for at in self._refused_at[of].values())
+        if len(times) > most + stolen + refused:
             self._find(rule, of, f"{what} {len(times)} times within a minute", once=True)
 
 

@@ -20,8 +20,12 @@ CORPUS = {
     7: "an API server that is away, and another policy for a while",
     12: "a pod that wants more than one node may have, and another node that is lost",
     14: "all that can befall processes within fifteen minutes",
+    15: "a scaler that attaches only, and an order that is carried out half an hour late",
     17: "four models, kills and pauses",
     20: "three fabrics and two replicas",
+    25: "a fabric that refuses everything and attaches some of it",
+    32: "a node that is silent while its device goes to another one, whose driver does not see it",
+    34: "a claim of four choices that the fabric refuses one after the other",
     51: "fifteen devices that go back at once",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""

@@ -112,6 +112,18 @@ def test_devices_that_nobody_needs_are_beyond_need() -> None:
     assert (found.rule, found.text) == ("beyond need", "1 devices with this order, 0 were needed at most")
 
 
+def test_what_no_driver_lists_is_not_left_over() -> None:
+    """There is no name by which anybody could keep it from others until it is gone."""
+    with Lab.virtual(by_hand("  []")) as lab:
+        judge = Judge(lab)
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(60)
+        assert judge.view.spare(("node0000", "A100")) == 0
+        lab.restart_plugin("node0000")
+        lab.run(60)
+        assert judge.view.spare(("node0000", "A100")) == 1
+
+
 def test_a_node_over_its_limit() -> None:
     step = "  - {at: 1s, attach: {node: node0000, model: A100}}"
     judge = judged(by_hand(f"{step}\n{step}", "{count: 1, limits: {A100: {max: 1}}}"))
