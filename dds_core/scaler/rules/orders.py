@@ -230,7 +230,7 @@ def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tu
         resource = picture.resources.rows[uid]
         came = resource.created + MICROSECONDS > life.began or resource.uuid in life.unsuited
         if resource.model == model.model and came and not picture.promised(resource.uuid):
-            why = _why_not(picture, node, claim, sorted(picture.keys_of[resource.uuid]))
+            why = _why_not(picture, node, claim, sorted(picture.names_of(resource)))
             if why and (cut or why != _IN_PARTS or resource.uuid in life.unsuited):
                 return resource.uuid, f"{resource.uuid} came for it and cannot be given to it: {why}"
             cut = cut or bool(why)

@@ -130,6 +130,36 @@ def test_what_a_pool_that_is_not_whole_does_not_list_is_only_not_known(pool: str
     assert not told(world)
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_only_the_slice_of_another_node_shows_is_not_listed(ends: bool) -> None:
+    """The driver of a silent node still lists what went back since, and the operator calls it Online for that at once."""
+    world = one_node("attach", 4, scan_interval_seconds=0)
+    world.node("node1")
+    world.plug("node1", "gpu-0", "GPU-res0")
+    world.online("other", "node0")
+    world.holds("has", "node0", "gpu-GPU-other")
+    world.resource("res0", "node0", uuid="GPU-res0", state="Online")
+    if ends:
+        world.unplug("node1", "gpu-0")
+    world.waits("train", "node0")
+    world.tick(310)
+    assert told(world) == ["DeviceUnlisted"]
+    assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
+
+
+def test_nothing_goes_back_under_the_name_that_another_node_has_for_it() -> None:
+    world = idle_device()
+    world.unplug("node0", "gpu-GPU-res")
+    world.node("node1")
+    world.plug("node1", "gpu-0", "GPU-res")
+    world.tick(200)
+    assert not world.events(e.VictimMarked)
+    world.unplug("node1", "gpu-0")
+    world.plug("node0", "gpu-GPU-res", "GPU-res")
+    world.tick(10)
+    assert world.only(e.VictimMarked).pool == "node0"
+
+
 def test_it_is_told_each_time_that_it_begins() -> None:
     world = vanished(unlisted_grace_seconds=60)
     world.tick(61)
