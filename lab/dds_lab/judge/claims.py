@@ -89,6 +89,7 @@ class View:
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
+        self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
         self._left: set[str] = set()  # devices in the machines of nodes whose object went, and the operator's with it
         client = lab.client("judge")
         follow = {
@@ -123,8 +124,9 @@ class View:
         coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
 
-    def holders(self, serial: str) -> list[Held]:
-        return [one for one in self.claims.values() if serial in one.serials]
+    def holders(self, serial: str, node: str) -> list[Held]:
+        """A claim that goes on holding a device which was taken off its node has none where that is by now."""
+        return [one for one in self.claims.values() if serial in one.serials and one.node == node]
 
     def unheld(self, cell: Cell) -> list[str]:
         """Serials of the cell's devices that no claim has, not even in part."""
@@ -142,7 +144,7 @@ class View:
         return sum(self._parted.get(serial, 0) >= since for serial in serials)
 
     def _idle(self, cell: Cell) -> list[str]:
-        held = set(chain.from_iterable(one.serials for one in self.claims.values()))
+        held = set(chain.from_iterable(one.serials for one in self.claims.values() if one.node == cell[0]))
         return [serial for serial in self.attached(cell) if serial not in held]
 
     def spare(self, cell: Cell) -> int:
@@ -222,6 +224,7 @@ class View:
         if entry.operation == "detach" and entry.outcome == "done":
             self._left.discard(entry.serial)
             self.unheard.discard(entry.serial)
+            self.too_late.discard(entry.serial)
 
     def _resource(self, old: Object | None, new: Object | None) -> None:
         resource = new or old or {}
@@ -233,6 +236,9 @@ class View:
         marked = DELETE_DEVICE in (resource["metadata"].get("annotations") or {})
         if new is not None and (marked or resource["metadata"].get("deletionTimestamp")):
             self.leaving[uid] = cell
+        came = old is not None and not (old.get("status") or {}).get("device_id")
+        if new is not None and came and new["metadata"].get("deletionTimestamp"):
+            self.too_late |= {(new.get("status") or {}).get("device_id", "")} - {""}
 
     def _slice(self, old: Object | None, new: Object | None) -> None:
         spec = (new or {}).get("spec") or {}

@@ -154,6 +154,10 @@ class Judge:
             peaks.popleft()
         return max((count for _, count in peaks), default=0)
 
+    def _needed(self, cell: Cell) -> int:
+        """How many devices of the cell are justified."""
+        return max(self._peak(cell) + len(self.view.in_parts(cell)), self.view.least(cell))
+
     # -- announcements
 
     def _announced(self, claim: Held) -> None:
@@ -268,8 +272,7 @@ class Judge:
     def _move(self, entry: Entry) -> None:
         cell = (entry.node, entry.model)
         if entry.operation == "attach" and entry.outcome == "ordered":
-            there, needed = self.view.movable(cell), self._peak(cell) + len(self.view.in_parts(cell))
-            needed = max(needed, self.view.least(cell))
+            there, needed = self.view.movable(cell), self._needed(cell)
             if there > needed:
                 self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
             if there > self.view.limit(cell):
@@ -279,11 +282,13 @@ class Judge:
                 if self.view.movable((entry.node, rival)) or known:
                     self._find("coexistence", str(cell), f"{rival} is there, or comes")
         elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
-            self._find("beyond need", str(cell), self._excess.pop(entry.order))
+            words = self._excess.pop(entry.order)
+            if self.view.movable(cell) > self._needed(cell):  # another that was on its way then may have failed
+                self._find("beyond need", str(cell), words)
         elif entry.operation == "detach" and entry.outcome != "failed":
-            holders = [one.name for one in self.view.holders(entry.serial)]
+            holders = [one.name for one in self.view.holders(entry.serial, entry.node)]
             users = list(self.view.lab.fabric.users(entry.serial))
-            if (holders or users) and entry.serial not in self.view.unheard:
+            if (holders or users) and entry.serial not in self.view.unheard | self.view.too_late:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
 
