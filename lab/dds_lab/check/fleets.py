@@ -24,7 +24,9 @@ BlowKind = Literal["kill", "stop", "pause", "cut", "log", "log-answer", "api", "
 SERVED = 2_700.0
 """Seconds after the trouble within which every pod that can be bound is bound."""
 REST = 1_500.0
-"""Seconds after the last wish within which everything has come to rest."""
+"""Seconds after the last wish within which everything has come to rest, at the latest."""
+ROUND = 300.0
+"""Seconds for which a pod that no node can serve goes from one to the next."""
 STAYS = 120.0
 """Seconds for which it stays so."""
 
@@ -35,8 +37,6 @@ _MODELS: tuple[dict[str, Any], ...] = (
     {"model": "T4", "device": "tesla-t4", "product": "Tesla T4", "memory": "16Gi", "driver": "gpu.other.example"},
 )
 _PROFILES = (("1g.10gb", "3g.40gb"), ("3g.40gb",))
-_SMALL_PROFILES = (("1g.2gb", "3g.8gb"), ("3g.8gb",))
-"""For the T4. What takes more memory than there is would make the whole look like a part of something larger."""
 PART = "part"
 """The class of partitions. No pool offers any, so that nobody attaches a device for one."""
 
@@ -69,16 +69,6 @@ class Fleet:
     blows: tuple[Blow, ...]
     unservable: frozenset[str] = field(default_factory=frozenset)
 
-    @property
-    def serves(self) -> bool:
-        """Whether our scaler is to serve anybody."""
-        return self.policy.mode != "observe"
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether devices are to go back."""
-        return self.policy.mode == "detach"
-
     def __str__(self) -> str:
         cluster = self.scenario.cluster
         kinds = sorted({one.kind for one in self.blows})
@@ -87,6 +77,12 @@ class Fleet:
             f"{self.trouble / 60:.0f} min of trouble, {self.replicas} replicas, publisher "
             f"{'ours' if self.publish else 'stand-in'}, mode {self.policy.mode}, blows: {' '.join(kinds) or 'none'}"
         )
+
+
+def _sees_exchanges(step: dict[str, Any]) -> None:
+    """A scheduler that hears nothing while a claim is exchanged, and lists anew, has a wrong record of devices from there on."""
+    if step.get("relist", {}).get("part") == "scheduler":
+        step["relist"]["lasts"] = 0.0
 
 
 def _names(group: dict[str, Any]) -> list[str]:
@@ -132,7 +128,8 @@ class _Maker:
         self.calm = self.draw.chance(0.1)
         self.steps: list[tuple[float, dict[str, Any]]] = []
         self.unservable: set[str] = set()
-        self.at_once: list[tuple[str, str, int]] = []
+        self.twos: dict[str, str] = {}
+        """Pods that want two devices, with which."""
 
     def made(self) -> Fleet:
         draw = self.draw
@@ -145,7 +142,9 @@ class _Maker:
         mixes = [self._mix(number) for number in range(draw.whole(1, 2))]
         self._pods(sorted(timeouts))
         self._befall()
-        self.unservable |= {name for name, model, count in self.at_once if not self._may_have(model, count)}
+        limited = self._limited()
+        self.unservable |= limited
+        self._withdraw(limited)
         for fabric in self.fabrics:
             for model in self.models:
                 self.steps.append((self.trouble, {"resize": {"fabric": fabric, "model": model["model"], "by": 24}}))
@@ -166,7 +165,6 @@ class _Maker:
                 "allocations": self._stalls(),
             },
         }
-        scenario = Scenario.model_validate_json(json.dumps(written))
         policy = self._policy(timeouts)
         another = policy.model_copy(
             update={
@@ -175,6 +173,10 @@ class _Maker:
                 "no_removal_seconds": draw.one((0, 30, 600)),
             }
         )
+        if "exchange" in {*(one.hand_over for one in policy.schedulers.values()), policy.hand_over, another.hand_over}:
+            for step in steps:
+                _sees_exchanges(step)
+        scenario = Scenario.model_validate_json(json.dumps(written))
         publish = self._publish() if ours else None
         replicas = draw.one((1, 1, 2, 3))
         blows = () if self.calm else tuple(self._blows(ours))
@@ -194,8 +196,9 @@ class _Maker:
         cut = draw.one(self.models) if draw.chance(0.25) else None
         if cut is not None:
             cut["partitions"] = {
-                "profiles": draw.one(_SMALL_PROFILES if cut["model"] == "T4" else _PROFILES)
+                "profiles": draw.one(_PROFILES)
             }  # one that comes in parts serves nobody who asks for a whole
+            cut["memory"] = cut.get("memory", "40Gi").replace("16Gi", "40Gi")  # no part is more than the whole
         self.partitioned = cut
         self.extended = draw.chance(0.15)
         nodes = list[dict[str, Any]]()
@@ -275,7 +278,10 @@ class _Maker:
             "operator": {
                 "workers": draw.one((1, 4, 16)),
                 "poll": draw.one((10, 30)),
-                **self._looks(),
+                "watch_slices": draw.chance(0.6),
+                "plugin_rest": draw.one(
+                    (1, 10)
+                ),  # with none, a plugin that starts is started again by each device that goes
                 "sync": 60,
                 "orphan": 300,
                 "stale_writes": False,
@@ -285,11 +291,6 @@ class _Maker:
             "manager": {"api": api} if ours else False,
             "scaler": False,
         }
-
-    def _looks(self) -> dict[str, Any]:
-        """One that polls every device and restarts a plugin at each look would never let it begin."""
-        watches, rest = self.draw.chance(0.6), self.draw.one((0, 10))
-        return {"watch_slices": watches, "plugin_rest": rest if watches else 10}
 
     # -- what is wanted
 
@@ -314,7 +315,7 @@ class _Maker:
     def _mix(self, number: int) -> dict[str, Any]:
         draw = self.draw
         start = draw.between(0, self.trouble / 3)
-        return {
+        mix: dict[str, Any] = {
             "name": f"mix{number}",
             "pods": draw.whole(3, 20 + len(self.nodes)),
             "start": start,
@@ -327,6 +328,31 @@ class _Maker:
             "ends": draw.one(("deleted", "finished")),
             **({"node_selector": {"cohdi.io/fabric": str(draw.one(self.fabrics))}} if draw.chance(0.25) else {}),
         }
+        longest = max(20.0, SERVED / 3 * self._at_once(mix) / mix["pods"])
+        shortest = mix["lasts"]["between"][0]
+        if mix["lasts"]["between"][1] > longest:  # all of it may have to be done after the trouble
+            mix["lasts"] = {"between": [min(shortest, longest / 2), longest]}
+        return mix
+
+    def _at_once(self, mix: dict[str, Any]) -> int:
+        """How many pods of a mix there is room for at the same time, if they are all of the largest kind."""
+        fabric = mix.get("node_selector", {}).get("cohdi.io/fabric")
+        groups = [one for one in self.groups if fabric in (None, str(one["fabric"]))]
+        models = {one["device"]: one["model"] for one in self.models}
+        asks = [
+            {models[device]: count for device, count in ask["devices"].items() if device in models}
+            for ask in mix["asks"]
+        ]
+        room = [
+            sum(
+                group["count"]
+                * min(group["limits"].get(model, {"max": 24})["max"] // count for model, count in ask.items())
+                for group in groups
+            )
+            for ask in asks
+            if ask
+        ]
+        return max(1, min(room, default=24) // (1 + self.rivals))
 
     def _pods(self, schedulers: list[str]) -> None:
         """Pods that are not of the common kind."""
@@ -339,7 +365,7 @@ class _Maker:
             if kind == "two claims":
                 self._claim(at, f"{name}-a", [one])
                 self._claim(at, f"{name}-b", [one])
-                self._limited(name, device, 2)
+                self.twos[name] = device
                 self._pod(at, name, scheduler, lasts, [f"{name}-a", f"{name}-b"])
             elif kind == "shared":
                 self._claim(at, name, [one])
@@ -357,7 +383,7 @@ class _Maker:
                 )
                 two = {"name": "r0", "exactly": {"deviceClassName": device, "count": 2}}
                 self._claim(at, name, [two], [{"requests": ["r0"], "matchAttribute": f"{driver}/productName"}])
-                self._limited(name, device, 2)
+                self.twos[name] = device
                 self._pod(at, name, scheduler, lasts, [name])
             elif kind == "too many" and draw.chance(0.4):
                 self._claim(at, name, [{"name": "r0", "exactly": {"deviceClassName": device, "count": 30}}])
@@ -373,15 +399,27 @@ class _Maker:
             if draw.chance(0.15):
                 self.steps.append((min(at + draw.between(0, 60), self.trouble), {"withdraw": name}))
 
-    def _limited(self, name: str, device: str, count: int) -> None:
-        """The pod wants so many on one node."""
-        self.at_once.append((name, next(one["model"] for one in self.models if one["device"] == device), count))
+    def _withdraw(self, limited: set[str]) -> None:
+        """Pods that fit nowhere, after a while; and with each that is withdrawn all its claims, which would keep devices."""
+        made = {step["apply"]["metadata"]["name"]: at for at, step in self.steps if "apply" in step}
+        going = {step["withdraw"]: at for at, step in self.steps if "withdraw" in step}
+        for name in sorted(limited - going.keys()):
+            going[name] = min(made[name] + ROUND, self.trouble)
+            self.steps.append((going[name], {"withdraw": name}))
+        for name, at in going.items():
+            claims = (one for one in (f"{name}-a", f"{name}-b") if one in made)
+            self.steps += [(at, {"delete": f"resourceclaims/{one}"}) for one in claims]
 
-    def _may_have(self, model: str, count: int) -> bool:
-        """Whether a node that is not lost may have so many."""
+    def _limited(self) -> set[str]:
+        """Those of the pods that want two of a device where every node that is left may have fewer."""
         left = set().union(*self.left.values())
-        there = [group for group in self.groups if not left.isdisjoint(_names(group))]
-        return any(group["limits"].get(model, {"max": count})["max"] >= count for group in there)
+        groups = [group for group in self.groups if not left.isdisjoint(_names(group))]
+        models = {one["device"]: one["model"] for one in self.models}
+        return {
+            name
+            for name, device in self.twos.items()
+            if all(group["limits"].get(models[device], {"max": 2})["max"] < 2 for group in groups)
+        }
 
     def _claim(self, at: float, name: str, requests: list[Any], constraints: Sequence[Any] = ()) -> None:
         devices = {"requests": requests, **({"constraints": list(constraints)} if constraints else {})}
@@ -431,7 +469,7 @@ class _Maker:
             elif kind == "silence":
                 self.steps.append((at, {"silence": {"node": node, "lasts": lasts}}))
             elif kind == "drop":
-                # one that never came back before the operator saw it would keep all of its request there for ever
+                # one that never came back before the operator saw it would keep all of its request there for ever, and a rival away
                 off = lasts if draw.chance(0.7) else until - at
                 self.steps.append((at, {"drop_out": {"node": node, "lasts": off}}))
             elif kind == "shrink":

@@ -22,7 +22,7 @@ from dds_core.publisher.model import MANAGED_BY
 from dds_core.scaler.component import SCALER
 from dds_lab.actors.objects import claim_names
 from dds_lab.check.fleets import PART, REST, SERVED, STAYS, Blow, Fleet, Program, fleet_of
-from dds_lab.check.oracle import SPARE, differences, state_of
+from dds_lab.check.oracle import SPARE, State, differences, state_of
 from dds_lab.check.replicas import Replica, ShakyLog, Wire
 from dds_lab.check.subjects import CLUSTER, unsound
 from dds_lab.client import ApiError, Object
@@ -38,6 +38,8 @@ from dds_lab.tally import Tally
 from dds_lab.time import MICROSECONDS, VirtualTime
 
 LOOK = 30.0
+QUIET = 250.0
+"""Seconds in which nothing changes when all has come to rest."""
 DRY_RUN = ("the answer to a dry run is", "the connection was lost", "does not answer")
 PACE = Pace(interval=15.0)
 SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
@@ -86,8 +88,7 @@ class FleetRun:
         self.lab.start()
         install_guard(self.lab.client("installer"), SCALER_USER)
         self._troubled = bool(fleet.blows or fleet.scenario.faults.wire)
-        measure = TROUBLED if self._troubled else CALM
-        self.judge = Judge(self.lab, measure if fleet.policy.mode == "detach" else replace(measure, lately=ALWAYS))
+        self.judge = Judge(self.lab, _measure(fleet, TROUBLED if self._troubled else CALM))
         self.tally = Tally()
         self.tally.follow(self.lab.client("tally"))
         named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"
@@ -202,8 +203,7 @@ class FleetRun:
             waiting = self._waiting()
         found += [] if self._idle() else [("not served", one) for one in waiting]
         self._nothing_is_wanted()
-        self.lab.run(REST)
-        state = state_of(self.judge.view)
+        state = self._at_rest()
         self.lab.run(STAYS)
         later = state_of(self.judge.view)
         found += [("restless", one) for one in differences(state, later)]
@@ -217,6 +217,17 @@ class FleetRun:
         hours = (self.lab.time.now() - fleet.scenario.start) / MICROSECONDS / 3600
         rows = sum(log.head().position for log in self.logs.values())
         return Played(fleet.seed, tuple(found), hours, self.tally.pods, len(self.lab.ledger), rows)
+
+    def _at_rest(self) -> State:
+        """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over."""
+        state = state_of(self.judge.view)
+        for _ in range(round(REST / QUIET)):
+            before = state
+            self.lab.run(QUIET)
+            state = state_of(self.judge.view)
+            if state == before and not state.left:
+                break
+        return state
 
     def _unsound(self, program: Program, component: Component[Any]) -> list[tuple[str, str]]:
         """That a dry run came to nothing is told where requests come to nothing now and then."""
@@ -253,6 +264,14 @@ class FleetRun:
             for one in client.list(resource, "default"):
                 with suppress(ApiError):
                     client.delete(resource, one["metadata"]["name"], "default")
+
+
+def _measure(fleet: Fleet, measure: Measure) -> Measure:
+    """A claim that fails at once on a node after the other may come to each again as soon as that has cooled down. Where nothing is
+    given back an order stands, however late the operator carries it out."""
+    nodes = min(4, len(fleet.scenario.cluster.node_names()))
+    rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
+    return replace(measure, rounds=rounds, lately=measure.lately if fleet.gives_back else ALWAYS)
 
 
 def _is_of_parts(claim: Object) -> bool:
