@@ -69,6 +69,16 @@ class Fleet:
     blows: tuple[Blow, ...]
     unservable: frozenset[str] = field(default_factory=frozenset)
 
+    @property
+    def serves(self) -> bool:
+        """Whether our scaler attaches anything."""
+        return self.policy.mode != "observe"
+
+    @property
+    def gives_back(self) -> bool:
+        """Whether it takes devices off that idle."""
+        return self.policy.mode == "detach"
+
     def __str__(self) -> str:
         cluster = self.scenario.cluster
         kinds = sorted({one.kind for one in self.blows})
@@ -469,7 +479,7 @@ class _Maker:
             elif kind == "silence":
                 self.steps.append((at, {"silence": {"node": node, "lasts": lasts}}))
             elif kind == "drop":
-                # one that never came back before the operator saw it would keep all of its request there for ever, and a rival away
+                # one that never came back would keep a rival away, and all of its request if the operator had not seen it yet
                 off = lasts if draw.chance(0.7) else until - at
                 self.steps.append((at, {"drop_out": {"node": node, "lasts": off}}))
             elif kind == "shrink":

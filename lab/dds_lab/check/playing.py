@@ -267,8 +267,8 @@ class FleetRun:
 
 
 def _measure(fleet: Fleet, measure: Measure) -> Measure:
-    """A claim that fails at once on a node after the other may come to each again as soon as that has cooled down. Where nothing is
-    given back an order stands, however late the operator carries it out."""
+    """A claim that fails at once on a node after the other may come to each again as soon as that has cooled down. Where nothing
+    is given back an order stands, however late the operator carries it out."""
     nodes = min(4, len(fleet.scenario.cluster.node_names()))
     rounds = max(measure.rounds, 1 + nodes * 60 // fleet.policy.cool_down_seconds)
     return replace(measure, rounds=rounds, lately=measure.lately if fleet.gives_back else ALWAYS)
