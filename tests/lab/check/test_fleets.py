@@ -24,7 +24,6 @@ CORPUS = {
     17: "four models, kills and pauses",
     20: "three fabrics and two replicas",
     25: "a fabric that refuses everything and attaches some of it",
-    32: "a node that is silent while its device goes to another one, whose driver does not see it",
     34: "a claim of four choices that the fabric refuses one after the other",
     51: "fifteen devices that go back at once",
     68: "pods that no node can serve",
