@@ -47,15 +47,13 @@ class Invariants(Generic[P]):
     def __init__(self, decisions: Iterable[OfDecision] = (), states: Iterable[OfState] = ()) -> None:
         self._states = tuple(states)
         self.of_decisions: dict[type[Event], list[OfDecision]] = {}
-        self.of_rows: dict[
-            type[Event], list[tuple[OfState, Callable[[Any], Iterable[str]], Callable[[Any, str], str]]]
-        ] = {}
+        self.of_rows: dict[type[Event], list[tuple[OfState, Callable[[Any], Iterable[str]]]]] = {}
         for one in decisions:
             for event in one.of:
                 self.of_decisions.setdefault(event, []).append(one)
         for state in self._states:
             for event, keys in state.after.items():
-                self.of_rows.setdefault(event, []).append((state, keys, state.broken))
+                self.of_rows.setdefault(event, []).append((state, keys))
 
     def against(self, picture: P, event: Event) -> list[Broken]:
         """What an event that is about to be folded breaks."""
@@ -66,9 +64,9 @@ class Invariants(Generic[P]):
         """What does not hold of the rows that these events, all folded, have touched."""
         found: list[Broken] = []
         for event in events:
-            for one, keys, broken in self.of_rows.get(type(event), ()):
+            for one, keys in self.of_rows.get(type(event), ()):
                 for key in keys(event):
-                    if text := broken(picture, key):
+                    if text := one.broken(picture, key):
                         found.append(Broken(one.name, key, text))
         return found
 

@@ -71,8 +71,8 @@ def config_missing(picture: Any, event: e.ConfigMissing, at: int) -> None:
 
 
 def leave_labels(picture: Picture, node: str, labels: Mapping[str, str], ours: Iterable[str], prefix: str) -> None:
-    """`prefix` is ours from now on: what is ours of a node's labels under that of before has to go, each once. What somebody puts
-    there again is theirs."""
+    """The label-prefix has become `prefix`: remember the labels `ours` of the node under the old prefix, to be taken off once
+    each. A label that somebody sets again afterwards is left alone."""
     before = picture.left_labels.get(node) or ()
     picture.left_labels.put(
         node, tuple(key for key in dict.fromkeys((*before, *ours)) if not key.startswith(f"{prefix}/"))

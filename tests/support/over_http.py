@@ -82,17 +82,6 @@ def hurried(scenario: Scenario, times: float) -> Scenario:
     )
 
 
-def later(scenario: Scenario, seconds: float) -> Scenario:
-    """The scenario with a story that begins so many seconds later, when our process looks on already: what becomes of a pod may
-    depend on who is faster."""
-
-    def shifted(step: Any) -> Any:
-        return step if step.at is None else step.model_copy(update={"at": step.at + seconds})
-
-    steps = tuple(map(shifted, scenario.steps))
-    return scenario.model_copy(update={"steps": steps, "duration": scenario.duration + seconds})
-
-
 def _sooner(run: BaseModel, times: float) -> BaseModel:
     return run.model_copy(update={"delete_after": getattr(run, "delete_after") / times})  # noqa: B009 - a model's field
 

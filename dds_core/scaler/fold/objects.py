@@ -77,8 +77,6 @@ def _note_unlisted(picture: Picture, node: str, at: int) -> None:
     """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
     for uid in picture.resources_at[node] if node else ():
         resource, known = picture.resources.rows[uid], uid in picture.unlisted
-        if not known and resource.uuid in picture.keys_of and picture.names_of(resource):
-            continue
         is_so = _is_unlisted(picture, resource)
         if is_so and not known:
             picture.unlisted.put(uid, at)

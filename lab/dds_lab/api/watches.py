@@ -5,7 +5,7 @@ to be called: for bookmarks, and for its end. It must never touch an object and 
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from dds_lab.api import selectors, status
 from dds_lab.api.clock import MICROSECONDS
@@ -209,14 +209,17 @@ class Watch:
             self._ready()
 
 
-class Notices(Protocol):
-    """What a stream makes lines of: a watch, or one that something befalls."""
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Flow(Protocol[T_co]):
+    """What is taken as it comes: the notices of a watch or the lines made of them, as they are or as faults make them."""
 
     @property
     def closed(self) -> bool: ...
     @property
     def due(self) -> int | None: ...
-    def take(self) -> list[Notice]: ...
+    def take(self) -> list[T_co]: ...
     def on_ready(self, call: Callable[[], None] | None) -> None: ...
     def tick(self) -> None: ...
     def close(self) -> None: ...
@@ -225,7 +228,7 @@ class Notices(Protocol):
 class Stream:
     """A watch as the lines of an HTTP answer. A line is made once and shared by all streams that show it alike."""
 
-    def __init__(self, watch: Notices, line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
+    def __init__(self, watch: Flow[Notice], line: Callable[[str, Record], bytes], headers: dict[str, str]) -> None:
         self.watch = watch
         self.code = 200
         self.headers = headers

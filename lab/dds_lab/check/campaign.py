@@ -104,7 +104,7 @@ def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[
 
 def _fleet(case: Case) -> Found:
     try:
-        return Found(case, playing.played(case.seed).found)
+        return Found(case, playing.played(case.seed))
     except Exception as error:
         return Found(case, (("broke off", f"{type(error).__name__}: {error}"),))
 

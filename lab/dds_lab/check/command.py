@@ -204,7 +204,7 @@ async def played(
     Raises InputError for a program that cannot be run."""
     with tempfile.TemporaryDirectory(prefix="dds-lab-check-") as name:
         time = RealTime(asyncio.get_running_loop(), lambda: wall.time_ns() // 1000, seed, speed)
-        lab = Lab(_later(scenario, LEAD * speed), time, track_updates=True, history=HISTORY)
+        lab = Lab(later(scenario, LEAD * speed), time, track_updates=True, history=HISTORY)
         program = Program(command, Path(name), time, choose)
         face = DisturbedFace(lab.server, time, Credentials({USER: User(USER, (MASTERS,)), "admin": ADMIN}))
         face.program = program
@@ -252,7 +252,7 @@ async def _rest(lab: Lab, program: Program, judge: Judge, calm: Run | None) -> S
     return state
 
 
-def _later(scenario: Scenario, seconds: float) -> Scenario:
+def later(scenario: Scenario, seconds: float) -> Scenario:
     """The scenario with a story that begins so much later."""
     steps = tuple(one if one.at is None else one.model_copy(update={"at": one.at + seconds}) for one in scenario.steps)
     if steps and steps[0].at is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +34,6 @@ from dds_lab.lab import Lab
 from dds_lab.manager.face import write_credentials
 from dds_lab.serving import plan
 from dds_lab.setup import install_guard
-from dds_lab.tally import Tally
 from dds_lab.time import MICROSECONDS, VirtualTime
 
 LOOK = 30.0
@@ -51,27 +50,10 @@ ALWAYS = 1e6
 """A scaler that takes nothing back leaves what it asked for, and the operator tries until there is one."""
 
 
-@dataclass(frozen=True)
-class Played:
-    """What a seed came to: (rule, words) each, and what it took. `hours` are of virtual time."""
-
-    seed: int
-    found: tuple[tuple[str, str], ...]
-    hours: float
-    pods: int
-    orders: int
-    rows: int
-
-
-def played(seed: int) -> Played:
-    """Play what this seed draws."""
+def played(seed: int) -> tuple[tuple[str, str], ...]:
+    """Play what this seed draws: what is found, rule and words each."""
     with fleet_run(fleet_of(seed)) as run:
         return run.play()
-
-
-def fleet_cases(seeds: Iterable[int]) -> Iterator[Played]:
-    """Play all these, one after the other."""
-    return map(played, seeds)
 
 
 class FleetRun:
@@ -89,8 +71,6 @@ class FleetRun:
         install_guard(self.lab.client("installer"), SCALER_USER)
         self._troubled = bool(fleet.blows or fleet.scenario.faults.wire)
         self.judge = Judge(self.lab, _measure(fleet, TROUBLED if self._troubled else CALM))
-        self.tally = Tally()
-        self.tally.follow(self.lab.client("tally"))
         named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"
         self.pools = pools.PoolsJudge(
             self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named
@@ -191,7 +171,7 @@ class FleetRun:
 
     # -- the three times
 
-    def play(self) -> Played:
+    def play(self) -> tuple[tuple[str, str], ...]:
         """All of it."""
         fleet, found = self.fleet, list[tuple[str, str]]()
         self.lab.run(fleet.trouble + 60.0)
@@ -214,9 +194,7 @@ class FleetRun:
             found += [("pools", one) for one in self.pools.differences()]
             found += self._findings(self.pools.findings)
             found += self._unsound("publisher", PUBLISHER)
-        hours = (self.lab.time.now() - fleet.scenario.start) / MICROSECONDS / 3600
-        rows = sum(log.head().position for log in self.logs.values())
-        return Played(fleet.seed, tuple(found), hours, self.tally.pods, len(self.lab.ledger), rows)
+        return tuple(found)
 
     def _at_rest(self) -> State:
         """As things stand once nothing is left over and nothing has changed for a while, or the time for it is over."""

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
 from dds_core.errors import InputError
 from dds_lab.api import status
 from dds_lab.api.status import ApiError
+from dds_lab.api.watches import Flow
 from dds_lab.latency import Fixed, Latency
 
 MICROSECONDS = 1_000_000
@@ -241,17 +241,8 @@ def _microseconds(seconds: float) -> int:
     return round(seconds * MICROSECONDS)
 
 
-class Lines(Protocol):
-    """A watch's stream of lines, as the API server gives it or as faults make of it."""
-
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def due(self) -> int | None: ...
-    def take(self) -> list[bytes]: ...
-    def on_ready(self, call: Callable[[], None] | None) -> None: ...
-    def tick(self) -> None: ...
-    def close(self) -> None: ...
+Lines = Flow[bytes]
+"""A watch's stream of lines, as the API server gives it or as faults make of it."""
 
 
 class FaultyStream:

@@ -127,13 +127,19 @@ def test_the_first_broken_invariant_of_a_log_is_found_at_its_position(monkeypatc
     assert "GPU-0 is promised to" in broken[0].found
 
 
-def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
+def promised_to_mine() -> World:
+    """The claim `mine` is promised the only device; what breaks is told, not raised."""
     world = World("attach")
     world.rules_may_fail = True
     world.node("node0")
     world.pool(A100, 4)
     world.online("r0", "node0", uuid="GPU-0")
     world.waits("mine", "node0")
+    return world
+
+
+def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
+    world = promised_to_mine()
     row = world.picture.reservations.rows[world.uid("mine")]
     for other in ("one", "two"):  # as a fault in a fold would leave them
         promises = tuple(replace(promise, uuid="GPU-X") for promise in row.promises)
@@ -146,12 +152,7 @@ def test_what_is_broken_already_is_told_and_everything_goes_on() -> None:
 
 
 def test_a_step_that_finds_something_broken_is_taken_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World("attach")
-    world.rules_may_fail = True
-    world.node("node0")
-    world.pool(A100, 4)
-    world.online("r0", "node0", uuid="GPU-0")
-    world.waits("mine", "node0")
+    world = promised_to_mine()
     mine = world.uid("mine")
     row = world.picture.reservations.rows[mine]
     world.picture.reservations.put("ghost", replace(row, claim="ghost"))

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from dds_lab.check.command import later
 from dds_lab.scenario import Scenario
 from tests.support.ends import ENDS
 from tests.support.live_lab import OurProcess, eventually
 from tests.support.ours import told_to_us
-from tests.support.over_http import Scene, batches, database_of, later, opening
+from tests.support.over_http import Scene, batches, database_of, opening
 from tests.support.postgres import Postgres
 from tests.support.serve_program import Program
 

@@ -24,8 +24,8 @@ TERMINATING_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RaiseRequest(Write):
-    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None). For no more than
-    there was it only takes the place of an order that nobody needs any more."""
+    """AttachOrdered: let the request have `size` devices, and make it when there was none (`previous` is None). An order that
+    takes a larger one back changes nothing on the server when that one was never written."""
 
     name: str
     uid: str
