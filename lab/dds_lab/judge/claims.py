@@ -87,6 +87,7 @@ class View:
         self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
+        self.sick: dict[str, Cell] = {}  # by the operator's resource: where what is attached tells an error now
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
@@ -229,10 +230,13 @@ class View:
     def _resource(self, old: Object | None, new: Object | None) -> None:
         resource = new or old or {}
         uid, cell = resource["metadata"]["uid"], (resource["spec"]["target_node"], resource["spec"]["model"])
-        self.erring.pop(uid, None)
-        self.leaving.pop(uid, None)
-        if new is not None and (new.get("status") or {}).get("error"):
+        for where in (self.erring, self.sick, self.leaving):
+            where.pop(uid, None)
+        status = (new or {}).get("status") or {}
+        if status.get("error"):
             self.complaints[cell], self.erring[uid] = self.now, cell
+            if status.get("state") == "Online":
+                self.sick[uid] = cell
         marked = DELETE_DEVICE in (resource["metadata"].get("annotations") or {})
         if new is not None and (marked or resource["metadata"].get("deletionTimestamp")):
             self.leaving[uid] = cell

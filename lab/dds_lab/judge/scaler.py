@@ -273,7 +273,8 @@ class Judge:
         cell = (entry.node, entry.model)
         if entry.operation == "attach" and entry.outcome == "ordered":
             there, needed = self.view.movable(cell), self._needed(cell)
-            if there > needed:
+            sick = list(self.view.sick.values()).count(cell)
+            if there - sick > needed:
                 self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
             if there > self.view.limit(cell):
                 self._find("over the limit", str(cell), f"{there} devices with this order")

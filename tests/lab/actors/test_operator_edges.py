@@ -62,6 +62,20 @@ def test_a_plugin_that_is_too_young_is_restarted_later_even_by_who_watches_slice
     assert hall.resources() == []
 
 
+def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was_gone() -> None:
+    """Whoever watches slices waits for none that will not come, and does not take the device off once more."""
+    hall = Hall(count=1, vendor=VendorSettings(models=PRODUCTS, start=Fixed(10.0), first_start=Fixed(0.0)))
+    hall.request()
+    hall.run(60)
+    hall.user.delete("composabilityrequests", "wanted")
+    hall.run(2)
+    assert not hall.fabric.attached("node0")
+    hall.request("again")
+    hall.run(120)
+    assert hall.states() == ["Online"]
+    assert hall.fabric.ledger.count("detach", "done") == 1
+
+
 @pytest.mark.parametrize(("cpu", "enough"), [("4", True), ("3999m", False), ("3500m", False)])
 def test_cpu_counts_in_whole_cores_of_the_nodes_capacity(cpu: str, enough: bool) -> None:
     node: Object = {"status": {"capacity": {"cpu": cpu}}}

@@ -229,6 +229,17 @@ class Played:
         keys = [{key: one[key] for key in ("driver", "pool", "device")} for one in of]
         self._status(name, devices=[{**one, "conditions": [told]} for one in keys])
 
+    def operator_says(self, state: str, error: str) -> None:
+        name = "gpu-1"
+        if self._client.find("composableresources", name) is None:
+            spec = {"type": "gpu", "model": "A100", "target_node": "node0000"}
+            kind = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource"}
+            self._client.create("composableresources", {**kind, "metadata": {"name": name}, "spec": spec})
+        self._client.patch(
+            "composableresources", name, {"status": {"state": state, "error": error}}, subresource="status"
+        )
+        self._lab.run(0.1)
+
     def clear(self, name: str) -> None:
         self._status(name, allocation=None, devices=None)
 
@@ -260,6 +271,18 @@ def test_a_device_that_is_taken_was_meant_for_one_that_needs_another_in_any_case
         assert len(it.judge.thefts) == 1
         assert it.order() == []
         assert it.order() == ["beyond need: 4 devices with this order, 3 were needed at most"]
+
+
+def test_a_device_that_is_sick_when_another_is_ordered_justifies_it_even_if_it_is_well_again_soon() -> None:
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"one": ((), 1)})
+        it.judge.findings.clear()
+        it.operator_says("Online", error="the device is in a critical state")
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        it.operator_says("Online", error="")
+        lab.run(3)
+        assert it.judge.findings == []
+        assert it.order() == ["beyond need: 3 devices with this order, 1 were needed at most"]
 
 
 def test_of_two_devices_that_were_meant_for_a_claim_one_is_taken() -> None:

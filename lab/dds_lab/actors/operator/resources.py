@@ -214,7 +214,7 @@ class Resources:
         if not device:
             self._write(resource, state="Deleting")
             return False
-        if self._fabric.where(device) != node:
+        if self._fabric.where(device) != node or self._came_again(resource):
             self._detached(resource)
             return False
         if not resource["spec"].get("force_detach") and self._fabric.users(device):
@@ -234,12 +234,21 @@ class Resources:
     def _detached(self, resource: Object) -> None:
         """The fabric has it back; the object waits until no slice shows it any more."""
         name, device = resource["metadata"]["name"], said(resource, "device_id")
-        if self._view.shown(device) is None:
+        if self._view.shown(device) is None or self._came_again(resource):
             self._taints.remove(name)
             self._write(resource, state="Deleting", device_id="", cdi_device_id="", error="")
             return
-        if not self._restart_plugin(resource["spec"]["target_node"]) or not self._settings.watch_slices:
-            self._queue.add_after(name, self._settings.gone)
+        told = self._restart_plugin(resource["spec"]["target_node"]) and self._settings.watch_slices
+        self._queue.add_after(name, self._settings.poll if told else self._settings.gone)
+
+    def _came_again(self, resource: Object) -> bool:
+        """Whether the device that left is attached as another resource by now, before a slice could show that it was gone. The
+        real operator, which polls, does not look and takes it off once more."""
+        others = self._view.holding(said(resource, "device_id"))
+        return self._settings.watch_slices and any(
+            one["metadata"]["uid"] != resource["metadata"]["uid"] and not one["metadata"].get("deletionTimestamp")
+            for one in others
+        )
 
     # -- parts
 
