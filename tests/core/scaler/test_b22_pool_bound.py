@@ -122,6 +122,7 @@ def test_b22_the_longest_idle_device_elsewhere_is_freed() -> None:
     assert victim.resource == "res2"
     assert "node0" in victim.reason
     world.tick(300)
+    world.relabel("node0", {"looked": "at"})
     assert len(world.events(e.VictimMarked)) == 1, "one claim, one device"
     world.tick(31)
     world.settle()

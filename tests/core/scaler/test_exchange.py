@@ -348,6 +348,13 @@ def test_a_guard_that_is_refused_means_the_old_way_for_a_while() -> None:
     assert world.only(e.GuardLifted).claim == world.uid("train0")
 
 
+def test_a_guard_that_is_refused_is_none_for_any_claim_of_the_pod() -> None:
+    world = ready(2)
+    world.refused(world.only(e.ExchangeBegun), code=0)
+    assert {one.claim for one in world.events(e.HandOver)[-1].signals} == {world.uid("train0"), world.uid("train1")}
+    assert not world.picture.exchanges.rows
+
+
 @pytest.mark.parametrize(
     ("step", "code"),
     [

@@ -264,6 +264,31 @@ def test_the_measured_pace_replaces_the_policys_number() -> None:
     assert world.events(e.AttachOrdered)[-1].size == 2, "540 s of budget hold two attaches of 200 s"
 
 
+def test_a_device_that_goes_is_not_the_one_that_was_ordered_since() -> None:
+    world = one_node("detach", 4, no_removal_seconds=60, scan_interval_seconds=0)
+    world.request("ours", "node0", generate_name="composability-", state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=0)
+    world.resource("res", "node0", state="Detaching", deleting=True)
+    world.waits("train", "node0", *pool_results(0))
+    world.carry_out()
+    world.relabel("node0", {"looked": "at"})
+    assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
+    assert world.state("train") == "Attaching"
+
+
+def test_who_takes_a_request_beyond_our_order_before_it_is_seen_has_the_last_word() -> None:
+    world = one_node("attach", 8, scan_interval_seconds=0)
+    world.request("ours", "node0", size=1, generate_name="composability-", state="Running", acted_size=1)
+    world.holds("first", "node0", "gpu-" + world.online("res", "node0", request="ours"))
+    world.waits("train", "node0", *pool_results(0))
+    assert world.only(e.AttachOrdered).size == 2
+    world.update(world.get(AttachRequest, "ours"), size=5)
+    for number in (1, 2, 3):
+        world.waits(f"more{number}", "node0", *pool_results(number))
+    assert len(world.events(e.AttachOrdered)) == 1, "four come for four claims"
+
+
 def test_a_second_order_names_what_it_changes() -> None:
     world = world_with_pools()
     world.waits("one", "node0")
