@@ -335,10 +335,11 @@ class Work(Generic[P]):
         if alert.key not in self.picture.shown:
             self.want(alert)
 
-    def guarded(self, rule: str, step: Callable[[Work[P], Of], None], of: Of, subject: str = "") -> None:
-        """An error in a rule stops what is decided for its one object, and is told; all else goes on. What the step had
-        emitted stands: each event is folded whole, and what is left is decided when the object changes or at the next level
-        pass. One that keeps undoing what another does for the object is left alone too, so that a run always ends."""
+    def guarded(self, rule: str, step: Callable[..., None], of: Of, *rest: Any, subject: str = "") -> None:
+        """Take a step, `step(self, of, *rest)`; none is taken within another. An error in a rule stops what is decided for one
+        object, and is told; all else goes on. What the step had emitted stands: each event is folded whole, and what is left is
+        decided when the object changes or at the next level pass. One that keeps undoing what another does for the object is
+        left alone too, so that a run always ends."""
         key = (rule, of)
         taken = self._steps[key] = self._steps.get(key, 0) + 1
         if taken > _STEPS:
@@ -347,7 +348,7 @@ class Work(Generic[P]):
         changes, events, fault = len(self._journal.changes), len(self.emitted), ""
         rows: Sequence[Broken] = ()
         try:
-            step(self, of)
+            step(self, of, *rest)
             if len(self.emitted) > events:
                 rows = self._invariants.after(self.picture, [event for event, _ in self.emitted[events:]])
         except Exception as error:
@@ -357,7 +358,7 @@ class Work(Generic[P]):
             if self._is_refused(rows, rule, subject or str(of)):
                 self._steps[key] = _REFUSED
             else:
-                self.guarded(rule, step, of, subject)
+                self.guarded(rule, step, of, *rest, subject=subject)
         elif fault:
             self._failed(rule, fault, subject or str(of))
 
@@ -366,7 +367,7 @@ class Work(Generic[P]):
             self._failed(rule, f"does not settle after {_STEPS} steps", whose)
 
     def _failed(self, rule: str, fault: str, whose: str) -> None:
-        text = f"{rule} {fault} for {whose}; nothing else is affected; report this with the log"
+        text = f"{rule} {fault} for {whose}; all else goes on; report this with the log"
         self.alert(whose, RULE_ERROR, text)
 
     # -- invariants ------------------------------------------------------------------------------------------------------
@@ -392,11 +393,17 @@ class Work(Generic[P]):
         self.broken += tuple(one.name for one in new)
         if new:
             what = f"{rule} for {whose} is refused, since it would break an invariant: {new[0]}"
-            self.alert(whose, INVARIANT_BROKEN, f"{what}; nothing else is affected; report this with the log")
+            self._alert_broken(whose, new[0], f"{what}; all else goes on; report this with the log")
         return bool(new)
 
     def _tell(self, one: Broken) -> None:
         """It was so before anything was decided: everything goes on."""
         self.broken += (one.name,)
         what = f"an invariant does not hold: {one}"
-        self.alert(one.of, INVARIANT_BROKEN, f"{what}; everything goes on; report this with the log")
+        self._alert_broken(one.of, one, f"{what}; everything goes on; report this with the log")
+
+    def _alert_broken(self, of: str, broken: Broken, text: str) -> None:
+        """Tell it once, and again when another invariant is broken for the same thing."""
+        alert = e.Alerted(of=of, reason=INVARIANT_BROKEN, text=text, mode=self.picture.mode)
+        if broken.name.encode() not in (self.picture.shown.get(alert.key) or b""):
+            self.want(alert)

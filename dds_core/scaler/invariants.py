@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from dds_core.kit.invariants import Invariants, OfDecision, OfState
 from dds_core.lifecycle import ATTACHED, IDLE, RELEASED, WAITING
-from dds_core.model import DeviceKey, FabricResource
+from dds_core.model import FabricResource
 from dds_core.scaler import events as e
 from dds_core.scaler.state import Picture
 
@@ -18,7 +18,7 @@ from dds_core.scaler.state import Picture
 def _promised_free(picture: Picture, event: e.Reserved) -> str:
     """What is promised to a claim that has not got it yet is neither on its way back nor had by another one."""
     for one in event.promises:
-        resource = picture.resource_with(one.uuid) if one.uuid else None
+        resource = picture.resource_with(one.uuid, event.node) if one.uuid else None
         if resource is not None and resource.leaving:
             return f"{one.identity}, which leaves its node, is promised to {event.claim}"
         others = picture.having[one.key]
@@ -88,16 +88,12 @@ def _victims_are_free(picture: Picture, event: e.DetachOrdered) -> str:
 
 
 def _not_free(picture: Picture, resource: FabricResource) -> str:
-    had = {uid for key in _keys_of(picture, resource) for uid in picture.holders[key]}
+    had = {uid for key in picture.names_of(resource) for uid in picture.holders[key]}
     promised = picture.reserved_for[resource.uuid] if resource.uuid else ()
     if had or promised:
         how = f"{_any(had)} has" if had else f"is promised to {_any(promised)}"
         return f"{resource.uid} is to leave and {how} {resource.uuid}"
     return ""
-
-
-def _keys_of(picture: Picture, resource: FabricResource) -> Iterable[DeviceKey]:
-    return picture.names_of(resource)
 
 
 def limits(picture: Picture, node: str, model: str) -> tuple[int, int]:
@@ -135,16 +131,13 @@ def _within_maximum(picture: Picture, event: e.AttachOrdered) -> str:
 
 
 def _within_minimum(picture: Picture, event: e.DetachOrdered) -> str:
-    """The node keeps its minimum, counted with what other requests brought to it."""
-    others, asked = 0, 0
-    for uid in picture.resources_at[event.node]:
-        one = picture.resources.rows[uid]
-        others += one.model == event.model and one.request != event.request
-    for uid in picture.requests_at[event.node]:
-        request = picture.requests.rows[uid]
-        asked += request.size if request.model == event.model else 0
-    low = limits(picture, event.node, event.model)[0]
-    if event.size + max(others, asked - event.previous) < low:
+    """The node keeps its minimum, counted with what other requests ask for and with what no request asks for any more."""
+    requests = [picture.requests.rows[uid] for uid in picture.requests_at[event.node]]
+    there = [picture.resources.rows[uid] for uid in picture.resources_at[event.node]]
+    known = {one.name for one in requests}
+    others = sum(one.size for one in requests if one.model == event.model and one.name != event.request)
+    others += sum(one.model == event.model and one.request not in known for one in there)
+    if event.size + others < (low := limits(picture, event.node, event.model)[0]):
         return f"{event.request} is lowered to {event.size} and {event.node} keeps {low} of {event.model}"
     return ""
 
@@ -191,7 +184,7 @@ def _device_agrees(picture: Picture, uid: str) -> str:
         return f"{uid} is {life.state} on {life.node}, which an index of that node does not say"
     if not idle:
         return ""
-    had = [claim for key in _keys_of(picture, resource) if key in picture.holders for claim in picture.holders[key]]
+    had = [claim for key in picture.names_of(resource) if key in picture.holders for claim in picture.holders[key]]
     if had or not life.idle_since:
         return f"{uid} idles and {f'{_any(had)} has it' if had else 'its clock stands'}"
     return ""

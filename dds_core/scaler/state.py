@@ -87,12 +87,11 @@ class Picture(Indexes):
                 return resource
         return None
 
-    def resource_with(self, uuid: str, node: str = "") -> FabricResource | None:
-        """The resource of a device. Another may still name one that was lost and came to this node since."""
-        uids = self.resources_of_uuid[uuid]
-        if len(uids) > 1:
-            uids = {uid for uid in uids if self.resources.rows[uid].node == node} or uids
-        return self.resources.get(min(uids)) if uids else None
+    def resource_with(self, uuid: str, node: str) -> FabricResource | None:
+        """The resource of a device that is on the node. One on another node may still name a device that was lost there, and one
+        on the same node a device that left and came again."""
+        rows = [self.resources.rows[uid] for uid in self.resources_of_uuid[uuid]]
+        return min(rows, key=lambda one: (one.node != node, one.leaving, one.uid), default=None)
 
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
         """The names under which claims can have the device on its node; none while nothing lists it there."""

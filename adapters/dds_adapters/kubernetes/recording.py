@@ -153,7 +153,7 @@ def replay_events(
     """As `replay_recording`, from recorded events in the order of their arrival. It starts synced, with an empty picture;
     deadlines pass at the instants of the facts. `engine`, a new one by default, is left at the end of the recording."""
     engine = engine if engine is not None else Engine()
-    translator = Translator(engine.picture)
+    translator = Translator(engine.picture, namespace="")  # a recording does not say where dds was installed
     started = False
     for event in recorded:
         if not started:

@@ -29,7 +29,7 @@ def _run(work: Work) -> None:
     if picture.synced:
         work.check_config(picture.config.uid if picture.config is not None else "")
         for key in sorted(dirty.pools):
-            work.guarded("pools.step", pools.step, key, stream_of(key))
+            work.guarded("pools.step", pools.step, key, subject=stream_of(key))
         for name in sorted(dirty.hosts):
             work.guarded("labels.step", labels.step, name)
         work.touched.add(picture.dirty.take())

@@ -93,7 +93,7 @@ def _made_again(picture: Picture, event: e.ClaimMoved, claim: Claim | None) -> b
 def _restart_idle_clocks(picture: Picture, life: ClaimLife, at: int) -> None:
     """What stood ready for a claim that took another way idles from here on."""
     for promise in life.promises:
-        resource = picture.resource_with(promise.uuid) if promise.uuid else None
+        resource = picture.resource_with(promise.uuid, life.node) if promise.uuid else None
         device = picture.devices.get(resource.uid) if resource is not None else None
         if resource is not None and device is not None and device.state == "Idle":
             picture.devices.put(resource.uid, replace(device, idle_since=at))

@@ -17,7 +17,7 @@ from dds_core.scaler.rules.failures import definite_due, end_cool_downs, fail, t
 from dds_core.scaler.rules.handover import hand_over
 from dds_core.scaler.rules.labels import label
 from dds_core.scaler.rules.orders import order, prewarm, who_waited_for, withdraw
-from dds_core.scaler.rules.release import detach, rebalance
+from dds_core.scaler.rules.release import rebalance
 from dds_core.scaler.rules.reservations import drop_overdue, promises_of, reserve
 from dds_core.scaler.state import Picture, Work
 
@@ -74,36 +74,58 @@ def _round(work: Work) -> None:
         names, dirty.nodes = dirty.nodes, set()
         touched.nodes |= names
         for name in sorted(names):
-            work.guarded("rules.nodes.step", for_node, name)
+            for_node(work, name)
 
 
 def for_node(work: Work, node: str) -> None:
-    """Everything that is decided for one node: which waiting claim has its device, what to order, hand over and give back."""
-    if not node:  # a claim that no node was found for can only be failed
-        tell_failures(work, node)
-        return
-    picture = work.picture
-    if picture.reservations_at[node]:
-        drop_overdue(work, node)
-    covers = cover(picture, node) if picture.somebody_waits(node) else []
-    for covered in covers:
-        _advance(work, covered, node)
-        claims.tell_hidden(work, covered, node)
-    withdraw(work, node, covers)
-    if covers:
-        order(work, node, covers)
+    """Everything that is decided for one node: which waiting claim has its device, what to order, hand over and give back. Each
+    is a step of its own: what fails or is refused in one keeps no other from being taken, least of all the one that asks a
+    victim back."""
+    picture, covers = work.picture, list[Cover]()
+    if node:  # a claim that no node was found for can only be failed
+        if picture.reservations_at[node]:
+            work.guarded("rules.reservations.drop_overdue", drop_overdue, node)
+        if picture.somebody_waits(node):
+            work.guarded("rules.nodes.cover", _cover, node, covers)
+        for covered in covers:
+            work.guarded("rules.nodes.advance", _advance, covered.claim.uid, covered, node)
+            work.guarded("rules.claims.tell_hidden", claims.tell_hidden, covered.claim.uid, covered, node)
+        if picture.orders:
+            work.guarded("rules.orders.withdraw", withdraw, node, covers)
+        if covers:
+            work.guarded("rules.orders.order", order, node, covers)
         for covered in covers:
             if covered.complete:
-                hand_over(work, covered.claim, node)
-        rebalance(work, node, covers)
-    detach(work, node, covers)
-    prewarm(work, node, covers)
-    end_cool_downs(work, node)
-    label(work, node, covers)
-    tell_failures(work, node)
+                work.guarded("rules.handover.hand_over", hand_over, covered.claim.uid, node)
+        if covers:
+            work.guarded("rules.release.rebalance", rebalance, node, covers)
+        _give_back(work, node, covers)
+        work.guarded("rules.orders.prewarm", prewarm, node, covers)
+        if picture.cooling_at[node]:
+            work.guarded("rules.failures.end_cool_downs", end_cool_downs, node)
+        work.guarded("rules.labels.label", label, node, covers)
+    if picture.failed_at[node]:
+        work.guarded("rules.failures.tell_failures", tell_failures, node)
 
 
-def _advance(work: Work, covered: Cover, node: str) -> None:
+def _cover(work: Work, node: str, covers: list[Cover]) -> None:
+    covers[:] = cover(work.picture, node)
+
+
+def _give_back(work: Work, node: str, covers: list[Cover]) -> None:
+    """Check holds and fences of the node, go on with those that stand, and choose what has idled long enough."""
+    picture = work.picture
+    wanted = {uid for one in covers for uid in one.resources}
+    work.guarded("rules.release.unmark", release.unmark, node)
+    fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else ()
+    for uid in fenced:
+        work.guarded("rules.release.check_fence", release.check_fence, uid, wanted)
+    for uid in sorted(picture.holds_at[node]):
+        work.guarded("rules.release.check_hold", release.check_hold, uid, wanted)
+    work.guarded("rules.release.detach", release.detach, node, covers, wanted)
+
+
+def _advance(work: Work, uid: str, covered: Cover, node: str) -> None:
     """`device_ready` once every unit has its device (in live modes only with our reservation), `ordered` once every unit
     is asked for, `failed` when the fabric has said no for long enough."""
     life = work.picture.lives.rows[covered.claim.uid]

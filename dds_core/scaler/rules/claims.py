@@ -87,17 +87,17 @@ def slow_due(life: ClaimLife) -> int | None:
     return life.since + SLOW if life.state == ATTACHING else None
 
 
-def tell_hidden(work: Work, covered: Cover, node: str) -> None:
+def tell_hidden(work: Work, uid: str, covered: Cover, node: str) -> None:
     """An order of which nothing is seen, not even an error, is told; what is seen on its way, or is not listed, is elsewhere."""
     picture, claim = work.picture, covered.claim
-    due = slow_due(picture.lives.rows[claim.uid])
+    due = slow_due(picture.lives.rows[uid])
     if due is None or not work.has_come(due) or not picture.live:
         return
     hidden = [_not_made(picture, node, name) for name in covered.ordered if (node, name) not in picture.orders]
     hidden += [_not_shown(picture, uid) for _, uid in covered.attaching]
     why = next(filter(None, hidden), "")
     if why:
-        work.alert(claim.uid, NO_PROGRESS, f"{claim.namespace}/{claim.name} waits on {node} for long: {why}")
+        work.alert(uid, NO_PROGRESS, f"{claim.namespace}/{claim.name} waits on {node} for long: {why}")
 
 
 def _not_made(picture: Picture, node: str, model: str) -> str:

@@ -17,16 +17,11 @@ from dds_core.scaler.rules.failures import fail_unschedulable, reschedule_entry
 from dds_core.scaler.state import Picture, Work
 
 
-def hand_over(work: Work, claim: Claim, node: str) -> None:
+def hand_over(work: Work, uid: str, node: str) -> None:
     """Signal the claim's whole group when every part of it can give way."""
     picture = work.picture
-    life = picture.lives.rows[claim.uid]
-    if (
-        life.state != ATTACHED
-        or claim.uid in picture.hand_overs
-        or claim.uid in picture.exchanges
-        or told(picture, claim)
-    ):
+    life, claim = picture.lives.rows[uid], picture.claims.rows[uid]
+    if life.state != ATTACHED or uid in picture.hand_overs or uid in picture.exchanges or told(picture, claim):
         return
     group = group_of(picture, claim)
     if group is None:

@@ -12,7 +12,17 @@ from itertools import combinations
 
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
-from dds_core.model import OWNER, OWNER_LABEL, AttachRequest, Claim, DeviceKey, FabricResource, Model, Requirement
+from dds_core.model import (
+    OWNER,
+    OWNER_LABEL,
+    AttachRequest,
+    Claim,
+    ClaimRequest,
+    DeviceKey,
+    FabricResource,
+    Model,
+    Requirement,
+)
 from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
 from dds_core.scaler.model import Cell as NodeModel
 from dds_core.scaler.model import Pool, PoolKey
@@ -208,16 +218,26 @@ def _refusal(
 
 def _never_together(picture: Picture, claim: Claim) -> str:
     """Two models that may not share a node and that the claim, or its pod with its other claims, cannot do without, as words; ""
-    when there are none. What is not allocated yet counts too: whatever comes of it will be a rival."""
+    when there are none. What is not allocated yet counts too: whatever comes of it will be a rival. What has its device on the
+    node already asks for none of a pool."""
     if not any(picture.rivals.get(model.model) for _, _, model in picture.pool_results(claim.allocation)):
         return ""
     together = {one.uid: one for pod in picture.pods_of(claim) for one in picture.claims_of(pod)} | {claim.uid: claim}
-    asked = [(one, request) for one in together.values() for request in one.requests]
+    asked = [
+        (one, request) for one in together.values() for request in one.requests if not _is_there(picture, one, request)
+    ]
     ways = [models_for(picture, one, request) for one, request in asked] if len(asked) > 1 else []
     for first, second in combinations(filter(None, ways), 2):
         if all(other in picture.rivals[model] for model in first for other in second):
             return f"{min(first)} and {min(second)} may not share a node, and its pod wants both"
     return ""
+
+
+def _is_there(picture: Picture, claim: Claim, request: ClaimRequest) -> bool:
+    """Whether all that the claim was allocated for the request are devices of a node."""
+    results = claim.allocation.results if claim.allocation is not None else ()
+    named = [one for one in results if one.request.partition("/")[0] == request.name]
+    return bool(named) and all(picture.model_of_pool((one.driver, one.pool)) is None for one in named)
 
 
 def _came_in_vain(picture: Picture, node: str, claim: Claim, model: Model) -> tuple[str, str] | None:

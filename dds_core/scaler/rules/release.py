@@ -28,7 +28,14 @@ from dds_core.scaler.state import Picture, Work
 # set. A mark behind which a fence stands is never touched.
 
 
-def unmark_again(work: Work, node: str) -> None:
+def unmark(work: Work, node: str) -> None:
+    """Take marks off that stand without a reason."""
+    if work.picture.unmarked:
+        _unmark_again(work, node)
+    _unmark_strange(work, node)
+
+
+def _unmark_again(work: Work, node: str) -> None:
     """A mark that we asked to take off and that is still there, after a restart or because the write came to nothing."""
     picture = work.picture
     for uid in sorted(uid for uid in picture.resources_at[node] if uid in picture.unmarked):
@@ -39,7 +46,7 @@ def unmark_again(work: Work, node: str) -> None:
             work.want(VictimUnmarked(resource=uid, mode=picture.mode, name=resource.name, reason=why), uid)
 
 
-def unmark_strange(work: Work, node: str) -> None:
+def _unmark_strange(work: Work, node: str) -> None:
     """A mark that no fence of ours stands behind, such as that of a scaler whose log is gone: the operator would take that device
     first, in use or not, and as long as it is there no device of the request can go. What idles is marked again in its turn.
 
@@ -125,28 +132,17 @@ UNLISTED = 600 * MICROSECONDS
 """Microseconds from the fence after which a device that no slice lists keeps no other back."""
 
 
-def detach(work: Work, node: str, covers: list[Cover]) -> None:
-    """Check holds and fences of the node, go on with those that stand, and choose what has idled long enough."""
+def detach(work: Work, node: str, covers: list[Cover], wanted: set[str]) -> None:
+    """Choose what has idled long enough, lower the size of what may go, and take back what was ordered in vain. `wanted` are the
+    resources that claims wait for."""
     picture = work.picture
-    fenced = sorted(uid for uid in picture.resources_at[node] if uid in picture.fences) if picture.fences else []
-    idle = {picture.devices.rows[uid].model for uid in picture.idle_at[node]}
-    vain = models_in_vain(picture, node)
-    if picture.unmarked:
-        unmark_again(work, node)
-    unmark_strange(work, node)
-    held = sorted(picture.holds_at[node])
-    if not fenced and not held and not idle and not vain:
-        return
-    wanted = {uid for one in covers for uid in one.resources}
-    for uid in fenced:
-        _check_fence(work, picture.resources.rows[uid], picture.fences.rows[uid], wanted)
-        if picture.reissue:
-            _mark_again(work, uid)
-    for uid in held:
-        _check_hold(work, uid, picture.holds.rows[uid], wanted)
     if picture.mode == "attach":
         return
-    for name in sorted(idle | vain | {picture.resources.rows[uid].model for uid in fenced}):
+    vain = models_in_vain(picture, node)
+    models = {picture.devices.rows[uid].model for uid in picture.idle_at[node]} | vain
+    if picture.fences:
+        models |= {picture.resources.rows[uid].model for uid in picture.resources_at[node] if uid in picture.fences}
+    for name in sorted(models):
         model = picture.model(name)
         if model is not None:
             cell = cell_of(picture, node, model)
@@ -160,9 +156,10 @@ def detach(work: Work, node: str, covers: list[Cover]) -> None:
 # --- hold --------------------------------------------------------------------------------------------------------------
 
 
-def _check_hold(work: Work, uid: str, row: Hold, wanted: set[str]) -> None:
+def check_hold(work: Work, uid: str, wanted: set[str]) -> None:
     """Go on until the device is held, then mark it; from there on its fence decides what becomes of it."""
     picture = work.picture
+    row = picture.holds.rows[uid]
     fence, resource = picture.fences.get(uid), picture.resources.get(uid)
     if fence is not None and (picture.live or fence.ordered):
         return
@@ -213,17 +210,18 @@ def _held_for_another(picture: Picture, uid: str, faces: list[DeviceKey]) -> boo
 # --- fence -------------------------------------------------------------------------------------------------------------
 
 
-def _check_fence(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> None:
+def check_fence(work: Work, uid: str, wanted: set[str]) -> None:
+    """Ask a victim back that may not go after all, else go on with what its fence waits for."""
     picture = work.picture
-    life = picture.devices.get(resource.uid)
-    if life is not None and life.state == LEAVING:
-        return
-    broken = (_broken if fence.named else _not_called_off)(work, resource, fence, wanted)
-    if broken:
-        _unmark(work, resource, fence, broken)
-        return
-    if fence.named and not fence.wanted and work.has_come(fence_due(picture, fence)):
-        work.want(ClaimsListWanted(resource=resource.uid, mode=picture.mode, fenced=fence.since), resource.uid)
+    resource, fence, life = picture.resources.rows[uid], picture.fences.rows[uid], picture.devices.get(uid)
+    if life is None or life.state != LEAVING:
+        broken = (_broken if fence.named else _not_called_off)(work, resource, fence, wanted)
+        if broken:
+            _unmark(work, resource, fence, broken)
+        elif fence.named and not fence.wanted and work.has_come(fence_due(picture, fence)):
+            work.want(ClaimsListWanted(resource=uid, mode=picture.mode, fenced=fence.since), uid)
+    if picture.reissue:
+        _mark_again(work, uid)
 
 
 def fence_due(picture: Picture, fence: Fence) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from dds_core.model import AttachRequest, Config
 from dds_core.scaler import events as e
-from tests.support.world import H100, World, one_node
+from tests.support.world import A100, H100, World, one_node
 
 
 def idle(count: int, mode: str = "detach", **policy: Any) -> World:
@@ -147,6 +147,18 @@ def test_the_minimum_stays(labels: dict[str, str], policy: dict[str, Any]) -> No
     world.relabel("node0", labels)
     world.tick(7200)
     assert [v.resource for v in world.events(e.VictimMarked)] == ["res0"]
+
+
+def test_what_others_ask_for_and_what_nobody_asks_for_count_towards_the_minimum() -> None:
+    """Two of theirs that are on their way, one whose request is gone: one of ours may go."""
+    world = idle(1, limits={f"node0/{A100.model}": {"min": 3, "max": 8}})
+    world.request("theirs", "node0", size=2)
+    world.online("orphan", "node0", request="gone")
+    world.tick(3600)
+    marks(world, ["res0"])
+    world.tick(31)
+    lists(world)
+    assert world.only(e.DetachOrdered).victims == ("res0",)
 
 
 def test_detaches_per_hour_are_capped_over_the_fleet() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dds_core.model import Claim, Device, Pod, Slice, Taint, TaintRule
+from dds_core.model import Claim, Device, FabricResource, Pod, Slice, Taint, TaintRule
 from dds_core.scaler import events as e
 from tests.core.scaler.pools import pool_results
 from tests.support.world import A100, H100, READY, RESCHEDULE, World, one_node
@@ -296,3 +296,25 @@ def test_a_taint_rule_that_goes_is_noticed_whatever_the_node_calls_its_pool() ->
     assert world.state("train") == "Attaching"
     world.gone(rule)
     assert world.state("train") == "Attached"
+
+
+@pytest.mark.parametrize("names", [("res1", "res2"), ("res2", "res1")])
+@pytest.mark.parametrize("left", ["node0", "node1"])
+@pytest.mark.parametrize("how", [{"state": "Detaching"}, {"deleting": True}])
+def test_a_device_is_given_though_the_resource_that_it_left_still_names_it(
+    names: tuple[str, str], left: str, how: dict[str, Any]
+) -> None:
+    """The operator keeps the id until no slice shows it any more; by then it may be attached again."""
+    old, new = names
+    world = World("attach", scan_interval_seconds=0)
+    world.node("node0")
+    world.node("node1")
+    world.pool(A100, 4)
+    world.online(old, left, uuid="GPU-again")
+    world.unplug(left, "gpu-GPU-again")
+    world.update(world.get(FabricResource, old), **how)
+    world.online(new, "node1", uuid="GPU-again")
+    world.waits("mine", "node1")
+    assert world.reserved("mine") == ["GPU-again"]
+    assert not world.events(e.AttachOrdered)
+    assert not world.events(e.Alerted)

@@ -1,11 +1,15 @@
 """A claim that wants two models which may not share a node can be served nowhere: it fails with words, nothing is attached for
 it, no node is kept from others on its account, and each time that the scheduler tries all the same it is told later."""
 
+import pytest
 from msgspec.structs import replace
 
+from dds_core.model import Model, Result
 from dds_core.scaler import events as e
-from tests.support.world import A100, H100, World, asks
+from tests.core.scaler.pools import pool_results
+from tests.support.world import A100, GPU, H100, World, asks, class_of
 
+T4 = Model(9, "T4", "tesla-t4", GPU, {"productName": "Tesla T4"})
 RIVALS = (replace(A100, conflicts=(2,)), H100)
 
 
@@ -53,6 +57,27 @@ def test_nothing_is_ordered_for_a_pod_whose_other_claim_wants_the_rival() -> Non
     world.allocate("second", "node0", (H100, 1))
     assert {failed.claim for failed in world.events(e.ClaimFailed)} == {world.uid("first"), world.uid("second")}
     assert not world.decisions(e.AttachOrdered, e.CoolDown)
+
+
+@pytest.mark.parametrize("claims", [1, 2])
+def test_what_has_its_device_on_the_node_wants_none_of_a_pool(claims: int) -> None:
+    """Its second choice could not come there, but it has its first."""
+    world = fleet()
+    world.observe(class_of(T4))
+    world.plug("node0", "gpu-t4", "GPU-T4", T4)
+    small, large = asks("small", T4.device, A100.device), asks("large", H100.device)
+    has = Result(f"small/{T4.device}", GPU, "node0", "gpu-t4")
+    wants = replace(pool_results(0, model=H100)[0], request="large")
+    if claims == 1:
+        world.claim("train", requests=(small, large))
+        world.allocate("train", "node0", has, wants)
+    else:
+        world.claim("first", pod="both", requests=(small,))
+        world.claim("second", pod="both", requests=(large,))
+        world.allocate("first", "node0", has)
+        world.allocate("second", "node0", wants)
+    assert world.only(e.AttachOrdered).model == H100.model
+    assert not world.events(e.ClaimFailed)
 
 
 def test_one_that_could_have_something_else_is_led_there_by_the_nodes_label() -> None:

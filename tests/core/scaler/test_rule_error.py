@@ -12,9 +12,11 @@ from dds_core.kit.work import INVARIANT_BROKEN, RULE_ERROR
 from dds_core.scaler import events as e
 from dds_core.scaler import rules
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.rules import claims
+from dds_core.scaler.rules import claims, labels
+from dds_core.scaler.rules.assignment import Cover
 from dds_core.scaler.state import Work
-from tests.support.world import A100, World
+from tests.core.scaler.test_holds import up_to
+from tests.support.world import A100, GPU, World
 
 
 def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,14 +53,14 @@ def test_an_error_for_one_claim_is_told_once_and_stops_no_other(monkeypatch: pyt
 def test_rules_that_keep_undoing_each_other_end_and_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World("attach")
     world.rules_may_fail = True
-    healthy = rules.for_node
+    healthy = labels.label
 
-    def restless(work: Work, name: str) -> None:
+    def restless(work: Work, name: str, covers: list[Cover]) -> None:
         if name == "node1":
             work.picture.dirty.nodes.add(name)
-        healthy(work, name)
+        healthy(work, name, covers)
 
-    monkeypatch.setattr(rules, "for_node", restless)
+    monkeypatch.setattr(rules, "label", restless)
     world.node("node0")
     world.node("node1")
     world.pool(A100, 4)
@@ -106,6 +108,43 @@ def test_what_would_break_an_invariant_is_refused_and_told_once(monkeypatch: pyt
     assert world.state("third") == "Attaching", "everything else goes on"
     world.reserve("second")
     assert world.state("second") == "Attaching", "and so does the claim, once the fault is gone"
+
+
+def test_another_broken_invariant_of_the_same_thing_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, second = _promises_twice(monkeypatch)
+    world.plug("node0", "fixed", "GPU-1")
+    promise = e.Promise(0, "GPU-1", GPU, "node0", "fixed", "r0")
+    world.holds("third", "node0", "fixed")
+
+    def another(work: Work, uid: str) -> None:
+        if uid == second:
+            work.emit(e.Reserved(claim=uid, mode="attach", node="node0", cycle=1, attempt=1, promises=(promise,)))
+
+    monkeypatch.setattr(claims, "step", another)
+    world.unreserve("second")
+    world.reserve("second")
+    first, other = world.events(e.Alerted)
+    assert (first.of, other.of) == (second, second)
+    assert "promised-once" in first.text and "promised-free" in other.text
+
+
+def test_what_is_refused_at_a_node_stops_nothing_else_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A victim that somebody has taken was not asked back while another decision for its node was refused: its pod lost it."""
+    world = up_to(e.DetachOrdered)
+    world.rules_may_fail = True
+
+    def refused(work: Work, node: str, covers: list[Cover]) -> None:
+        work.emit(
+            e.AttachOrdered(
+                node=node, model=A100.model, mode="detach", request="r", type="gpu", size=99, reason="demand"
+            )
+        )
+
+    monkeypatch.setattr(rules, "order", refused)
+    world.waits("mine", "node0")
+    world.holds("user", "node0", "gpu-GPU-res0")
+    assert any("within-maximum" in one.text for one in world.events(e.Alerted))
+    assert world.events(e.AttachOrdered)[-1].reason == "victim wanted after its detach was ordered"
 
 
 def _logged(world: World, steps: list[Step]) -> MemoryLog:

@@ -94,7 +94,8 @@ RESOURCES: dict[str, Resource] = {
 
 class Translator:
     """Translates for one view. `config_namespace` is where the ConfigMap composable-dra-dds lives; `resources` says what each
-    resource becomes; `namespace` is where dds is installed: elsewhere a claim is no hold of ours, whatever its labels say."""
+    resource becomes; `namespace` is where dds is installed: elsewhere a claim is no hold of ours, whatever its labels say; "" is
+    for anywhere."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class Translator:
             new = resource.decode(raw)
         except Fault as fault:
             return self._rejected(resource, who_is(raw), (fault,))
-        if isinstance(new, Claim) and new.hold and new.namespace != self._namespace:
+        if isinstance(new, Claim) and new.hold and self._namespace not in ("", new.namespace):
             new = structs.replace(new, hold="")
         old = self._view.object(resource.kind, new.uid)
         facts = list(self._replaced(resource, new)) if old is None else []

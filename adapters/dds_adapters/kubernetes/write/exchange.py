@@ -9,7 +9,7 @@ away in whose place nothing could be set.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +37,10 @@ from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Obsolete,
 from dds_core.errors import InputError
 from dds_core.matching import allocator as matching
 from dds_core.matching.quantities import parsed
-from dds_core.model import Allocation, Claim, Consumer, DeviceKey, Slice
+from dds_core.model import Allocation, Claim, Consumer, DeviceKey
 from dds_core.model import Result as Given
 from dds_core.scaler.events import Swap
-from dds_core.scaler.model import ANY_VERSION, gather
+from dds_core.scaler.model import ANY_VERSION, Pool, gather
 
 MAPS = "configmaps"
 CLASSES, SLICES = "deviceclasses", "resourceslices"
@@ -50,8 +50,9 @@ NOT_GUARDED, NAME_TOO_LONG = "NotGuarded", "NameTooLong"
 PROBES = 8
 """So often the guard is probed at once: the server learns of a key within some ten milliseconds, which is a few answers."""
 PROBE_AGAIN = 0.05
-LONG_OVER = 3_600_000_000
-"""Microseconds before the end of a new guard: one that ended before that is of a process that is gone, and goes with this one."""
+LONG_OVER = (24 + 1) * 3_600_000_000
+"""Microseconds before the end of a new guard, which lasts a day at most: one that ended before that is of a process that is gone,
+and goes with this one."""
 BEFORE = 1_000_000
 """Microseconds before its end at which a guard is probed: the least that an allocationTimestamp can tell apart."""
 
@@ -211,24 +212,19 @@ class ClearAllocation(Write):
         return Done(version=live_of(self.ref, cleared).version)
 
     def _unlisted(self, server: Server) -> tuple[str, bool]:
-        """A device that is to be given and that its driver lists no more, and whether its pool is whole; "" when all are listed,
-        or nothing is to be found of them by the node's name. What we know of slices may be older than the claim, and a pod that
-        is bound with such a device never starts."""
+        """A device that is to be given and that its driver lists no more, and whether its pool is whole; "" when all are listed.
+        What we know of slices may be older than the claim, and a pod that is bound with such a device never starts."""
         had = {one.key for one in self.allocation.results}
         new = [one for one in self.swap.results if one.key not in had]
         for driver, pool in sorted({one.key[:2] for one in new}):
-            there = gather(one for one in self._slices(server, driver) if one.pool == pool)
-            for one in new if there is not None else ():
-                if there is not None and one.key[:2] == (driver, pool) and one.device not in there.devices:
-                    return one.device, there.usable
+            selected = f"spec.driver={driver}"
+            there = _pool(server, pool, f"{selected},spec.nodeName={self.allocation.node}") or _pool(
+                server, pool, selected
+            )
+            for one in new:
+                if one.key[:2] == (driver, pool) and (there is None or one.device not in there.devices):
+                    return one.device, there is None or there.usable
         return "", True
-
-    def _slices(self, server: Server, driver: str) -> Iterator[Slice]:
-        """Those of a driver on the node that can be read."""
-        selected = f"spec.nodeName={self.allocation.node},spec.driver={driver}"
-        for raw in server.list(SLICES, {"fieldSelector": selected}):
-            with suppress(decoding.Fault):
-                yield decoding.resource_slice(raw)
 
     def _against(self, live: Live, claim: Claim) -> str:
         """Why it may not be cleared, "" when it may."""
@@ -243,6 +239,15 @@ class ClearAllocation(Write):
         if tellers - {MANAGER} or (claim.told and not tellers):
             return "has an entry of another manager"
         return ""
+
+
+def _pool(server: Server, name: str, selected: str) -> Pool | None:
+    """The pool of this name, of those slices that a field selector finds and that can be read; None without any."""
+    found = []
+    for raw in server.list(SLICES, {"fieldSelector": selected}):
+        with suppress(decoding.Fault):
+            found.append(decoding.resource_slice(raw))
+    return gather(one for one in found if one.pool == name)
 
 
 @dataclass(frozen=True, slots=True)

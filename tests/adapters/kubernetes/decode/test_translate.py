@@ -161,11 +161,11 @@ def test_a_hold_is_one_in_our_own_namespace_only(namespace: str) -> None:
     claim = put(put(sample("resourceclaims"), "metadata/namespace", namespace), "status/reservedFor", None)
     put(claim, "metadata/labels", {"app.kubernetes.io/managed-by": "dds"})
     put(claim, "metadata/ownerReferences", [{"kind": "ComposableResource", "name": "a", "uid": "r-1"}])
-    for installed in ("composable-dra", "default"):
+    for installed in ("composable-dra", "default", ""):
         view = DictView()
         (event,) = Translator(view, namespace=installed).translate("resourceclaims", "ADDED", raw_of(claim))
         view.fold(event)
-        assert view.object(Claim, "u-1").hold == ("r-1" if namespace == installed else "")
+        assert view.object(Claim, "u-1").hold == ("r-1" if installed in ("", namespace) else "")
 
 
 def test_a_bookmark_is_no_fact_whatever_it_holds() -> None:

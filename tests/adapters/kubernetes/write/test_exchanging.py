@@ -322,6 +322,10 @@ def test_a_device_that_is_not_listed_any_more_is_not_given_though_nobody_has_sai
     case.stage.edit("resourceslices", "local", {"spec": {"pool": {"resourceSliceCount": 2, "generation": 2}}})
     assert isinstance(case.stage.carry_out(work), Later), "the rest is on its way"
     case.client.delete("resourceslices", "local")
+    case.obsolete(work, "gpu-0 is not listed any more")
+    elsewhere = node_slice("gpu-0", "gpu-1")
+    del elsewhere["spec"]["nodeName"]
+    case.client.create("resourceslices", {**elsewhere, "spec": {**elsewhere["spec"], "nodeSelector": SELECTOR}})
     assert isinstance(case.stage.carry_out(work), Done), "a driver may name its node in another way"
 
 

@@ -10,7 +10,7 @@ import pytest
 from dds_adapters.kubernetes import guard as shipped
 from dds_adapters.kubernetes.cluster import Unreachable
 from dds_adapters.kubernetes.write.devices import rfc3339
-from dds_adapters.kubernetes.write.exchange import GiveDevices, GuardDevices, LiftGuards, not_guarded
+from dds_adapters.kubernetes.write.exchange import LONG_OVER, GiveDevices, GuardDevices, LiftGuards, not_guarded
 from dds_adapters.kubernetes.write.live_object import Ref
 from dds_adapters.kubernetes.write.outbox import Outbox
 from dds_adapters.kubernetes.write.tasks import Declined, Done, Later, Task
@@ -86,16 +86,24 @@ def test_a_guard_that_ended_long_ago_goes_with_the_next_one() -> None:
     stage = stage_with_guard()
     lately = guard(OTHER, until=UNTIL + 1)
     assert stage.carry_out(guard((GPU, "node1", "gpu-0"))) == Done() and stage.carry_out(lately) == Done()
-    assert stage.carry_out(guard(until=UNTIL + 3_600_000_001)) == Done()
+    assert stage.carry_out(guard(until=UNTIL + LONG_OVER + 1)) == Done()
     assert guarded(stage.admin).keys() == {KEY, f"{GPU}_node0_gpu-1"}
+
+
+def test_the_longest_guard_lets_none_go_that_still_lasts() -> None:
+    stage = stage_with_guard()
+    now = UNTIL - 1
+    assert stage.carry_out(guard(OTHER)) == Done()
+    assert stage.carry_out(guard(until=now + 86_400_000_000)) == Done()
+    assert len(guarded(stage.admin)) == 2
 
 
 def test_one_that_is_guarded_anew_at_that_moment_stays() -> None:
     stage = stage_with_guard()
     assert stage.carry_out(guard(OTHER)) == Done()
-    anew = {f"{GPU}_node0_gpu-1": rfc3339(UNTIL + 3_600_000_001, precise=True)}
+    anew = {f"{GPU}_node0_gpu-1": rfc3339(UNTIL + LONG_OVER + 1, precise=True)}
     stage.meanwhile("PATCH", lambda: stage.edit("configmaps", "dds-guards", {"data": anew}, NAMESPACE))
-    assert stage.carry_out(guard(until=UNTIL + 3_600_000_001)) == Done()
+    assert stage.carry_out(guard(until=UNTIL + LONG_OVER + 1)) == Done()
     assert guarded(stage.admin).keys() == {KEY, *anew}
 
 
