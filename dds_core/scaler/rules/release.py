@@ -193,7 +193,7 @@ def _against_detach(work: Work, resource: FabricResource, faces: list[DeviceKey]
         return f"mode is {picture.mode}"
     if any(picture.holders[key] for key in faces) or held_key(picture, resource.uid, resource) is not None:
         return "a claim holds it"
-    if resource.uid in wanted:
+    if resource.uid in wanted or (resource.uuid and picture.promised(resource.uuid)):
         return "a claim waits for it"
     if _could_be_taken(picture, resource, faces):
         return "a pod nominated to the node could take it"

@@ -185,6 +185,22 @@ def test_what_came_to_another_node_since_is_not_held_for_a_resource_that_lost_it
     assert (world.device("res1"), world.device("res2")) == ("Idle", "Used")
 
 
+@pytest.mark.parametrize("step", [e.HoldBegun, e.DeviceHeld, e.VictimMarked])
+def test_a_device_that_two_resources_name_does_not_go_as_one_while_a_claim_waits_for_it_as_the_other(
+    step: type[e.Decision],
+) -> None:
+    """It left its machine and came again, and the operator has made another resource for it."""
+    world = up_to(step)
+    world.request("theirs", "node0")
+    world.online("again", "node0", request="theirs", uuid="GPU-res0")
+    world.waits("train", "node0", reserved=False)
+    world.settle()
+    assert world.reserved("train") == ["GPU-res0"]
+    assert world.events(e.HoldEnded)[-1].resource == "res0"
+    assert not world.picture.holds.rows and not world.events(e.DetachOrdered)
+    assert len(world.events(e.VictimMarked)) == len(world.events(e.VictimUnmarked))
+
+
 def test_what_another_node_lists_by_now_is_unlisted_on_its_own() -> None:
     world = idle()
     world.online("res1", "node0", request="ours", uuid="GPU-moved")

@@ -33,6 +33,7 @@ CORPUS = {
     92: "an order that is taken back when its device has come",
     96: "a device that fell out of its machine and came to another node",
     138: "a claim that goes on naming a device which was taken off its node",
+    278: "a device that two resources of its node name, one of them marked to go, the other promised",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
