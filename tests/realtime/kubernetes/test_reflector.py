@@ -105,6 +105,8 @@ def test_a_list_of_many_pages_goes_on_where_it_failed(tmp_path: Path, monkeypatc
             assert taker.mirror == world.alive()
             assert plan.struck[0] > 3
             assert plan.struck[1] == plan.struck[0] + 20, "no page was read twice"
+            first, listed = taker.taken[0], next(one for one in taker.taken if one.type == SYNCED)
+            assert listed.since <= first.at, "it may be as old as its first page"
 
 
 def test_what_happened_while_the_server_was_away_is_told_as_differences(
@@ -157,6 +159,14 @@ def test_history_that_is_gone_is_listed_again_and_what_is_known_is_not_told_agai
         found.world.create("d")
         assert found.agrees()
         assert [one.type for one in found.taker.taken[before:] if one.raw] == ["ADDED"]
+
+
+def test_a_list_that_had_to_be_made_anew_is_told_as_such(tmp_path: Path) -> None:
+    with reflected(tmp_path) as found:
+        found.world.create("a")
+        assert found.agrees() and not synced(found)[0].anew
+        found.plan.rules, found.plan.struck = (Rule(Expire(), limit=1),), [0]
+        assert found.taker.until(lambda: synced(found)[-1].anew)
 
 
 def test_objects_of_the_log_that_are_not_there_any_more_are_told_as_gone(tmp_path: Path) -> None:

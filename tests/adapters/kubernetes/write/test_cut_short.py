@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dds_adapters.kubernetes.cluster import Answer, Unreachable
-from dds_adapters.kubernetes.write.tasks import Done, Later, Result, Work
+from dds_adapters.kubernetes.write.tasks import Done, Guard, Later, NotLeading, Result, Work
 from tests.support.stage import Stage
 from tests.support.written_life import live_through, snapshot
 
@@ -54,6 +54,17 @@ def test_every_request_may_be_the_last(sent: bool) -> None:
 
         live_through(stage, carry)
         assert len(cut) == 1 and snapshot(stage) == wanted, (number, cut)
+
+
+def test_whether_it_may_write_is_asked_before_each_request() -> None:
+    """A lease may be lost while an answer is waited for."""
+    stage = Stage()
+    left = iter((10.0, 0.0))
+    guard = Guard(stage.writer, lambda: next(left), lambda: True)
+    assert guard.ask("GET", "/api/v1/nodes").code == 200
+    with pytest.raises(NotLeading):
+        guard.ask("GET", "/api/v1/nodes")
+    assert sum(stage.writer.requests.values()) == 1
 
 
 def test_each_write_twice_is_one() -> None:

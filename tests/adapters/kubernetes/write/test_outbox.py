@@ -253,6 +253,17 @@ def test_a_lower_mode_takes_out_what_needs_more() -> None:
     assert begun(outbox) == [attach]
 
 
+def test_a_lower_mode_takes_out_what_was_tried_in_vain_too() -> None:
+    outbox = box()
+    tried = task("d", needs="detach")
+    outbox.put([tried], 0.0)
+    begun(outbox)
+    outbox.finished(tried, Later("no answer"), 0.0)
+    (lowered,) = outbox.limit("attach")
+    assert isinstance(lowered, WriteRefused) and lowered.reason == MODE_LOWERED
+    assert begun(outbox, 1000.0) == []
+
+
 def test_in_observe_nothing_is_written_not_even_an_event() -> None:
     outbox = box()
     outbox.put([task("a"), extra()], 0.0)
