@@ -24,8 +24,8 @@ from dds_core.model import (
     Requirement,
 )
 from dds_core.scaler.events import WITHDRAWN, AttachOrdered, DetachOrdered
+from dds_core.scaler.model import DEPARTED, Pool, PoolKey, model_of_device
 from dds_core.scaler.model import Cell as NodeModel
-from dds_core.scaler.model import Pool, PoolKey
 from dds_core.scaler.rules.assignment import Cover, ordered_not_made, size_wanted
 from dds_core.scaler.rules.choice import models_for
 from dds_core.scaler.rules.failures import fail, fail_unschedulable
@@ -312,10 +312,22 @@ def lower_size(
 def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> set[str]:
     """Models with a device on the node, or a request for one."""
     there = [picture.resources.rows[uid] for uid in picture.resources_at[node]]
-    models = {r.model for r in there if leaving or not r.leaving}
+    models = {r.model for r in there if leaving or not r.leaving} | _fixed_models(picture, node)
     requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
     models |= {request.model for request in requests if request.size > 0}
     return models | {name for name in picture.models if (row := picture.orders.get((node, name))) and row.size > 0}
+
+
+def _fixed_models(picture: Picture, node: str) -> set[str]:
+    """Models of what the node lists and no resource names: built in, or attached by somebody who does not say so."""
+    found = set()
+    for key in picture.pools_at[node]:
+        for name, device in picture.pools[key].devices.items():
+            model, full = model_of_device(picture.config, key[0], device), (*key, name)
+            gone = any((DEPARTED, uuid) in picture.passed for uuid in picture.face(full).uuids)
+            if model is not None and not gone and picture.resource_of(full) is None:
+                found.add(model.model)
+    return found
 
 
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:

@@ -63,3 +63,25 @@ def test_b18_the_label_comes_back_when_the_rival_is_gone() -> None:
     world.carry_out()
     world.take_away("res")
     assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-h100-80": "true"}
+
+
+def test_b18_a_device_that_no_resource_names_counts_too() -> None:
+    """One that is built in, or that the operator attached and lost sight of."""
+    world = World("attach", models=A_NAMES_H, scan_interval_seconds=0)
+    world.node("node0")
+    world.pool(H100, 4)
+    world.plug("node0", "gpu-0", "GPU-fixed", A100)
+    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-h100-80": None}
+    world.carry_out()
+    world.waits("train", "node0", (H100, 1))
+    assert world.only(e.ClaimFailed).reason == "Coexistence"
+    assert not world.events(e.AttachOrdered)
+
+
+def test_b18_the_label_comes_back_when_a_device_that_no_resource_names_is_gone() -> None:
+    world = World("attach", models=A_NAMES_H, scan_interval_seconds=0)
+    world.node("node0")
+    world.plug("node0", "gpu-0", "GPU-fixed", A100)
+    world.carry_out()
+    world.unplug("node0", "gpu-0")
+    assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-h100-80": "true"}
