@@ -76,6 +76,19 @@ def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was
     assert hall.fabric.ledger.count("detach", "done") == 1
 
 
+def test_an_answer_to_an_order_made_of_something_old_does_not_take_the_place_of_what_is_named() -> None:
+    """The real operator's write is refused then. Its second device is nobody's until the syncer finds it."""
+    hall = Hall(operator=OperatorSettings(look=Fixed(0.01), stale_writes=False))
+    hall.request()
+    hall.run(1)
+    (resource,) = hall.resources()
+    named = {"status": {"device_id": "GPU-first", "cdi_device_id": "first"}}
+    hall.user.patch("composableresources", resource["metadata"]["name"], named, subresource="status")
+    hall.run(5)
+    assert len(hall.fabric.attached("node0")) == 1
+    assert [one["status"]["device_id"] for one in hall.resources()] == ["GPU-first"]
+
+
 @pytest.mark.parametrize(("cpu", "enough"), [("4", True), ("3999m", False), ("3500m", False)])
 def test_cpu_counts_in_whole_cores_of_the_nodes_capacity(cpu: str, enough: bool) -> None:
     node: Object = {"status": {"capacity": {"cpu": cpu}}}

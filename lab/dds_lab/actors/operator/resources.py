@@ -196,6 +196,8 @@ class Resources:
             return
         if not self._settings.stale_writes:
             resource = self._view.resources.get(resource["metadata"]["name"]) or resource
+            if said(resource, "device_id"):
+                return  # ordered twice, for what it had read was old; the real operator's write is refused then
         self._write(resource, device_id=answer.device.serial, cdi_device_id=answer.device.resource)
 
     def _check(self, resource: Object) -> None:
