@@ -43,8 +43,8 @@ DRY_RUN = ("the answer to a dry run is", "the connection was lost", "does not an
 PACE = Pace(interval=15.0)
 SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
 """Questions to the manager cost the most of a run."""
-CALM = Measure(patience=900.0, changes=20, glance=10.0)
-TROUBLED = Measure(lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6, changes=20, glance=10.0)
+CALM = Measure(patience=900.0, changes=20, glance=10.0, twice=True)
+TROUBLED = replace(CALM, lately=900.0, kept=60.0, patience=1200.0, news=240.0, rounds=6)
 """For processes that may be away for minutes and go on with what they had decided."""
 ALWAYS = 1e6
 """A scaler that takes nothing back leaves what it asked for, and the operator tries until there is one."""

@@ -16,11 +16,14 @@ from dds_lab.actors.objects import Key, allocation_of, claim_names, key_of, node
 from dds_lab.actors.operator.settings import DELETE_DEVICE
 from dds_lab.client import Object, instants
 from dds_lab.lab import Lab
+from dds_lab.time import MICROSECONDS
 
 Cell = tuple[str, str]
 """(node, model)"""
 
 RESCHEDULE, READY, FAILED = "FabricDeviceReschedule", "FabricDeviceReady", "FabricDeviceFailed"
+WRITTEN = 1 * MICROSECONDS
+"""So long after a device came the operator has written that it did, or does not any more."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,10 @@ Changed = Callable[[Held | None, Held | None], None]
 class View:
     """The claims, pods and labels of a lab that has started, and what was moved on its fabric."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, *, forgives: bool = False) -> None:
+        """`forgives`: see `is_nameless`."""
         self.lab = lab
+        self._forgives = forgives
         self.claims: dict[str, Held] = {}
         self.pods: dict[tuple[str, str], Object] = {}
         self.nodes: dict[str, Object] = {}
@@ -82,12 +87,15 @@ class View:
         self._serial_at: dict[Key, str] = {}
         self._model_of_pool: dict[tuple[str, str], str] = {}
         self._faces: dict[
-            str, list[tuple[str, bool]]
-        ] = {}  # slice → serial and whether it is the whole device, of each
+            str, list[tuple[str, bool, Key]]
+        ] = {}  # slice → serial, whether it is the whole device, and its name, of each
         self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
         self.sick: dict[str, Cell] = {}  # by the operator's resource: where what is attached tells an error now
+        self.silent: dict[str, tuple[Cell, int]] = {}  # by the operator's resource: since when nothing comes of it
+        self._names: dict[str, str] = {}  # by the operator's resource: the serial of its device
+        self._came: dict[str, int] = {}  # serial → when it was attached
         self.leaving: dict[str, Cell] = {}  # by the operator's resource: where a device is marked to go, or goes
         self.unheard: set[str] = set()  # devices that came and whose orderer was told they did not: nobody's
         self.too_late: set[str] = set()  # devices that came when their order was taken back: they go
@@ -117,13 +125,20 @@ class View:
 
     def movable(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool and stay, and those that are on their way in. What was there when the
-        node's object went counts for one that was always there: nothing in the cluster tells where it came from."""
-        strange = self._left | self.unheard
+        node's object went, or what the operator names nowhere, counts for one that was always there: nothing in the cluster
+        tells where it came from."""
+        strange = self._left | self.unheard | {one for one in self.attached(cell) if self.is_nameless(one)}
         attached = [one for one in self.lab.fabric.attached(cell[0]) if one.device.serial not in strange]
         there = sum(one.device.model == cell[1] and not one.fixed for one in attached)
         moving = (one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in strange)
         coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
+
+    def is_nameless(self, serial: str) -> bool:
+        """Whether the operator could not write that the device came: it had stopped, or had read something old. Only for whoever
+        forgives it that."""
+        written = self.now - self._came.get(serial, self.now) < WRITTEN or serial in self._names.values()
+        return self._forgives and not written
 
     def holders(self, serial: str, node: str) -> list[Held]:
         """A claim that goes on holding a device which was taken off its node has none where that is by now."""
@@ -137,7 +152,7 @@ class View:
     def in_parts(self, cell: Cell) -> list[str]:
         """Serials of those that no claim has and that are listed in parts alone, so that nobody can have them whole."""
         faces = [face for listed in self._faces.values() for face in listed]
-        whole, listed = {serial for serial, whole in faces if whole}, {serial for serial, _ in faces}
+        whole, listed = {serial for serial, whole, _ in faces if whole}, {serial for serial, *_ in faces}
         return [serial for serial in self._idle(cell) if serial in listed - whole]
 
     def parted(self, serials: list[str], since: int) -> int:
@@ -146,12 +161,23 @@ class View:
 
     def _idle(self, cell: Cell) -> list[str]:
         held = set(chain.from_iterable(one.serials for one in self.claims.values() if one.node == cell[0]))
+        held |= self.namesakes(cell).keys()
         return [serial for serial in self.attached(cell) if serial not in held]
+
+    def namesakes(self, cell: Cell) -> dict[str, Held]:
+        """Those of the cell's devices that got the name of one that was taken off while a claim had it, with that claim: to
+        everybody it has them now."""
+        here = set(self.attached(cell))
+        faces = chain.from_iterable(self._faces.values()) if here else ()
+        listed = {key: serial for serial, whole, key in faces if whole and serial in here}
+        having = [one for one in self.claims.values() if listed and one.node == cell[0] and one.cells]
+        pairs = [(listed[key], one) for one in having for key in sorted(one.whole & listed.keys())]
+        return {serial: one for serial, one in pairs if serial not in one.serials}
 
     def spare(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no
         driver lists has no name by which anybody could keep it from others until it is gone."""
-        listed = {serial for faces in self._faces.values() for serial, _ in faces}
+        listed = {serial for faces in self._faces.values() for serial, *_ in faces}
         idle, own = (set(self._idle(cell)) & listed) - self._left, self.lab.fabric.attached(cell[0])
         came = sum(one.device.serial in idle and not one.fixed for one in own)
         return max(0, min(came, self.movable(cell) - self.least(cell)))
@@ -216,6 +242,8 @@ class View:
             self.under_way[entry.order] = entry
         else:
             self.under_way.pop(entry.order, None)
+            if entry.operation == "attach" and entry.outcome == "done":
+                self._came[entry.serial] = self.now
             if entry.operation == "attach" and entry.outcome == "done" and entry.words:
                 self.unheard.add(entry.serial)
             if entry.outcome == "failed" or entry.words:
@@ -224,6 +252,7 @@ class View:
             call(entry)
         if entry.operation == "detach" and entry.outcome == "done":
             self._left.discard(entry.serial)
+            self._came.pop(entry.serial, None)
             self.unheard.discard(entry.serial)
             self.too_late.discard(entry.serial)
 
@@ -233,6 +262,14 @@ class View:
         for where in (self.erring, self.sick, self.leaving):
             where.pop(uid, None)
         status = (new or {}).get("status") or {}
+        self._names.pop(uid, None)
+        if status.get("device_id"):
+            self._names[uid] = status["device_id"]
+        going = new is None or new["metadata"].get("deletionTimestamp")
+        if going or status.get("device_id") or status.get("error"):
+            self.silent.pop(uid, None)
+        else:
+            self.silent.setdefault(uid, (cell, self.now))
         if status.get("error"):
             self.complaints[cell], self.erring[uid] = self.now, cell
             if status.get("state") == "Online":
@@ -258,7 +295,7 @@ class View:
             if spec.get("nodeName"):
                 whole = "parentUUID" not in attributes
                 self._serial_at[key] = (attributes.get("uuid" if whole else "parentUUID") or {}).get("string", "")
-                faces.append((self._serial_at[key], whole))
+                faces.append((self._serial_at[key], whole, key))
                 if whole:
                     self._parted.pop(self._serial_at[key], None)
                 else:

@@ -9,7 +9,7 @@ from typing import Literal
 from dds_core.timeline.clock import duration
 from dds_lab.actors.ledger import Entry
 from dds_lab.actors.objects import Key
-from dds_lab.judge.claims import Cell, Finding, Held, View
+from dds_lab.judge.claims import WRITTEN, Cell, Finding, Held, View
 from dds_lab.lab import Lab
 from dds_lab.time import MICROSECONDS
 
@@ -36,7 +36,8 @@ class Measure:
     may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
     long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not
     counting what was stolen from it, nor a first refusal of the fabric on each node), `changes`: a label may change. `news`: who
-    announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked who waits.
+    announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked who waits. `twice`:
+    the operator may order a device twice when it ends, or hears nothing, in between: what it names nowhere is nobody's.
     """
 
     lately: float = 60.0
@@ -47,6 +48,7 @@ class Measure:
     changes: int = 6
     news: float = 0.25
     glance: float = 1.0
+    twice: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Judge:
     devices that another claim took before the one they were announced to (B10: a transfer of demand, no fault of a scaler)."""
 
     def __init__(self, lab: Lab, measure: Measure = Measure()) -> None:
-        self.view = View(lab)
+        self.view = View(lab, forgives=measure.twice)
         self.measure = measure
         self.findings: list[Finding] = []
         self.thefts: list[Finding] = []
@@ -147,16 +149,20 @@ class Judge:
                 self._peaks[cell].append((self.view.now, self._demand[cell]))
 
     def _peak(self, cell: Cell) -> int:
-        """The most devices that were needed in the cell at any instant of late."""
-        began = self.view.now - round(self.measure.lately * MICROSECONDS)
+        """The most devices that were needed in the cell at any instant of late, or since the operator was asked for one of which
+        nothing is heard yet: it may have much to do."""
+        lately = self.view.now - round(self.measure.lately * MICROSECONDS)
+        began = min([since for where, since in self.view.silent.values() if where == cell], default=lately)
+        began = min(began, lately)
         peaks = self._peaks[cell]
         while len(peaks) > 1 and peaks[1][0] <= began:
             peaks.popleft()
         return max((count for _, count in peaks), default=0)
 
     def _needed(self, cell: Cell) -> int:
-        """How many devices of the cell are justified."""
-        return max(self._peak(cell) + len(self.view.in_parts(cell)), self.view.least(cell))
+        """How many devices of the cell are justified. One that a claim has by its name alone serves nobody else."""
+        taken = sum(cell not in one.cells for one in self.view.namesakes(cell).values())
+        return max(self._peak(cell) + len(self.view.in_parts(cell)) + taken, self.view.least(cell))
 
     # -- announcements
 
@@ -285,13 +291,25 @@ class Judge:
         elif entry.operation == "attach" and entry.outcome == "done" and entry.order in self._excess:
             words = self._excess.pop(entry.order)
             if self.view.movable(cell) > self._needed(cell):  # another that was on its way then may have failed
-                self._find("beyond need", str(cell), words)
+                self._beyond(cell, entry.serial, words)
         elif entry.operation == "detach" and entry.outcome != "failed":
             holders = [one.name for one in self.view.holders(entry.serial, entry.node)]
             users = list(self.view.lab.fabric.users(entry.serial))
             if (holders or users) and entry.serial not in self.view.unheard | self.view.too_late:
                 text = f"detach {entry.outcome} at {cell} while {holders} hold it and {users} use it"
                 self._find("detached in use", entry.serial, text)
+
+    def _beyond(self, cell: Cell, serial: str, words: str) -> None:
+        """What the operator names nowhere is no scaler's, where it may order twice."""
+
+        def find() -> None:
+            if not self.view.is_nameless(serial):
+                self._find("beyond need", str(cell), words)
+
+        if self.measure.twice:
+            self.view.lab.time.after(WRITTEN / MICROSECONDS, find)
+        else:
+            find()
 
     # -- what does not move
 

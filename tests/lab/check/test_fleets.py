@@ -33,7 +33,12 @@ CORPUS = {
     92: "an order that is taken back when its device has come",
     96: "a device that fell out of its machine and came to another node",
     138: "a claim that goes on naming a device which was taken off its node",
+    166: "devices that got the names of those which were taken from under claims",
+    252: "an operator with one worker and dozens of orders",
+    257: "an operator that ends while the fabric answers",
+    263: "an operator with one worker, and a claim for thirty devices",
     278: "a device that two resources of its node name, one of them marked to go, the other promised",
+    326: "an operator that hears nothing and orders again, and rivals of what it names nowhere",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

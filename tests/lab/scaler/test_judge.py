@@ -11,7 +11,7 @@ import pytest
 from dds_lab import shipped
 from dds_lab.actors.objects import results
 from dds_lab.judge.claims import FAILED, READY, RESCHEDULE
-from dds_lab.judge.scaler import Judge
+from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
 from dds_lab.scenario import Scenario
 from dds_lab.scenario.reading import parse
@@ -216,9 +216,9 @@ class Played:
         self.claim(name, len(devices))
         self.allocate(name, *devices)
 
-    def tell(self, name: str) -> None:
+    def tell(self, name: str, what: str = RESCHEDULE) -> None:
         told = {
-            "type": RESCHEDULE,
+            "type": what,
             "status": "True",
             "reason": "R",
             "message": "",
@@ -283,6 +283,102 @@ def test_a_device_that_is_sick_when_another_is_ordered_justifies_it_even_if_it_i
         lab.run(3)
         assert it.judge.findings == []
         assert it.order() == ["beyond need: 3 devices with this order, 1 were needed at most"]
+
+
+def operated(claims: int, attach: str, operator: str) -> Scenario:
+    """Pods with a claim each wait on one node that has an operator."""
+    runs = "\n".join(f"  - {{at: 1s, run: {{name: w{number}, devices: {{a100: 1}}}}}}" for number in range(claims))
+    return parse(
+        f"""
+cluster:
+  models: [{{model: A100, device: a100, product: a}}]
+  fabrics: [{{id: 1, devices: {{A100: 4}}}}]
+  nodes: [{{count: 1}}]
+parts: {{scaler: false, fabric: {{attach: {attach}}}, operator: {operator}}}
+duration: 5m
+steps:
+{runs}
+""",
+        "operated",
+    )
+
+
+def request(lab: Lab, size: int) -> None:
+    resource = {
+        "type": "gpu",
+        "model": "A100",
+        "target_node": "node0000",
+        "size": size,
+        "allocation_policy": "samenode",
+    }
+    kind = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposabilityRequest"}
+    wanted = {**kind, "metadata": {"name": "wanted"}, "spec": {"resource": resource}}
+    lab.client("somebody").create("composabilityrequests", wanted)
+
+
+@pytest.mark.parametrize(("size", "found"), [(1, []), (2, ["2 devices with this order, 1 were needed at most"])])
+def test_a_device_that_the_operator_orders_twice_and_names_nowhere_is_no_scalers(size: int, found: list[str]) -> None:
+    """It ends while the fabric answers. What is ordered beside it is beyond need all the same."""
+    with Lab.virtual(operated(1, attach="10s", operator="{workers: 4}")) as lab:
+        judge, strict = Judge(lab, Measure(twice=True)), Judge(lab)
+        lab.run(5)
+        request(lab, size)
+        lab.run(5)
+        lab.restart("operator", down=10.0)
+        lab.run(60)
+        assert lab.ledger.count("attach", "done") == 2 * size
+        assert [one.text for one in judge.of("beyond need")] == found
+        assert len(strict.of("beyond need")) == 2 * size - 1
+
+
+def test_what_the_operator_was_asked_for_in_time_it_may_carry_out_late() -> None:
+    """Not what was asked for when nobody needed it any more."""
+    with Lab.virtual(operated(3, attach="40s", operator="{workers: 1}")) as lab:
+        judge, client = Judge(lab), lab.client("somebody")
+        lab.run(5)
+        request(lab, 3)
+        lab.run(1)
+        for number in range(3):
+            client.delete("pods", f"w{number}", "default")
+        lab.run(130)
+        assert lab.ledger.count("attach", "done") == 3 and judge.findings == []
+        client.patch("composabilityrequests", "wanted", {"spec": {"resource": {"size": 4}}})
+        lab.run(60)
+        assert [one.text for one in judge.findings] == ["4 devices with this order, 0 were needed at most"]
+
+
+def test_a_device_that_got_the_name_of_one_that_a_claim_has_is_for_nobody_else() -> None:
+    scenario = by_hand("  - {at: 2s, attach: {node: node0000, model: A100}}", "{count: 1, limits: {A100: {max: 1}}}")
+    with Lab.virtual(scenario) as lab:
+        it = Played(lab, {"one": (("gpu-0",), 0)})
+        (device,) = lab.fabric.attached("node0000")
+        lab.fabric.detach("node0000", device.device.resource, lambda _: None)
+        lab.run(5)
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(5)
+        lab.restart_plugin("node0000")
+        lab.run(30)
+        it.claim("other")
+        it.allocate("other", pool=1)
+        it.judge.findings.clear()
+        it.tell("other", FAILED)
+        assert it.judge.view.unheld(("node0000", "A100")) == [] and it.judge.findings == []
+
+
+def test_a_device_that_got_the_name_of_one_of_another_model_justifies_one_more() -> None:
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"one": (("gpu-0",), 0)})
+        (device,) = lab.fabric.attached("node0000")
+        lab.fabric.detach("node0000", device.device.resource, lambda _: None)
+        lab.run(5)
+        lab.fabric.attach("node0000", "H100", lambda _: None)
+        lab.run(5)
+        lab.restart_plugin("node0000")
+        lab.run(30)
+        it.judge.findings.clear()
+        lab.fabric.attach("node0000", "H100", lambda _: None)
+        lab.run(5)
+        assert [one.text for one in it.judge.findings] == ["2 devices with this order, 1 were needed at most"]
 
 
 def test_of_two_devices_that_were_meant_for_a_claim_one_is_taken() -> None:
