@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dds_lab.actors.objects import Formed, has_resource
-from dds_lab.actors.operator import OperatorSettings
+from dds_lab.actors.operator import Operator, OperatorSettings
 from dds_lab.actors.operator.planning import NoNode, plan
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
@@ -87,6 +87,25 @@ def test_an_answer_to_an_order_made_of_something_old_does_not_take_the_place_of_
     hall.run(5)
     assert len(hall.fabric.attached("node0")) == 1
     assert [one["status"]["device_id"] for one in hall.resources()] == ["GPU-first"]
+
+
+@pytest.mark.parametrize(("stale", "orders"), [(True, 4), (False, 1)])
+def test_an_operator_that_has_no_news_orders_again_only_if_it_goes_by_what_it_has_read(
+    stale: bool, orders: int
+) -> None:
+    hall = Hall(operator=None)
+    client = hall.client("operator")
+    settings = OperatorSettings(look=Fixed(0.01), plugin_rest=0.0, stale_writes=stale)
+    hall.start(Operator(client, hall.time, settings, hall.fabric, hall.vendor))
+    hall.request()
+    hall.run(1)
+    (resource,) = hall.resources()
+    hall.user.patch("composableresources", resource["metadata"]["name"], {"metadata": {"labels": {"a": "b"}}})
+    hall.run(0.5)
+    client.cut(5)
+    hall.run(60)
+    assert hall.states() == ["Online"]
+    assert hall.fabric.ledger.count("attach", "done") == orders
 
 
 @pytest.mark.parametrize(("cpu", "enough"), [("4", True), ("3999m", False), ("3500m", False)])

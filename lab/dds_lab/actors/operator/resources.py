@@ -171,6 +171,8 @@ class Resources:
 
     def _attach(self, resource: Object, finish: Finish) -> bool:
         name, node = resource["metadata"]["name"], resource["spec"]["target_node"]
+        if not said(resource, "device_id"):
+            resource = self._newest(resource)
         going = bool(resource["metadata"].get("deletionTimestamp"))
         if not said(resource, "device_id"):
             if going:
@@ -194,10 +196,9 @@ class Resources:
         if answer.device is None:
             self._failed(resource, answer.error)
             return
-        if not self._settings.stale_writes:
-            resource = self._view.resources.get(resource["metadata"]["name"]) or resource
-            if said(resource, "device_id"):
-                return  # ordered twice, for what it had read was old; the real operator's write is refused then
+        resource = self._newest(resource)
+        if not self._settings.stale_writes and said(resource, "device_id"):
+            return  # ordered twice, for what it had read was old; the real operator's write is refused then
         self._write(resource, device_id=answer.device.serial, cdi_device_id=answer.device.resource)
 
     def _check(self, resource: Object) -> None:
@@ -253,6 +254,11 @@ class Resources:
         )
 
     # -- parts
+
+    def _newest(self, resource: Object) -> Object:
+        """Who orders on what it has read before may order again what it has got, as the real one does."""
+        stale = self._settings.stale_writes
+        return resource if stale else self._client.find(RESOURCES, resource["metadata"]["name"]) or resource
 
     def _answer(
         self, resource: Object, finish: Finish, then: Callable[[Object, Answer], None]

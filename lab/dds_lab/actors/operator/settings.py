@@ -42,7 +42,8 @@ class OperatorSettings:
     than this is not restarted. `taint_version`: the version in which it writes DeviceTaintRules, "" for none. `sync`
     and `orphan`: how often it asks the fabric what is attached (0: never), and how long something unknown may be.
     `stale_writes`: the ids of a new device are written with the version read before the order, so that a change of the
-    object meanwhile loses them and the order is made again. `deletes_with_node`: what is for a node goes with it."""
+    object meanwhile loses them and the order is made again; so does who looks before it has read what it wrote.
+    `deletes_with_node`: what is for a node goes with it."""
 
     workers: int = 1
     look: Latency = field(default=Uniform(0.005, 0.015))
