@@ -126,8 +126,8 @@ class PolicyChanged(OfScaler, frozen=True):
 
 class Capabilities(OfScaler, frozen=True):
     """What the API serves and keeps: `version` is that of the server as "1.36" ("" when it is not known), `guards` the namespace
-    in which devices can be guarded, "" where they cannot, for the reason `unguarded`. `taint_rules`: in older logs, the version
-    in which DeviceTaintRules are served ("" = none).
+    in which devices can be guarded, "" where they cannot, for the reason `unguarded`, and `unanswered` while the API server has
+    not told yet whether they can. `taint_rules`: in older logs, the version in which DeviceTaintRules are served ("" = none).
 
     A field of a slice whose feature gate is off is dropped without a word: `binding_conditions`, `device_taints` and
     `shared_devices` (allowMultipleAllocations) say whether it is kept."""
@@ -140,6 +140,7 @@ class Capabilities(OfScaler, frozen=True):
     version: str = ""
     guards: str = ""
     unguarded: str = ""
+    unanswered: bool = False
 
     def words(self, names: Names) -> str:
         kept = {

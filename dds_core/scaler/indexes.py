@@ -153,6 +153,7 @@ class Tables(Remembered[Observed]):
         self.version = ""
         self.guards = ""
         self.unguarded = ""
+        self.unanswered = False
         self.dirty = Dirty()
         self._observe(
             {

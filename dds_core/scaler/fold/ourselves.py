@@ -24,8 +24,10 @@ def _policy(picture: Picture, event: e.PolicyChanged, at: int) -> None:
 
 
 def _capabilities(picture: Picture, event: e.Capabilities, at: int) -> None:
-    picture.dirty.everything = picture.guards != event.guards or picture.dirty.everything
+    changed = (picture.guards, picture.unanswered) != (event.guards, event.unanswered)
+    picture.dirty.everything = changed or picture.dirty.everything
     picture.version, picture.guards, picture.unguarded = event.version, event.guards, event.unguarded
+    picture.unanswered = event.unanswered
 
 
 def _synced(picture: Picture, event: e.Synced, at: int) -> None:

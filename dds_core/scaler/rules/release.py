@@ -402,9 +402,7 @@ def mark(work: Work, resource: FabricResource, reason: str) -> bool:
         return False
     if holds.are_possible(picture, work.at) and len(faces) <= MOST_RESULTS:
         return holds.begin(work, resource, faces, reason)
-    if picture.policy.detach_without_fence == "never":
-        return False
-    return work.want(_marking(picture, resource, faces[0], reason), resource.uid)
+    return _may_go_unheld(picture) and work.want(_marking(picture, resource, faces[0], reason), resource.uid)
 
 
 def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason: str) -> VictimMarked:
@@ -426,12 +424,15 @@ def _marking(picture: Picture, resource: FabricResource, key: DeviceKey, reason:
 def may_mark(picture: Picture, at: int) -> bool:
     """Nothing goes while a view is stale; detaches per hour are capped, and where no device can be held the policy may forbid
     them."""
-    if picture.stale:
-        return False
-    if not holds.are_possible(picture, at) and picture.policy.detach_without_fence == "never":
+    if picture.stale or not (holds.are_possible(picture, at) or _may_go_unheld(picture)):
         return False
     recent = sum(marked > at - HOUR for marked in picture.marks.rows.values())
     return recent < picture.policy.detaches_per_hour
+
+
+def _may_go_unheld(picture: Picture) -> bool:
+    """Not before it is known whether it can be held: after a start the answer takes longer than a scheduler needs to take it."""
+    return picture.policy.detach_without_fence == "best_effort" and not picture.unanswered
 
 
 def _is_idle(picture: Picture, resource: FabricResource) -> bool:

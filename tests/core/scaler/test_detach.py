@@ -190,6 +190,25 @@ def test_where_nothing_can_be_held_the_policy_decides(guards: bool, knob: str, d
     assert [type(one) for one in world.decisions(e.VictimMarked, e.HoldBegun)] == decided
 
 
+@pytest.mark.parametrize(
+    ("answer", "decided"),
+    [
+        (e.Capabilities(version="1.36", guards="dds"), e.HoldBegun),
+        (e.Capabilities(version="1.36", unguarded="there is no policy"), e.VictimMarked),
+    ],
+)
+def test_nothing_goes_unheld_before_the_server_has_told_whether_it_can_be_held(
+    answer: e.Capabilities, decided: type
+) -> None:
+    """A scheduler took a device that a new process had let go without a hold before it was answered."""
+    world = idle(1)
+    world.feed(e.Capabilities(unguarded="the API server has not answered yet", unanswered=True))
+    world.tick(3600)
+    assert not world.decisions(e.VictimMarked, e.HoldBegun)
+    world.feed(answer)
+    assert [type(one) for one in world.decisions(e.VictimMarked, e.HoldBegun)] == [decided]
+
+
 def test_mode_attach_gives_nothing_back() -> None:
     world = idle(2, "attach")
     world.tick(36_000)

@@ -37,6 +37,7 @@ CORPUS = {
     252: "an operator with one worker and dozens of orders",
     257: "an operator that ends while the fabric answers",
     263: "an operator with one worker, and a claim for thirty devices",
+    274: "a start that is not told at once whether devices can be held, and an operator without news while it orders",
     278: "a device that two resources of its node name, one of them marked to go, the other promised",
     326: "an operator that hears nothing and orders again, and rivals of what it names nowhere",
 }

@@ -32,11 +32,12 @@ INSTALL = "install it as the manifests of dds have it"
 
 class Guarding(NamedTuple):
     """The API server's release as "1.36" ("" when it does not tell), and the namespace in which devices can be guarded, or why
-    they cannot, in one sentence."""
+    they cannot, in one sentence; `unanswered` while that is not known."""
 
     version: str
     guards: str
     unguarded: str
+    unanswered: bool = False
 
 
 Told = Callable[[Guarding], None]
@@ -54,7 +55,7 @@ class AskGuarding(Write):
     def carry_out(self, api: Asking, versions: Versions) -> Result:
         result = Write.carry_out(self, api, versions)
         if isinstance(result, Later):
-            self.told(Guarding("", "", "the API server has not answered yet whether they can"))
+            self.told(Guarding("", "", "the API server has not answered yet whether they can", unanswered=True))
         return result
 
     def _once(self, server: Server) -> Result:

@@ -111,7 +111,7 @@ def test_a_server_in_trouble_is_asked_again(stage: Stage) -> None:
 
     stage.writer.ask = ask  # type: ignore[method-assign]
     assert isinstance(stage.carry_out(task.work), Later)
-    assert found == [Guarding("", "", "the API server has not answered yet whether they can")]
+    assert found == [Guarding("", "", "the API server has not answered yet whether they can", unanswered=True)]
     assert task.needs == "observe" and task.replaces
 
 
