@@ -390,6 +390,10 @@ class AttachRequest(Record, frozen=True):
     acted_size: int | None = None
 
 
+GOING = ("Detaching", "Deleting")
+"""States of a ComposableResource whose device is on its way back; its operator counts it no more."""
+
+
 class FabricResource(Record, frozen=True):
     """A ComposableResource: one physical device that is being attached, is attached, or is being detached.
 
@@ -415,7 +419,7 @@ class FabricResource(Record, frozen=True):
     @property
     def leaving(self) -> bool:
         """It is on its way back, or gone from its node."""
-        return self.deleting or self.state in ("Detaching", "Deleting")
+        return self.deleting or self.state in GOING
 
 
 Observed = Claim | Slice | DeviceClass | TaintRule | Node | Pod | Config | AttachRequest | FabricResource

@@ -8,7 +8,7 @@ from typing import Any
 
 from dds_core.events import Capabilities
 from dds_core.kit.state import Index, Remembered, Table
-from dds_core.model import Claim, DeviceKey, FabricResource
+from dds_core.model import GOING, Claim, DeviceKey, FabricResource
 from dds_core.publisher.model import Absent, Host, Machine, PoolConfig, PoolKey, PoolRow, PoolSlice, Stock, by_name
 from dds_core.publisher.policy import PublishPolicy
 
@@ -16,8 +16,6 @@ StockKey = tuple[str, str]
 """(fabric, cdi-model-name)."""
 LEAVING = "Detaching"
 """State of a ComposableResource whose device is still on its node, but not for long."""
-GOING = (LEAVING, "Deleting")
-"""States of a ComposableResource whose device is on its way back."""
 
 
 class Dirty:

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dds_core.model import FabricResource
+from dds_core.model import GOING, FabricResource
 from dds_core.publisher.describe import name_of, name_of_id, number_of, stem_of
-from dds_core.publisher.indexes import GOING, LEAVING, has_arrived, is_under_way
+from dds_core.publisher.indexes import LEAVING, has_arrived, is_under_way
 from dds_core.publisher.model import PoolKey, PoolModel, Stock
 from dds_core.publisher.state import PoolPicture
 

@@ -13,6 +13,7 @@ from itertools import combinations
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.matching.records import claim_of
 from dds_core.model import (
+    GOING,
     OWNER,
     OWNER_LABEL,
     AttachRequest,
@@ -333,13 +334,20 @@ def _fixed_models(picture: Picture, node: str) -> set[str]:
 def _there_is(picture: Picture, node: str, cell: Cell, count: int) -> bool:
     """Whether the operator can be asked, and the pool shows so many free devices; one that is not whole just now is waited for.
     Of a model of which there is no pool at all, so many are ordered as the fabric can keep up with."""
-    if cell.leaving is not None and cell.own is None:
+    if cell.leaving is not None if cell.own is None else _counts_what_goes(picture, cell.own):
         return False
     shown = published_free(picture, node, cell.model)
     if shown is None:
         known = picture.pools_of_model[cell.model.model]
         return not known and picture.units_coming + len(cell.granted) < in_flight_cap(picture)
     return shown >= count + _still_shown(picture, node, cell)
+
+
+def _counts_what_goes(picture: Picture, own: AttachRequest) -> bool:
+    """Whether a resource is deleted and the operator, which goes by the state, counts it still: for a size that is raised now it
+    makes none in its place, nor when it is gone, since only another size makes it look again."""
+    owned = (picture.resources.rows[uid] for uid in picture.resources_of_request[own.name])
+    return any(one.deleting and one.state not in GOING for one in owned)
 
 
 def _still_shown(picture: Picture, node: str, cell: Cell) -> int:

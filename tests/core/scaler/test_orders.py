@@ -277,6 +277,19 @@ def test_a_device_that_goes_is_not_the_one_that_was_ordered_since() -> None:
     assert world.state("train") == "Attaching"
 
 
+def test_nothing_is_ordered_while_the_operator_counts_one_that_goes() -> None:
+    """It was content with the size, and made none for the claim; nor could the other device go, since the size was never met."""
+    world = one_node("detach", 4, scan_interval_seconds=0)
+    world.request("ours", "node0", generate_name="composability-", state="Running", acted_size=1)
+    world.online("res", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), size=0, acted_size=0)
+    world.resource("res", "node0", deleting=True)
+    world.waits("train", "node0", *pool_results(0))
+    assert not world.events(e.AttachOrdered) and world.state("train") == "Pending"
+    world.resource("res", "node0", state="Detaching")
+    assert [(one.previous, one.size) for one in world.events(e.AttachOrdered)] == [(0, 1)]
+
+
 def test_who_takes_a_request_beyond_our_order_before_it_is_seen_has_the_last_word() -> None:
     world = one_node("attach", 8, scan_interval_seconds=0)
     world.request("ours", "node0", size=1, generate_name="composability-", state="Running", acted_size=1)

@@ -39,6 +39,7 @@ CORPUS = {
     263: "an operator with one worker, and a claim for thirty devices",
     274: "a start that is not told at once whether devices can be held, and an operator without news while it orders",
     278: "a device that two resources of its node name, one of them marked to go, the other promised",
+    280: "an operator with one hand, which counts what it is still to take off",
     326: "an operator that hears nothing and orders again, and rivals of what it names nowhere",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
