@@ -223,7 +223,7 @@ class FleetRun:
         return not self.fleet.serves
 
     def _waiting(self) -> list[str]:
-        """Pods without a node that somebody could serve."""
+        """Pods without a node that somebody could serve: no scheduler takes one whose claim is being deleted."""
         client = self.lab.client("looking")
         return [_words(pod) for pod in client.list("pods") if self._waits(pod)]
 
@@ -233,7 +233,7 @@ class FleetRun:
         client, meta = self.lab.client("looking"), pod["metadata"]
         claims = [client.find("resourceclaims", one, meta["namespace"]) for one in claim_names(pod)]
         return meta["name"] not in self.fleet.unservable and all(
-            one is not None and not _is_of_parts(one) for one in claims
+            one is not None and not one["metadata"].get("deletionTimestamp") and not _is_of_parts(one) for one in claims
         )
 
     def _nothing_is_wanted(self) -> None:

@@ -34,6 +34,7 @@ CORPUS = {
     96: "a device that fell out of its machine and came to another node",
     138: "a claim that goes on naming a device which was taken off its node",
     166: "devices that got the names of those which were taken from under claims",
+    236: "a claim that is deleted under three pods while the scheduler is away",
     252: "an operator with one worker and dozens of orders",
     257: "an operator that ends while the fabric answers",
     263: "an operator with one worker, and a claim for thirty devices",
@@ -103,6 +104,15 @@ def test_nothing_is_drawn_that_nobody_could_serve() -> None:
     (first, second) = fleet_of(111).scenario.mix
     assert first.lasts.between is not None and second.lasts.between is not None
     assert second.pods * second.lasts.between[1] <= 900, "one node, of which one pod takes all"
+
+
+def test_a_pod_waits_until_its_claim_is_deleted() -> None:
+    """Its reservation keeps the claim, and so it stays pending for ever."""
+    with fleet_run(fleet_of(236)) as run:
+        run.lab.run(357)
+        waiting = [one.partition(":")[0] for one in run._waiting()]
+        run.lab.run(2)
+        assert waiting == ["odd0-0", "odd0-1", "odd0-2"] and run._waiting() == []
 
 
 def _with(seed: int, *blows: Blow) -> FleetRun:
