@@ -102,6 +102,7 @@ class PoolsView:
         self.on_write: list[Callable[[Write], None]] = []
         self._serials: dict[Key, str] = {}
         self._under_way: dict[int, Entry] = {}
+        self._asked: dict[str, tuple[str, str]] = {}  # by the operator's resource that has no device yet: node, model
         self._read = 0
         client = lab.client("pools-judge")
         follow = {
@@ -109,6 +110,7 @@ class PoolsView:
             "nodes": self._node,
             "resourceslices": self._slice,
             "resourceclaims": self._claim,
+            "composableresources": self._resource,
         }
         for resource, call in follow.items():
             client.mirror(resource).follow(call)
@@ -174,6 +176,14 @@ class PoolsView:
     def available(self, model: Entered, fabric: str) -> int:
         """How many devices the fabric could give beside those that claims were promised. Below 0: it has promised too many."""
         return self.free(fabric, model.model) - sum(self._owed(model, fabric).values())
+
+    def at_most(self, model: Entered, fabric: str) -> int:
+        """How many are available for all that can be known: what the operator was asked for, and has not asked of the fabric yet,
+        may be on its way."""
+        ordered = Counter((one.node, one.model) for one in self._orders() if one.operation == "attach")
+        queued = Counter(self._asked.values()) - ordered
+        owed = self._owed(model, fabric) - Counter({node: queued[node, model.model] for node in self.labels})
+        return self.free(fabric, model.model) - owed.total()
 
     def free(self, fabric: str, model: str) -> int:
         """How many of a model a fabric says are free."""
@@ -269,6 +279,16 @@ class PoolsView:
             self._tell(key)
         if keys:
             self._moved()
+
+    def _resource(self, old: Object | None, new: Object | None) -> None:
+        resource = new or old or {}
+        spec, status, meta = resource["spec"], resource.get("status") or {}, resource["metadata"]
+        waits = not (status.get("device_id") or status.get("error") or meta.get("deletionTimestamp"))
+        if new is not None and waits:
+            self._asked[meta["uid"]] = (spec["target_node"], spec["model"])
+        elif self._asked.pop(meta["uid"], None) is None:
+            return
+        self._moved()
 
     def _tell(self, key: PoolKey) -> None:
         for call in self.on_pool:

@@ -230,7 +230,7 @@ class PoolsJudge:
         entered = next((one for one in self.view.models if one.model == model), None)
         if entered is None:
             return
-        history, available = self._truth[fabric, model], self.view.available(entered, fabric)
+        history, available = self._truth[fabric, model], self.view.at_most(entered, fabric)
         if not history or history[-1][1] != available:
             history.append((now, available))
         while len(history) > 1 and history[1][0] <= now - self._measure.lag * MICROSECONDS:

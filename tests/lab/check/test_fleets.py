@@ -33,6 +33,7 @@ CORPUS = {
     92: "an order that is taken back when its device has come",
     96: "a device that fell out of its machine and came to another node",
     138: "a claim that goes on naming a device which was taken off its node",
+    164: "a resource that the operator has made and not ordered a device for yet, for want of hands",
     166: "devices that got the names of those which were taken from under claims",
     236: "a claim that is deleted under three pods while the scheduler is away",
     252: "an operator with one worker and dozens of orders",

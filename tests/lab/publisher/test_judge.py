@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from dds_core.log import MemoryLog
 from dds_lab.check.subjects import CLUSTER
 from dds_lab.driver import OurScaler
@@ -35,14 +37,15 @@ steps:
 
 
 @contextmanager
-def reference(cluster: str, more: str = "") -> Iterator[tuple[Lab, PoolsJudge]]:
-    """A lab in which the reference publisher runs, and our scaler."""
+def reference(cluster: str, more: str = "", *, scales: bool = True) -> Iterator[tuple[Lab, PoolsJudge]]:
+    """A lab in which the reference publisher runs, and our scaler if somebody scales."""
     scenario = written(cluster, more).model_copy()
     parts = scenario.parts.model_copy(update={"publisher": type(scenario.parts).model_fields["publisher"].default})
     with Lab.virtual(scenario.model_copy(update={"parts": parts})) as lab:
         judge = PoolsJudge(lab, REFERENCE, mark="")
         scaler = OurScaler(lab, MemoryLog("lab/scaler", cluster=CLUSTER, recorded_at=scenario.start), SCALER)
-        scaler.start()
+        if scales:
+            scaler.start()
         yield lab, judge
         scaler.kill()
 
@@ -71,6 +74,30 @@ def test_d4_the_pool_of_a_fabric_that_is_gone_stays() -> None:
         lab.fabric.connect("node0003", "")
         lab.run(300)
         assert any(one.startswith("nvidia-a100-fabric2 is still there") for one in judge.differences())
+
+
+@pytest.mark.parametrize(("asked", "error", "found"), [(1, "", 0), (0, "", 1), (1, "no", 1)])
+def test_nobody_can_tell_whether_the_operator_has_asked_the_fabric_yet(asked: int, error: str, found: int) -> None:
+    """Three are listed, of which a claim has one; one of the others goes to another node meanwhile."""
+    with reference(SMALL, THREE_CLAIMS.partition("  - {at: 10s, run: {name: b")[0], scales=False) as (lab, judge):
+        lab.run(20)
+        (claim,) = judge.view.claims.values()
+        for part in ("publisher", "operator"):
+            lab.restart(part, down=1000.0)
+        for number in range(asked):
+            ask(lab, f"gpu-{number}", claim.node, error)
+        elsewhere = "node0001" if claim.node == "node0000" else "node0000"
+        lab.fabric.attach(elsewhere, "NVIDIA A100", lambda _: None)
+        lab.run(60)
+    assert judge.rules["more than there is"] == found
+
+
+def ask(lab: Lab, name: str, node: str, error: str) -> None:
+    client = lab.client("somebody")
+    spec = {"type": "gpu", "model": "NVIDIA A100", "target_node": node}
+    kind = {"apiVersion": "cro.hpsys.ibm.ie.com/v1alpha1", "kind": "ComposableResource", "metadata": {"name": name}}
+    client.create("composableresources", {**kind, "spec": spec})
+    client.patch("composableresources", name, {"status": {"state": "Attaching", "error": error}}, subresource="status")
 
 
 def test_d6_what_does_not_fit_into_one_slice_is_left_out() -> None:
