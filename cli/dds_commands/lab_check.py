@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,7 @@ from pathlib import Path
 import click
 
 from dds_commands.parameters import format_option
-from dds_commands.running import FINE, VERIFICATION
+from dds_commands.running import FINE, TERMINATED, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
 from dds_lab import shipped
@@ -28,10 +31,11 @@ class Seeds(click.ParamType[range]):
     name = "seeds"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        first, dots, last = str(value).partition("..")
-        if not first.isdigit() or (dots and not last.isdigit()) or (dots and int(last) < int(first)):
+        written = re.fullmatch(r"([0-9]{1,18})(?:\.\.([0-9]{1,18}))?", str(value))
+        first, last = (int(one or written[1]) for one in written.groups()) if written is not None else (1, 0)
+        if last < first:
             self.fail(f"{value!r} is neither a seed nor A..B", param, ctx)
-        return range(int(first), int(last if dots else first) + 1)
+        return range(first, last + 1)
 
 
 class Kinds(click.ParamType[tuple[Kind, ...]]):
@@ -73,7 +77,7 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
     "--results",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep what came of each run there; what it has of the same code is not played again.",
+    help="Keep what came of each run there; what it has of the same code is not played again. Not of a command.",
 )
 @click.option(
     "--shrink",
@@ -115,28 +119,39 @@ def check(
     A command is started with KUBECONFIG for a lab on real time, and RUN, a folder that is its own in each run; it is killed and
     started again, its watches and its answers are disturbed.
 
-    Ends with 2 when something was found; each finding names the command that repeats it.
+    Ends with 2 when something was found; each finding names the command that repeats it. Ends with 1 when --at names a point
+    that no run comes to.
     """
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    click.get_current_context().call_on_close(lambda: signal.signal(signal.SIGTERM, before))
     jobs = jobs or os.cpu_count() or 1
-    kept = Results(results) if results is not None else None
+    at = perturbation_of(point) if point is not None else None
     every_one = [Case(name, seed, who, speed) for name in scenarios for seed in seeds or _seeds_of(name)]
     fleets = [one for one in every_one if one.scenario == FLEETS]
-    if fleets and (who != "ours" or point is not None):
+    if fleets and (who != "ours" or at is not None):
         raise InputError("are played with ours, as they are drawn", where=FLEETS, fix="leave out --against and --at")
+    if results is not None and every_one[0].is_program:
+        raise InputError("holds nothing of a command, which may have changed", where="--results", fix="leave it out")
+    kept = Results(results) if results is not None else None
     calm = [one for one in every_one if one.scenario != FLEETS]
-    found = [one for case in calm if (one := faults_of_calm(case)).said]
-    if point is not None:
-        wanted = [replace(case, perturbation=perturbation_of(point)) for case in calm]
-    else:
-        wanted = [one for case in calm for one in cases(case, kinds, every)]
-    wanted += fleets
-    found += [one for one in _played(wanted, jobs, kept) if one.said]
+    found, ended = list[Found](), list[Found]()
+    for case in calm:
+        found += [one for one in (faults_of_calm(case),) if one.said]
+        points = list(cases(case, kinds, every)) if at is None else [replace(case, perturbation=at)]
+        ended += _played(points, jobs, kept)
+    ended += _played(fleets, jobs, kept)
+    if not ended:
+        raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
+    missed = [one for one in ended if not one.reached]
+    found += [one for one in ended if one.rules]
     if folder is not None:
         found = list(shrink(found, folder, jobs, note))
     if form != "table":
-        show_data((_as_data(one) for one in found), form)
+        show_data((_as_data(one) for one in (*found, *(one for one in missed if not one.rules))), form)
     else:
-        _tell(calm, wanted, found)
+        _tell(len(calm), ended, missed, found)
+    if at is not None and len(missed) == len(ended):
+        raise InputError(f"is not reached: {missed[0].said[0][1]}", where=str(at), fix="name another point")
     return VERIFICATION if found else FINE
 
 
@@ -148,7 +163,7 @@ def _seeds_of(name: str) -> tuple[int]:
 
 def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
     if not wanted:
-        raise InputError("no point is left to disturb", fix="choose other --faults, or a smaller --every")
+        return []
     found = kept.known(wanted) if kept is not None else {}
     with position_bar(len(wanted), "checking") as progress:
 
@@ -162,12 +177,12 @@ def _played(wanted: list[Case], jobs: int, kept: Results | None) -> list[Found]:
     return [found[case] for case in wanted]
 
 
-def _tell(calm: list[Case], wanted: list[Case], found: list[Found]) -> None:
-    points, bad = Counter(map(_kind, wanted)), Counter(_kind(one.case) for one in found)
-    rows = [(kind, str(points[kind]), str(bad[kind])) for kind in (*KINDS, FLEETS) if points[kind]]
-    table(("disturbance", "points", "findings"), rows, "nothing was played")
+def _tell(calm: int, ended: list[Found], missed: list[Found], found: list[Found]) -> None:
+    points, bad, apart = (Counter(_kind(one.case) for one in each) for each in (ended, found, missed))
+    rows = [(kind, str(points[kind]), str(bad[kind]), str(apart[kind])) for kind in (*KINDS, FLEETS) if points[kind]]
+    table(("disturbance", "points", "findings", "not reached"), rows, "nothing was played")
     outcome = counted(len(found), "finding") if found else "nothing was found"
-    show(f"{counted(len(wanted), 'run')}, compared with {len(calm)} that nothing disturbed: {outcome}")
+    show(f"{counted(len(ended), 'run')}, compared with {calm} that nothing disturbed: {outcome}")
     for one in found[:_SHOWN]:
         show("")
         for rule, words in one.said:
@@ -187,6 +202,7 @@ def _as_data(one: Found) -> dict[str, object]:
         "seed": one.case.seed,
         "against": one.case.who,
         "at": str(one.case.perturbation or ""),
+        "reached": one.reached,
         "said": [{"rule": rule, "words": words} for rule, words in one.said],
         "command": one.case.command,
     }

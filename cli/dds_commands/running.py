@@ -5,6 +5,7 @@
    dds serve, dds publish: it cannot go on, such as without its lease
 2  verification failed: what was recorded and what was found differ
 130  interrupted
+143  dds lab check: ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import click
 
 from dds_core.errors import DdsError, InputError, VerificationFailed, install_hint
 
-FINE, INPUT, VERIFICATION, INTERRUPTED = 0, 1, 2, 130
+FINE, INPUT, VERIFICATION, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
 PACKAGES = {"serve": _SERVE, "lab": ("httptools", *_SERVE)}

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +17,13 @@ from click.testing import CliRunner, Result
 from dds_commands.lab_check import check
 from dds_commands.running import Commands
 from dds_lab import shipped
+from dds_lab.check import campaign
+from dds_lab.check.campaign import Case
+from dds_lab.check.perturb import Choose
+from dds_lab.check.running import Run
 from dds_lab.scenario import read_scenario
+from tests.support.commands import PROGRAM, environment
+from tests.support.live_lab import eventually
 
 
 def run(*args: str) -> Result:
@@ -24,9 +36,9 @@ def test_ours_has_nothing_to_be_found() -> None:
     result = run("first_attach", "--faults", "dies,answer-lost", "--every", "11", "--jobs", "2")
     assert result.exit_code == 0, result.output
     assert result.output == (
-        "DISTURBANCE  POINTS  FINDINGS\n"
-        "dies         5       0\n"
-        "answer-lost  1       0\n"
+        "DISTURBANCE  POINTS  FINDINGS  NOT REACHED\n"
+        "dies         5       0         0\n"
+        "answer-lost  1       0         0\n"
         "6 runs, compared with 1 that nothing disturbed: nothing was found\n"
     )
 
@@ -43,10 +55,16 @@ def test_a_finding_of_the_stand_in_is_repeated_by_the_command_that_it_names() ->
     assert [one for one in json.loads(again.output) if one["at"]] == found[:1]
 
 
-def test_a_point_that_the_run_does_not_have_is_a_finding() -> None:
+def test_a_point_that_no_run_has_is_said_and_one_that_some_have_not_is_counted() -> None:
     result = run("first_attach", "--at", "dies:999")
-    assert result.exit_code == 2
-    assert "not reached: the run has 46 events and 20 writes" in result.output
+    assert result.exit_code == 1
+    assert "dds: dies:999: is not reached: the run has 46 events and 20 writes; name another point" in result.output
+    assert "dies         1       0         1\n" in result.output
+    both = run("first_attach", "withdrawn", "two_claims", "--at", "dies:46", "--format", "json")
+    assert both.exit_code == 0
+    assert [(one["scenario"], one["reached"]) for one in json.loads(both.output)] == [
+        ("first_attach", False), ("withdrawn", False)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -55,7 +73,12 @@ def test_a_point_that_the_run_does_not_have_is_a_finding() -> None:
         (("first_attach", "--at", "dies"), "dies: is no point of a run; write KIND:NUMBER"),
         (("first_attach", "--at", "stale:3"), "stale:3: is no point of a run"),
         (("first_attach", "--faults", "die"), "'die' is not one of all, dies, unseen"),
+        (("first_attach", "--at", "stale:3:0"), "stale:3:0: is no point of a run"),
+        (("first_attach", "--at", "dies:²"), "dies:²: is no point of a run"),
         (("first_attach", "--seeds", "3..1"), "'3..1' is neither a seed nor A..B"),
+        (("first_attach", "--seeds", "²"), "'²' is neither a seed nor A..B"),
+        (("first_attach", "--against", "./mine", "--results", "r"), "--results: holds nothing of a command"),
+        (("first_attach", "--results", "/nowhere/r.jsonl"), "/nowhere/r.jsonl: cannot be used: "),
         (("first_atach",), "first_atach: neither a file nor a scenario of that name"),
     ],
 )
@@ -94,9 +117,71 @@ def test_a_command_that_does_not_run_is_said() -> None:
 
 def test_fleets_are_played_by_their_seeds() -> None:
     assert run("fleets", "--seeds", "8").output == (
-        "DISTURBANCE  POINTS  FINDINGS\n"
-        "fleets       1       0\n"
+        "DISTURBANCE  POINTS  FINDINGS  NOT REACHED\n"
+        "fleets       1       0         0\n"
         "1 run, compared with 0 that nothing disturbed: nothing was found\n"
     )
     assert "fleets: needs to know which; add --seeds A..B" in run("fleets").output
     assert "fleets: are played with ours" in run("fleets", "--seeds", "8", "--against", "stand-in").output
+
+
+def test_a_run_that_nothing_disturbs_is_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[int] = []
+
+    def quick(case: Case, choose: Choose) -> Run:
+        played.append(case.seed)
+        return Run(2, 0, None, ())
+
+    monkeypatch.setattr(campaign, "_played", quick)
+    assert run("first_attach", "--seeds", "1..70", "--faults", "dies", "--jobs", "1").exit_code == 0
+    assert Counter(played) == dict.fromkeys(range(1, 71), 2), "and as what the others leave"
+
+
+# -- how it is ended -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def begun(folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """The program, with its temporary files in the folder."""
+    (folder / "files").mkdir()
+    process = subprocess.Popen(
+        [str(PROGRAM), "lab", "check", *args], env=environment({"TMPDIR": str(folder / "files")}),
+        start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_ctrl_c_ends_with_nothing_in_the_results_that_was_not_found(tmp_path: Path) -> None:
+    results = tmp_path / "results.jsonl"
+    args = ("two_claims", "--faults", "dies,stale", "--jobs", "2", "--results", str(results))
+    with begun(tmp_path, *args) as process:
+        eventually(lambda: results.exists() and results.read_text().count("\n") > 2)
+        os.killpg(process.pid, signal.SIGINT)
+        assert not process.communicate(timeout=10)[0].strip() and process.returncode == 130
+    assert [one["said"] for one in map(json.loads, results.read_text().splitlines()) if one["said"]] == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_fleets_end_at_once_with_what_was_found(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with begun(tmp_path, "fleets", "--seeds", "1..100", "--jobs", "2") as process:
+        eventually(lambda: len([*(tmp_path / "files").glob("*/*")]) == 2)
+        os.killpg(process.pid, number)
+        assert not process.communicate(timeout=10)[0].strip() and process.returncode == code
+    assert [*(tmp_path / "files").iterdir()] == []
+
+
+def test_who_is_terminated_ends_its_command(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    command = f"echo $$ >{mark}; exec sleep 600"
+    with begun(tmp_path, "first_attach", "--against", command, "--at", "dies:3") as process:
+        eventually(lambda: mark.exists() and mark.read_text().endswith("\n"))
+        process.terminate()
+        assert not process.communicate(timeout=10)[0].strip() and process.returncode == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+    assert [*(tmp_path / "files").iterdir()] == []

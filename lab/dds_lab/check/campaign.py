@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dds_core.errors import InputError
 from dds_lab import shipped
 from dds_lab.check import command, playing
-from dds_lab.check.branches import Branches, Outcome
+from dds_lab.check.branches import Branches, Copies, Outcome
 from dds_lab.check.perturb import COUNTED, KINDS, Choose, Kind, Perturbation, nothing, only, perturbations
 from dds_lab.check.running import Run, against, played
 from dds_lab.check.subjects import Cast, Ours, StandIn, with_stand_in, without_hands
@@ -21,6 +23,10 @@ from dds_lab.scenario import Scenario
 
 FLEETS = "fleets"
 """In the place of a scenario: what a seed draws, troubles included."""
+BROKE_OFF = "broke off"
+"""The rule of a run that came to no end. Its cause may be none of the code's."""
+NOT_REACHED = "not reached"
+"""The rule of a run in which the point did not come, so that nothing disturbed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +54,31 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is to be said against a run: (rule, words) each; nothing when it is clean."""
+    """What is to be said of a run: (rule, words) each; nothing when it is clean."""
 
     case: Case
     said: tuple[tuple[str, str], ...]
 
+    @property
+    def rules(self) -> frozenset[str]:
+        """Those of what is to be said against it."""
+        return frozenset(rule for rule, _ in self.said) - {NOT_REACHED}
+
+    @property
+    def reached(self) -> bool:
+        """Whether it was disturbed, if it was to be."""
+        return all(rule != NOT_REACHED for rule, _ in self.said)
+
 
 def perturbation_of(text: str) -> Perturbation:
     """As `Perturbation` writes itself, such as dies:12 or stale:3:5. Raises InputError."""
-    kind, _, rest = text.partition(":")
+    written = re.fullmatch(r"([a-z-]+):([0-9]{1,9})(?::([1-9][0-9]{0,8}))?", text)
+    kind, at, size = written.groups() if written is not None else ("", "", None)
     known = next((one for one in KINDS if one == kind), None)
-    numbers = rest.split(":")
-    sized = known in COUNTED
-    if known is None or len(numbers) != 1 + sized or not all(number.isdigit() for number in numbers):
+    if known is None or (known in COUNTED) != (size is not None):
         fix = f"write KIND:NUMBER, or KIND:NUMBER:SIZE for {', '.join(COUNTED)}; kinds: {', '.join(KINDS)}"
         raise InputError("is no point of a run", where=text, fix=fix)
-    return Perturbation(known, int(numbers[0]), int(numbers[1]) if sized else 0)
+    return Perturbation(known, int(at), int(size or 0))
 
 
 def cases(calm: Case, kinds: Sequence[Kind], every: int) -> Iterator[Case]:
@@ -86,38 +101,40 @@ def play(wanted: Iterable[Case], jobs: int, done: Callable[[Found], None]) -> No
     for calm, perturbations_of_it in points.items():
         _play(calm, perturbations_of_it, jobs, done)
     if fleets:
-        with ProcessPoolExecutor(jobs) as pool:
-            for ended in as_completed([pool.submit(_fleet, one) for one in fleets]):
-                done(ended.result())
+        _play_fleets(fleets, jobs, done)
 
 
 def _play(calm: Case, wanted: Sequence[Perturbation], jobs: int, done: Callable[[Found], None]) -> None:
+    quiet = _calm(calm)
+
     def told(one: Perturbation, outcome: Outcome) -> None:
-        done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, _calm(calm), calm.is_program))))
+        done(Found(replace(calm, perturbation=one), tuple(_said(one, outcome, quiet))))
 
     if calm.is_program:
-        asyncio.run(_play_programs(calm, wanted, jobs, told))
+        asyncio.run(_play_programs(calm, wanted, jobs, told, quiet))
     else:
         branches = Branches(wanted, jobs, told)
         branches.play(partial(_played, calm, branches.choose))
 
 
-def _fleet(case: Case) -> Found:
-    try:
-        return Found(case, playing.played(case.seed))
-    except Exception as error:
-        return Found(case, (("broke off", f"{type(error).__name__}: {error}"),))
+def _play_fleets(fleets: Sequence[Case], jobs: int, done: Callable[[Found], None]) -> None:
+    def told(case: Case, outcome: tuple[tuple[str, str], ...] | str) -> None:
+        done(Found(case, ((BROKE_OFF, outcome),) if isinstance(outcome, str) else outcome))
+
+    with TemporaryDirectory(prefix="dds-lab-check-") as folder, Copies(jobs, told) as copies:
+        for case in fleets:
+            copies.play(case, partial(playing.played, case.seed, Path(folder)))
 
 
 async def _play_programs(
-    calm: Case, wanted: Sequence[Perturbation], jobs: int, told: Callable[[Perturbation, Outcome], None]
+    calm: Case, wanted: Sequence[Perturbation], jobs: int, told: Callable[[Perturbation, Outcome], None], quiet: Run
 ) -> None:
     room = asyncio.Semaphore(jobs)
 
     async def play_one(one: Perturbation) -> None:
         async with room:
             try:
-                outcome: Outcome = await _with_program(calm, only(one), _calm(calm))
+                outcome: Outcome = await _with_program(calm, only(one), quiet)
             except Exception as error:
                 outcome = f"{type(error).__name__}: {error}"
         told(one, outcome)
@@ -125,13 +142,13 @@ async def _play_programs(
     await asyncio.gather(*map(play_one, wanted))
 
 
-def _said(wanted: Perturbation, outcome: Outcome, quiet: Run, program: bool) -> Iterator[tuple[str, str]]:
+def _said(wanted: Perturbation, outcome: Outcome, quiet: Run) -> Iterator[tuple[str, str]]:
     if isinstance(outcome, str):
-        yield "broke off", outcome
-    elif outcome.disturbed != wanted and not program:
-        yield "not reached", f"the run has {quiet.events} events and {quiet.writes} writes"
-    else:
-        yield from against(outcome, quiet)
+        yield BROKE_OFF, outcome
+        return
+    if outcome.disturbed != wanted:
+        yield NOT_REACHED, f"the run has {outcome.events} events and {outcome.writes} writes"
+    yield from against(outcome, quiet)
 
 
 def faults_of_calm(calm: Case) -> Found:
@@ -140,7 +157,7 @@ def faults_of_calm(calm: Case) -> Found:
     return Found(calm, (*run.found, *(("left over", one) for one in run.state.left)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1)
 def _calm(case: Case) -> Run:
     return _played(case, nothing)
 

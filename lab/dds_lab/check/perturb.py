@@ -113,11 +113,13 @@ def only(wanted: Perturbation) -> Choose:
 
 
 class Perturber:
-    """Stands between a process and the API server, and counts. `chosen` is what has disturbed the process, if anything has."""
+    """Stands between a process and the API server, and counts. `chosen` is what has disturbed the process, if anything has, and
+    `path` that of the write, if it was at one."""
 
     def __init__(self, time: Time, process: Process, choose: Choose = nothing) -> None:
         self.events = self.writes = self.behind = 0
         self.chosen: Perturbation | None = None
+        self.path = ""
         self._time = time
         self._process = process
         self._choose = choose
@@ -191,12 +193,13 @@ class Perturber:
 
     # -- what it writes
 
-    def write(self, carry_out: Callable[[], _Answer]) -> _Answer:
+    def write(self, carry_out: Callable[[], _Answer], path: str = "") -> _Answer:
         """Have a write carried out, or what becomes of it."""
         self.writes += 1
         wanted = self._now(self.writes, write=True)
         if wanted is None:
             return carry_out()
+        self.path = path
         match wanted.kind:
             case "dies-before":
                 self._replace()

@@ -39,7 +39,8 @@ from dds_lab.time import MICROSECONDS, VirtualTime
 LOOK = 30.0
 QUIET = 250.0
 """Seconds in which nothing changes when all has come to rest."""
-DRY_RUN = ("the answer to a dry run is", "the connection was lost", "does not answer")
+UNANSWERED = ("the answer to a dry run is", "the connection was lost", "does not answer")
+"""What processes tell where requests come to nothing now and then, and go on."""
 PACE = Pace(interval=15.0)
 SLOWER = pools.Measure(lag=19.0, back=15.0, glance=5.0)
 """Questions to the manager cost the most of a run."""
@@ -50,9 +51,9 @@ ALWAYS = 1e6
 """A scaler that takes nothing back leaves what it asked for, and the operator tries until there is one."""
 
 
-def played(seed: int) -> tuple[tuple[str, str], ...]:
-    """Play what this seed draws: what is found, rule and words each."""
-    with fleet_run(fleet_of(seed)) as run:
+def played(seed: int, within: Path | None = None) -> tuple[tuple[str, str], ...]:
+    """Play what this seed draws: what is found, rule and words each. Its files are in a folder, for as long as it takes."""
+    with fleet_run(fleet_of(seed), within) as run:
         return run.play()
 
 
@@ -208,9 +209,9 @@ class FleetRun:
         return state
 
     def _unsound(self, program: Program, component: Component[Any]) -> list[tuple[str, str]]:
-        """That a dry run came to nothing is told where requests come to nothing now and then."""
-        told = unsound(self.processes[program], self.logs[program], component)
-        return [("unsound", one) for one in told if not (self._troubled and any(words in one for words in DRY_RUN))]
+        excused = UNANSWERED if self._troubled else ()
+        told = unsound(self.processes[program], self.logs[program], component, excused=excused)
+        return [("unsound", one) for one in told]
 
     def _findings(self, found: Iterable[Finding]) -> list[tuple[str, str]]:
         return [
@@ -264,9 +265,9 @@ def _words(pod: Object) -> str:
 
 
 @contextmanager
-def fleet_run(fleet: Fleet) -> Iterator[FleetRun]:
+def fleet_run(fleet: Fleet, within: Path | None = None) -> Iterator[FleetRun]:
     """A lab in which everything has begun."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory(dir=within) as folder:
         run = FleetRun(fleet, Path(folder))
         try:
             yield run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dds_core.errors import InputError
 from dds_lab import shipped
-from dds_lab.check.campaign import FLEETS, Case, Found
+from dds_lab.check.campaign import BROKE_OFF, FLEETS, Case, Found
 from dds_lab.scenario import written
 
 CODE = ("dds_core", "dds_adapters", "dds_lab")
@@ -36,12 +36,14 @@ class Results:
     """A file to which each run is added as it ends. A line that was cut off does not count."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError for a file of another kind, or one that cannot be read."""
+        """Raises InputError for a file of another kind, or one that cannot be read and written."""
         self._path = path
         try:
-            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            with path.open("a+", encoding="utf-8") as file:
+                file.seek(0)
+                text = file.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read: {error}", where=str(path), fix="name another file") from None
+            raise InputError(f"cannot be used: {error}", where=str(path), fix="name another file") from None
         self._whole = text.endswith("\n") or not text
         self._known = dict(filter(None, map(_read, text.splitlines())))
         if text and not self._known:
@@ -53,7 +55,9 @@ class Results:
         return {case: Found(case, tuple(self._known[key])) for case, key in keys.items() if key in self._known}
 
     def add(self, found: Found) -> None:
-        """Keep what came of a run."""
+        """Keep what came of a run, unless that broke off: it is played again."""
+        if BROKE_OFF in found.rules:
+            return
         line = json.dumps({"run": _key(found.case), "said": found.said}, ensure_ascii=False)
         try:
             with self._path.open("a", encoding="utf-8") as file:

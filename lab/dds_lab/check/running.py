@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from dds_adapters.kubernetes import guard
 from dds_lab.check.oracle import GUARD, State, Waits, differences, state_of
-from dds_lab.check.perturb import HEALED, Choose, Gone, Perturbation, nothing
+from dds_lab.check.perturb import HEALED, Choose, Gone, Perturbation, Perturber, nothing
 from dds_lab.check.subjects import Cast
 from dds_lab.judge.scaler import Judge, Measure
 from dds_lab.lab import Lab
@@ -49,9 +50,9 @@ def played(scenario: Scenario, cast: Cast, original: Scenario, seed: int, choose
         end = scenario.start + round((scenario.duration + QUIET) * MICROSECONDS)
         _run(lab, end)
         tap = subject.tap
-        state = _excused(state_of(judge.view), tap.chosen)
+        state = excused(state_of(judge.view), tap)
         _run(lab, end + round(STAYS * MICROSECONDS))
-        later = _excused(state_of(judge.view), tap.chosen)
+        later = excused(state_of(judge.view), tap)
         found = [(one.rule, f"{one.of}: {one.text}") for one in judge.findings]
         if tap.chosen is None:  # one that is disturbed may come by another way
             found += [("story", one) for one in lab.steps.failures]
@@ -72,23 +73,30 @@ def _run(lab: Lab, until: int) -> None:
             continue
 
 
-def _excused(state: State, perturbation: Perturbation | None) -> State:
+def excused(state: State, tap: Perturber) -> State:
     """A guard that a dead process's write sets too late is known to nobody: it ends by itself, and its key goes with a later
     guard."""
-    if perturbation is None or perturbation.kind != "too-late":
+    if tap.chosen is None or tap.chosen.kind != "too-late" or not tap.path.endswith(f"/{guard.CONFIG_MAP}"):
         return state
     return replace(state, left=tuple(one for one in state.left if one != GUARD))
 
 
 def against(run: Run, calm: Run) -> Sequence[tuple[str, str]]:
-    """What is to be said against a disturbed run beside one that nothing disturbed: rule and words."""
-    known = Counter(rule for rule, _ in calm.found)
+    """What is to be said against a disturbed run beside one that nothing disturbed: rule and words. What the calm run has of the
+    same rule and pod is known; of devices, nodes and generated names, which differ between runs, so many of the rule."""
+    named = run.waited.keys() & calm.waited.keys()
+
+    def known_by(rule: str, words: str) -> tuple[str, str]:
+        of = words.partition(": ")[0]
+        return rule, of if of in named else ""
+
+    known = Counter(known_by(*one) for one in calm.found)
     found = []
-    for rule, words in run.found:
-        if known[rule]:
-            known[rule] -= 1
+    for one in run.found:
+        if known[known_by(*one)]:
+            known[known_by(*one)] -= 1
         else:
-            found.append((rule, words))
+            found.append(one)
     found += [("late", words) for words in _late(run, calm)]
     return [*found, *(("not as calm", words) for words in differences(calm.state, run.state))]
 

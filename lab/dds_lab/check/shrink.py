@@ -35,7 +35,7 @@ def shrink(found: Iterable[Found], folder: Path, jobs: int, tell: Callable[[str]
     seen: set[object] = set()
     for one in found:
         kind = one.case.perturbation.kind if one.case.perturbation is not None else "calm"
-        alike = (one.case.scenario, one.case.seed, kind, _rules(one))
+        alike = (one.case.scenario, one.case.seed, kind, one.rules)
         if one.case.scenario == FLEETS:
             yield one  # no file says what a seed draws
         elif alike not in seen:
@@ -61,10 +61,6 @@ def _shrunk(found: Found, path: Path, jobs: int, tell: Callable[[str], None]) ->
                 place += 1
     path.write_text(written(scenario), encoding="utf-8")
     return replace(found, case=replace(found.case, scenario=str(path)))
-
-
-def _rules(found: Found) -> frozenset[str]:
-    return frozenset(rule for rule, _ in found.said)
 
 
 def _smaller(scenario: Scenario, place: tuple[str, ...]) -> Iterator[tuple[Scenario, str]]:
@@ -95,7 +91,7 @@ def _shown(found: Found, calm: Case, jobs: int) -> Found | None:
     shown: list[Found] = []
 
     def told(one: Found) -> None:
-        if _rules(one) & _rules(found):
+        if one.rules & found.rules:
             shown.append(one)
 
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -10,13 +13,21 @@ from typing import cast
 
 import pytest
 
+from dds_adapters.kubernetes.cluster import Unreachable
+from dds_core.scaler.component import SCALER
 from dds_lab import shipped
+from dds_lab.check import playing
 from dds_lab.check.branches import Branches, Outcome
-from dds_lab.check.campaign import Case, cases, play
-from dds_lab.check.oracle import State, differences
-from dds_lab.check.perturb import KINDS, Choose, Kind, Perturbation, nothing, only
-from dds_lab.check.running import Run, against, played
-from dds_lab.check.subjects import Ours, without_hands
+from dds_lab.check.campaign import FLEETS, Case, Found, cases, play
+from dds_lab.check.fleets import fleet_of
+from dds_lab.check.oracle import GUARD, State, differences
+from dds_lab.check.perturb import KINDS, Choose, Gone, Kind, Perturbation, nothing, only
+from dds_lab.check.playing import UNANSWERED, fleet_run
+from dds_lab.check.results import Results
+from dds_lab.check.running import Run, against, excused, played
+from dds_lab.check.subjects import Ours, unsound, without_hands
+from dds_lab.lab import Lab
+from dds_lab.time import VirtualTime
 
 SAMPLED = ("first_attach", "two_claims", "rival", "refused_local", "shared_gap", "many_devices")
 SMALL = ("attach_failure", "binding_timeout", "cordoned", "cxl_memory", "first_attach", "node_lost", "withdrawn")
@@ -107,6 +118,72 @@ def test_a_run_that_breaks_off_does_not_stop_the_others() -> None:
     branches.play(lambda: run("first_attach", choose=broken))
     assert [type(one) for one in outcomes.values()] == [Run, str, Run]
     assert outcomes[Perturbation("dies", 5)] == "KeyError: 'lab'"
+
+
+def test_who_is_interrupted_ends_its_copies_and_hears_nothing_of_them() -> None:
+    def interrupted() -> Run:
+        if branches.choose(0, False) is not None:
+            time.sleep(600)
+        os.close(tells)
+        raise KeyboardInterrupt
+
+    outcomes: dict[Perturbation, Outcome] = {}
+    branches = Branches([Perturbation("dies", 0), Perturbation("unseen", 0)], 2, outcomes.__setitem__)
+    hears, tells = os.pipe()
+    with pytest.raises(KeyboardInterrupt):
+        branches.play(interrupted)
+    assert outcomes == {} and os.read(hears, 1) == b"", "nobody has the other end any more"
+    os.close(hears)
+
+
+def test_a_process_that_is_killed_is_told_and_its_run_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(seed: int, within: Path | None = None) -> tuple[tuple[str, str], ...]:
+        if seed == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ()
+
+    monkeypatch.setattr(playing, "played", killed)
+    wanted = [Case(FLEETS, seed) for seed in range(1, 6)]
+    told: dict[Case, Found] = {}
+    play(wanted, 2, lambda one: told.update({one.case: one}))
+    assert [told[one].said for one in wanted] == [(), (("broke off", "its process ended with -9"),), (), (), ()]
+    results = Results(tmp_path / "results.jsonl")
+    for one in told.values():
+        results.add(one)
+    assert Results(tmp_path / "results.jsonl").known(wanted).keys() == {*wanted} - {wanted[1]}
+
+
+def test_only_what_a_process_survives_is_excused() -> None:
+    error = Unreachable("does not answer", where="/api")
+    with fleet_run(fleet_of(8)) as fleet:
+        fleet.lab.run(60.0)
+        (process,) = (one for one in fleet.processes["scaler"] if one.alive)
+        process.faults.append(error)
+        assert unsound([process], fleet.logs["scaler"], SCALER, excused=UNANSWERED) == []
+        process.crashed = error
+        assert len(unsound([process], fleet.logs["scaler"], SCALER, excused=UNANSWERED)) == 1
+
+
+def test_a_finding_of_the_calm_run_hides_none_about_another_pod() -> None:
+    def said(*of: str) -> Run:
+        return Run(
+            1, 1, None, tuple(("waits for ever", f"{one}: waits") for one in of), {"default/a": 5, "default/b": 5}
+        )
+
+    assert list(against(said("default/b"), said("default/a"))) == [("waits for ever", "default/b: waits")]
+    assert list(against(said("default/a", "default/a"), said("default/a"))) == [("waits for ever", "default/a: waits")]
+    assert list(against(said("GPU-1"), said("GPU-2"))) == [], "which of the devices it is differs from run to run"
+
+
+@pytest.mark.parametrize(
+    ("path", "left"), [("/api/v1/namespaces/dds-system/configmaps/dds-guards", ()), ("/x", (GUARD,))]
+)
+def test_a_guard_is_excused_where_its_own_write_came_too_late(path: str, left: tuple[str, ...]) -> None:
+    found = shipped.find("first_attach")
+    tap = Ours(Lab(found, VirtualTime(1, found.start)), found, only(Perturbation("too-late", 0))).tap
+    with pytest.raises(Gone):
+        tap.write(lambda: None, path)
+    assert excused(State(left=(GUARD,)), tap).left == left
 
 
 def test_a_pod_that_waits_for_long_is_found() -> None:

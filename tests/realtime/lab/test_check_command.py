@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,9 @@ def test_a_program_is_disturbed_and_comes_to_the_same_end(serve: str) -> None:
     assert {str(one.case.perturbation): one.said for one in found} == {str(one): () for one in points}
 
 
-def test_a_program_that_does_nothing_is_found_out() -> None:
-    idle = Case("first_attach", 1, "exec sleep 1000", speed=10.0)
+def test_a_program_that_does_nothing_is_found_out_and_reaches_no_point() -> None:
+    idle = Case("first_attach", 1, "exec sleep 1000", speed=20.0)
     assert [rule for rule, _ in faults_of_calm(idle).said] == ["waits for ever"]
+    found: list[Found] = []
+    play([replace(idle, perturbation=perturbation_of("dies:0"))], 1, found.append)
+    assert found[0].said == (("not reached", "the run has 0 events and 0 writes"),)
