@@ -325,6 +325,10 @@ def _faceless(decision: e.Decision) -> str:
             return f"reserve on {decision.node}"
         case e.NodeLabelled():
             return f"label {decision.node} {sorted(decision.labels.items(), key=str)}"
+        case e.ClaimFailed():
+            return f"fail on {decision.node}: {decision.message}"
+        case e.CoolDown():
+            return f"cool down {decision.model} on {decision.node}: {decision.reason}"
         case _:
             return repr(decision)
 
