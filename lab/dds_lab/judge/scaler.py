@@ -160,8 +160,14 @@ class Judge:
         return max((count for _, count in peaks), default=0)
 
     def _needed(self, cell: Cell) -> int:
-        """How many devices of the cell are justified. One that a claim has by its name alone serves nobody else."""
-        taken = sum(cell not in one.cells for one in self.view.namesakes(cell).values())
+        """How many devices of the cell are justified. One that a claim has by its name alone serves nobody else: what the claim
+        has more of by that than it needs is needed besides."""
+        having = Counter(one.uid for one in self.view.namesakes(cell).values())
+        here = set(self.view.attached(cell)) if having else set[str]()
+        taken = 0
+        for uid, count in having.items():
+            one = self.view.claims[uid]
+            taken += max(0, count + len(here & one.serials) + one.waits[cell] - one.cells[cell])
         return max(self._peak(cell) + len(self.view.in_parts(cell)) + taken, self.view.least(cell))
 
     # -- announcements
@@ -265,6 +271,7 @@ class Judge:
         in_the_way = (*self.view.erring.values(), *self.view.leaving.values())
         refused = refused or any(cell in claim.cells for cell in in_the_way)
         refused = refused or any(self._robbed_at.get(cell, 0) >= since for cell in claim.cells)
+        refused = refused or any(self._was_had(cell, since) for cell in claim.waits)
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
         closed = self.view.closed.get(claim.node, 0) >= max(lately, claim.since) or not self.view.is_open(claim.node)
@@ -272,6 +279,12 @@ class Judge:
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
             self._find("failed without cause", claim.name, text)
+
+    def _was_had(self, cell: Cell, since: int) -> bool:
+        """Whether somebody took a device of the cell since then and has it no more: the failure was decided before it is written,
+        and may have been right then."""
+        having = {one.name for one in self.view.claims.values() if one.cells[cell] > one.waits[cell]}
+        return any(at >= since and who not in having for at, who in self._takers[cell])
 
     # -- what moves
 

@@ -285,6 +285,24 @@ def test_a_device_that_is_sick_when_another_is_ordered_justifies_it_even_if_it_i
         assert it.order() == ["beyond need: 3 devices with this order, 1 were needed at most"]
 
 
+@pytest.mark.parametrize("first", ["H100", "A100"])
+def test_a_claim_keeps_what_comes_under_the_name_of_a_device_that_it_had(first: str) -> None:
+    """It waits for one of the pool besides, and each counts once, of whatever model the one that went was."""
+    steps = f"  - {{at: 2s, attach: {{node: node0000, model: {first}}}}}"
+    with Lab.virtual(by_hand(steps)) as lab:
+        it = Played(lab, {"wide": (("gpu-0",), 1)})
+        (gone,) = lab.fabric.attached("node0000")
+        lab.fabric.detach("node0000", gone.device.resource, lambda _: None)
+        lab.run(10)
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(10)
+        lab.restart("vendor", down=1.0)
+        lab.run(20)
+        it.judge.findings.clear()
+        assert it.order() == []
+        assert it.order() == ["beyond need: 3 devices with this order, 2 were needed at most"]
+
+
 def operated(claims: int, attach: str, operator: str) -> Scenario:
     """Pods with a claim each wait on one node that has an operator."""
     runs = "\n".join(f"  - {{at: 1s, run: {{name: w{number}, devices: {{a100: 1}}}}}}" for number in range(claims))
@@ -379,6 +397,19 @@ def test_a_device_that_got_the_name_of_one_of_another_model_justifies_one_more()
         lab.fabric.attach("node0000", "H100", lambda _: None)
         lab.run(5)
         assert [one.text for one in it.judge.findings] == ["2 devices with this order, 1 were needed at most"]
+
+
+@pytest.mark.parametrize(("took", "found"), [(True, []), (False, ["failed without cause"])])
+def test_a_claim_may_be_failed_for_a_device_that_somebody_had_meanwhile(took: bool, found: list[str]) -> None:
+    """It is told some time after it was decided, and the device may be free again by then."""
+    with Lab.virtual(devices(1)) as lab:
+        it = Played(lab, {"one": ((), 1)})
+        it.judge.findings.clear()
+        if took:
+            it.take("other", "gpu-0")
+            it.clear("other")
+        it.tell("one", FAILED)
+        assert [one.rule for one in it.judge.findings] == found
 
 
 def test_of_two_devices_that_were_meant_for_a_claim_one_is_taken() -> None:
