@@ -7,6 +7,7 @@ stays so, and the logs verify and decide the same again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -233,9 +234,35 @@ class FleetRun:
             return False
         client, meta = self.lab.client("looking"), pod["metadata"]
         claims = [client.find("resourceclaims", one, meta["namespace"]) for one in claim_names(pod)]
-        return meta["name"] not in self.fleet.unservable and all(
+        known = all(
             one is not None and not one["metadata"].get("deletionTimestamp") and not _is_of_parts(one) for one in claims
         )
+        return (
+            known
+            and meta["name"] not in self.fleet.unservable
+            and self._is_enough({f"{meta['namespace']}/{one}" for one in claim_names(pod)})
+        )
+
+    def _is_enough(self, claims: set[str]) -> bool:
+        """Whether a node has, or may get, all that the claims need beside what others have there. What is in the machine of a
+        node that is gone is out of everybody's reach."""
+        view, fabric = self.judge.view, self.lab.fabric
+        needs: Counter[str] = Counter()
+        having: Counter[tuple[str, str]] = Counter()
+        for one in view.claims.values():
+            needs += one.needs if one.name in claims else Counter()
+            having += one.cells - one.waits
+        for node in view.nodes:
+            beside = [other for other in view.nodes if view.fabric_of(other) == view.fabric_of(node)]
+            if all(
+                having[node, model] + count <= view.limit((node, model))
+                and fabric.free(view.fabric_of(node), model)
+                + sum(len(view.attached((one, model))) - having[one, model] for one in beside)
+                >= count
+                for model, count in needs.items()
+            ):
+                return True
+        return False
 
     def _nothing_is_wanted(self) -> None:
         client = self.lab.client("looking")

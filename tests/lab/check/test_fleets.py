@@ -43,6 +43,7 @@ CORPUS = {
     278: "a device that two resources of its node name, one of them marked to go, the other promised",
     280: "an operator with one hand, which counts what it is still to take off",
     326: "an operator that hears nothing and orders again, and rivals of what it names nowhere",
+    434: "a node that is lost with devices in its machine, and pods that run for long on the other one",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
@@ -114,6 +115,15 @@ def test_a_pod_waits_until_its_claim_is_deleted() -> None:
         waiting = [one.partition(":")[0] for one in run._waiting()]
         run.lab.run(2)
         assert waiting == ["odd0-0", "odd0-1", "odd0-2"] and run._waiting() == []
+
+
+def test_a_pod_is_not_waited_for_while_others_run_on_all_that_its_node_may_have() -> None:
+    """The other node is lost, with devices in its machine."""
+    with fleet_run(fleet_of(434)) as run:
+        run.lab.run(2000)
+        (pod,) = [one for one in run.lab.client("looking").list("pods") if one["metadata"]["name"] == "mix1-5"]
+        assert not pod["spec"].get("nodeName") and run._waiting() == []
+        assert run._is_enough({"default/last-1-tesla-t4"})
 
 
 def _with(seed: int, *blows: Blow) -> FleetRun:
