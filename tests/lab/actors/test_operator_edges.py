@@ -10,7 +10,7 @@ from dds_lab.actors.operator.planning import NoNode, plan
 from dds_lab.actors.vendor import VendorSettings
 from dds_lab.client import Object
 from dds_lab.latency import Fixed
-from tests.lab.actors.rooms import A100, PRODUCTS, Hall, Room
+from tests.lab.actors.rooms import A100, GPU, PRODUCTS, Hall, Room
 
 SLOW_PLUGIN = VendorSettings(models=PRODUCTS, start=Fixed(20.0), first_start=Fixed(0.0))
 
@@ -74,6 +74,24 @@ def test_a_device_that_comes_to_its_node_again_before_a_slice_showed_that_it_was
     hall.run(120)
     assert hall.states() == ["Online"]
     assert hall.fabric.ledger.count("detach", "done") == 1
+
+
+def test_what_came_to_another_node_is_waited_for_until_its_old_node_shows_it_no_more() -> None:
+    vendor = VendorSettings(models=PRODUCTS, start=Fixed(2.0), first_start=Fixed(0.0))
+    settings = OperatorSettings(look=Fixed(0.01), watch_slices=True, plugin_rest=60.0)
+    hall = Hall(count=1, vendor=vendor, operator=settings)
+    hall.request()
+    hall.run(100)
+    hall.vendor.restart_plugin("node0")
+    hall.run(3)
+    hall.user.delete("composabilityrequests", "wanted")
+    hall.run(2)
+    assert not hall.fabric.attached("node0")
+    hall.request("again", "node1")
+    hall.run(200)
+    assert hall.states() == ["Online"]
+    listed = [one["spec"] for one in hall.user.list("resourceslices")]
+    assert [one.get("devices") or [] for one in listed if (one["nodeName"], one["driver"]) == ("node0", GPU)] == [[]]
 
 
 def test_an_answer_to_an_order_made_of_something_old_does_not_take_the_place_of_what_is_named() -> None:

@@ -245,13 +245,15 @@ class Resources:
         self._queue.add_after(name, self._settings.poll if told else self._settings.gone)
 
     def _came_again(self, resource: Object) -> bool:
-        """Whether the device that left is attached as another resource by now, before a slice could show that it was gone. The
-        real operator, which polls, does not look and takes it off once more."""
-        others = self._view.holding(said(resource, "device_id"))
-        return self._settings.watch_slices and any(
-            one["metadata"]["uid"] != resource["metadata"]["uid"] and not one["metadata"].get("deletionTimestamp")
-            for one in others
+        """Whether the device that left is attached to its node as another resource by now, before a slice could show that it was
+        gone. The real operator, which polls, does not look and takes it off once more."""
+        others = (
+            one
+            for one in self._view.holding(said(resource, "device_id"))
+            if one["metadata"]["uid"] != resource["metadata"]["uid"]
         )
+        here = (one for one in others if one["spec"]["target_node"] == resource["spec"]["target_node"])
+        return self._settings.watch_slices and any(not one["metadata"].get("deletionTimestamp") for one in here)
 
     # -- parts
 
