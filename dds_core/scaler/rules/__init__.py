@@ -6,7 +6,7 @@ emit is folded at once so that the next rule sees it.
 
 from __future__ import annotations
 
-from dds_core.lifecycle import PENDING
+from dds_core.lifecycle import PENDING, WAITING
 from dds_core.scaler.events import Promise
 from dds_core.scaler.fold import apply
 from dds_core.scaler.fold.lives import move
@@ -90,6 +90,9 @@ def for_node(work: Work, node: str) -> None:
         for covered in covers:
             work.guarded("rules.nodes.advance", _advance, covered.claim.uid, covered, node)
             work.guarded("rules.claims.tell_hidden", claims.tell_hidden, covered.claim.uid, covered, node)
+        covers = [
+            one for one in covers if picture.lives.rows[one.claim.uid].state in WAITING
+        ]  # some may just have failed
         if picture.orders:
             work.guarded("rules.orders.withdraw", withdraw, node, covers)
         if covers:

@@ -71,6 +71,18 @@ def test_nothing_is_taken_back_while_a_claim_waits_for_the_model_there() -> None
     assert called_off(world) == []
 
 
+def test_a_claim_that_fails_as_soon_as_it_comes_asks_for_nothing_back() -> None:
+    """It is covered by what hangs, and told so at once: what it no longer waits for was ordered anew, and came for nobody."""
+    world = hanging()
+    world.holds("a", "node0", "gpu-GPU-idle")
+    world.bind("a", "node0")
+    wait(world, 11)
+    assert len(called_off(world)) == 1
+    world.waits("late", "node0")
+    assert world.only(e.ClaimFailed).claim == world.uid("late")
+    assert not world.events(e.AttachOrdered) and not world.events(e.VictimUnmarked)
+
+
 def test_what_hangs_is_marked_first_so_that_no_device_in_use_goes_in_its_place() -> None:
     world = hanging()
     world.holds("a", "node0", "gpu-GPU-idle")
@@ -161,8 +173,9 @@ def test_one_that_the_operator_takes_off_all_the_same_is_gone_and_leaves_nothing
     assert world.device("idle") == "Idle"
 
 
-def test_a_claim_that_comes_for_the_model_asks_it_back() -> None:
+def test_a_claim_that_comes_for_the_model_asks_it_back_when_the_fabric_complains_no_more() -> None:
     world = taken_back()
+    world.resource("vain", "node0", error="")
     world.claim("a", 2)
     world.allocate("a", "node0")
     assert world.events(e.AttachOrdered)[-1].size == 2

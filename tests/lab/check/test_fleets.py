@@ -44,6 +44,7 @@ CORPUS = {
     280: "an operator with one hand, which counts what it is still to take off",
     326: "an operator that hears nothing and orders again, and rivals of what it names nowhere",
     434: "a node that is lost with devices in its machine, and pods that run for long on the other one",
+    446: "a claim that comes as what the fabric refused for it is taken back",
     482: "a device that comes to another node while its old one shows it still",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
