@@ -25,6 +25,9 @@ RESCHEDULE, READY, FAILED = "FabricDeviceReschedule", "FabricDeviceReady", "Fabr
 WRITTEN = 1 * MICROSECONDS
 """So long after a device came the operator has written that it did, or does not any more."""
 
+HIDDEN = 300 * MICROSECONDS
+"""So long an attached device that no driver lists is waited for (`unlisted_grace_seconds`)."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -173,6 +176,11 @@ class View:
         having = [one for one in self.claims.values() if listed and one.node == cell[0] and one.cells]
         pairs = [(listed[key], one) for one in having for key in sorted(one.whole & listed.keys())]
         return {serial: one for serial, one in pairs if serial not in one.serials}
+
+    def is_hidden(self, serial: str) -> bool:
+        """Whether no driver has listed the device for so long that nobody waits for it any more."""
+        listed = any(serial == one for faces in self._faces.values() for one, *_ in faces)
+        return not listed and self.now - self._came.get(serial, 0) > HIDDEN
 
     def spare(self, cell: Cell) -> int:
         """Devices of the cell that came from the pool, beyond what the node shall always have, and that no claim has. What no

@@ -362,7 +362,8 @@ class Judge:
         meant = sum(self._owed(one.claim, cell) for one in self._promised.values() if one.claim.uid != claim.uid)
         others = [one for one in self.view.claims.values() if one.waits and not one.told and one.uid != claim.uid]
         waiting = sum(one.waits[cell] for one in others)
-        known = [serial for serial in self.view.unheld(cell) if serial not in self.view.unheard]
+        unheld = (one for one in self.view.unheld(cell) if one not in self.view.unheard)
+        known = [one for one in unheld if not self.view.is_hidden(one)]
         short = count + meant + waiting - len(known)
         if short <= 0:
             return True

@@ -46,6 +46,7 @@ CORPUS = {
     434: "a node that is lost with devices in its machine, and pods that run for long on the other one",
     446: "a claim that comes as what the fabric refused for it is taken back",
     482: "a device that comes to another node while its old one shows it still",
+    571: "a device that its node lists no more, where no second one may be",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

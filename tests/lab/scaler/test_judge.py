@@ -124,6 +124,19 @@ def test_what_no_driver_lists_is_not_left_over() -> None:
         assert judge.view.spare(("node0000", "A100")) == 1
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(200, ["failed without cause"]), (400, [])])
+def test_a_device_that_no_driver_lists_for_long_is_no_reason_not_to_fail(seconds: float, found: list[str]) -> None:
+    with Lab.virtual(by_hand("  []", "{count: 1, limits: {A100: {max: 1}}}")) as lab:
+        it = Played(lab, {})
+        lab.fabric.attach("node0000", "A100", lambda _: None)
+        lab.run(seconds)
+        it.claim("one")
+        it.allocate("one", pool=1)
+        it.judge.findings.clear()
+        it.tell("one", FAILED)
+        assert [one.rule for one in it.judge.findings] == found
+
+
 def test_a_node_over_its_limit() -> None:
     step = "  - {at: 1s, attach: {node: node0000, model: A100}}"
     judge = judged(by_hand(f"{step}\n{step}", "{count: 1, limits: {A100: {max: 1}}}"))
