@@ -271,9 +271,10 @@ def _exchanges_unseen(picture: Picture, unseen: set[Key], at: int) -> None:
     """What was not cleared yet begins anew. What was is guarded again, and then goes on: with the version that clearing left, or,
     where the process ended before it heard of that, with the one that is there. It does not matter then who cleared the
     claim: without allocation and reservation no pod uses it, and a scheduler that gave up on it finds the devices allocated."""
-    for uid in {row.claim for row in picture.guarded.rows.values() if row.lifting}:
-        _guard_void(picture, uid)
-        unseen.add((e.GuardLifted.__name__, uid))
+    for key, guard in [*picture.guarded.rows.items()]:
+        if guard.lifting:  # also one that has ended: its key would stay
+            picture.guarded.put(key, replace(guard, lifting=False))
+            unseen.add((e.GuardLifted.__name__, guard.claim))
     for uid, row in list(picture.exchanges.rows.items()):
         claim = picture.claims.get(uid)
         if claim is None or claim.allocation is not None or not row.open:

@@ -494,12 +494,14 @@ def test_it_goes_at_once_when_the_claim_lets_go_of_the_device() -> None:
     assert world.only(e.GuardLifted).devices == ((GPU, "node0", "gpu-GPU-res0"),)
 
 
-def test_a_guard_whose_end_was_not_written_yet_is_taken_off_after_a_crash() -> None:
+@pytest.mark.parametrize("away", [0, 100])
+def test_a_guard_whose_end_was_not_written_yet_is_taken_off_after_a_crash(away: float) -> None:
     """It stayed in its ConfigMap for ever, and kept the scheduler from the device for its last minute."""
     world = ready()
     world.settle()
     world.bind("train0")
     world.finish("train0")
+    world.tick(away)
     assert len(world.events(e.GuardLifted)) == 1 and world.picture.guarded.rows
     restart(world)
     assert len(world.events(e.GuardLifted)) == 2
