@@ -320,14 +320,15 @@ def installed_models(picture: Picture, node: str, *, leaving: bool = True) -> se
 
 
 def _fixed_models(picture: Picture, node: str) -> set[str]:
-    """Models of what the node lists and no resource names: built in, or attached by somebody who does not say so."""
+    """Models of the devices that the node lists and no ComposableResource names: built in, or lost sight of by the operator."""
     found = set()
     for key in picture.pools_at[node]:
         for name, device in picture.pools[key].devices.items():
-            model, full = model_of_device(picture.config, key[0], device), (*key, name)
+            full = (*key, name)
             gone = any((DEPARTED, uuid) in picture.passed for uuid in picture.face(full).uuids)
-            if model is not None and not gone and picture.resource_of(full) is None:
-                found.add(model.model)
+            if not gone and picture.resource_of(full) is None:
+                model = model_of_device(picture.config, key[0], device)
+                found |= {model.model} if model is not None else set()
     return found
 
 

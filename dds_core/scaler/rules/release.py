@@ -181,7 +181,7 @@ def _against_hold(work: Work, resource: FabricResource, row: Hold, wanted: set[s
         return "its names on the node have changed"
     if row.stage != "held" and _held_for_another(picture, resource.uid, list(row.devices)):
         return "another device is held by its name"
-    if life is None or life.state != IDLE or picture.promised(resource.uuid):
+    if life is None or life.state != IDLE:
         return "it is idle no more"
     return "the node's minimum keeps it" if _is_kept(picture, resource) else ""
 

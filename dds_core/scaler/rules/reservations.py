@@ -52,7 +52,7 @@ def promises_of(covered: Cover) -> tuple[Promise, ...]:
 
 def _kept(picture: Picture, claim: Claim) -> Iterator[Promise]:
     """The node's own devices that the claim has beside those that it waits for. At a hand-over it lets go of all that it has, to
-    get them again: in between they are nobody else's. One that leaves the node is not to be had again."""
+    get them again: in between they are nobody else's. A device that leaves the node is left out."""
     local = picture.local_results(claim.allocation)
     for place, result in enumerate(claim.allocation.results if claim.allocation is not None else ()):
         if result in local and not result.share:

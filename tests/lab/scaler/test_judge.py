@@ -378,17 +378,22 @@ def test_what_the_operator_was_asked_for_in_time_it_may_carry_out_late() -> None
         assert [one.text for one in judge.findings] == ["4 devices with this order, 0 were needed at most"]
 
 
+def replaced(lab: Lab, model: str) -> None:
+    """The only device of the node goes, and one of this model gets its name."""
+    (device,) = lab.fabric.attached("node0000")
+    lab.fabric.detach("node0000", device.device.resource, lambda _: None)
+    lab.run(5)
+    lab.fabric.attach("node0000", model, lambda _: None)
+    lab.run(5)
+    lab.restart_plugin("node0000")
+    lab.run(30)
+
+
 def test_a_device_that_got_the_name_of_one_that_a_claim_has_is_for_nobody_else() -> None:
     scenario = by_hand("  - {at: 2s, attach: {node: node0000, model: A100}}", "{count: 1, limits: {A100: {max: 1}}}")
     with Lab.virtual(scenario) as lab:
         it = Played(lab, {"one": (("gpu-0",), 0)})
-        (device,) = lab.fabric.attached("node0000")
-        lab.fabric.detach("node0000", device.device.resource, lambda _: None)
-        lab.run(5)
-        lab.fabric.attach("node0000", "A100", lambda _: None)
-        lab.run(5)
-        lab.restart_plugin("node0000")
-        lab.run(30)
+        replaced(lab, "A100")
         it.claim("other")
         it.allocate("other", pool=1)
         it.judge.findings.clear()
@@ -399,13 +404,7 @@ def test_a_device_that_got_the_name_of_one_that_a_claim_has_is_for_nobody_else()
 def test_a_device_that_got_the_name_of_one_of_another_model_justifies_one_more() -> None:
     with Lab.virtual(devices(1)) as lab:
         it = Played(lab, {"one": (("gpu-0",), 0)})
-        (device,) = lab.fabric.attached("node0000")
-        lab.fabric.detach("node0000", device.device.resource, lambda _: None)
-        lab.run(5)
-        lab.fabric.attach("node0000", "H100", lambda _: None)
-        lab.run(5)
-        lab.restart_plugin("node0000")
-        lab.run(30)
+        replaced(lab, "H100")
         it.judge.findings.clear()
         lab.fabric.attach("node0000", "H100", lambda _: None)
         lab.run(5)
