@@ -3,7 +3,8 @@
 0  fine
 1  usage or input: a wrong option, a file or database that cannot be used or reached;
    dds serve, dds publish: it cannot go on, such as without its lease
-2  verification failed: what was recorded and what was found differ
+2  verification failed: what was recorded and what was found differ; dds lab check: something was found;
+   dds status --check: no process seems to write the log
 130  interrupted
 143  dds lab check: ended by SIGTERM
 """

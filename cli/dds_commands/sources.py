@@ -22,13 +22,19 @@ from dds_core.engine import Step
 from dds_core.errors import FileError, InputError
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
-from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, JoinedSource, LeanEvent
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource, LeanEvent
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment
+from dds_core.timeline.clock import duration
 
 _SQLITE = b"SQLite format 3\x00"
+_RECORDED = "recording:"
+"""What the cluster of a log begins with that was written from a recording."""
+_LATE = 30
+"""Seconds by which a process that runs may be late."""
 
 
 class Source(Protocol):
@@ -86,7 +92,7 @@ class Recording:
     def identity(self) -> str:
         """What stands for the cluster in a log that is written from it: the recording's own fingerprint."""
         with open(self.path, "rb") as file:
-            return f"recording:{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}"
+            return f"{_RECORDED}{hashlib.file_digest(file, 'sha256').hexdigest()[:32]}"
 
 
 class Log:
@@ -96,6 +102,11 @@ class Log:
         self.source = source
         self.label = label
         self.component: Component[Any] = component_of(source.name)
+
+    def live_head(self) -> Head | None:
+        """Where the log stands that a process may be writing just now; None for a file, and for what was written from one."""
+        head = self.source.head() if isinstance(self.source, SqlLog) else None
+        return head if head is not None and is_live(head) else None
 
     @property
     def length(self) -> int:
@@ -142,6 +153,23 @@ class Log:
                 if at is None or row.occurred_at <= at:
                     start = row.position
         return start
+
+
+def is_live(head: Head) -> bool:
+    """Whether a log is that of a cluster, and not of a recording that was written into a database."""
+    return not head.cluster.startswith(_RECORDED)
+
+
+def silence(head: Head, picture: Any, now: int) -> int:
+    """Microseconds for which nothing was written, where no process that runs is silent for so long: it looks at everything again
+    after `scan_interval_seconds`. 0 while one may run, and where the policy lets it be silent for ever."""
+    interval, silent = picture.policy.scan_interval_seconds, now - head.recorded_at
+    return silent if is_live(head) and interval and silent > (interval + _LATE) * MICROSECONDS else 0
+
+
+def silence_words(silent: int, component: str) -> str:
+    """What that means."""
+    return f"nothing written for {duration(silent)}: no {component} seems to run"
 
 
 def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[Moment]:

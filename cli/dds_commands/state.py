@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import click
 
 from dds_commands.parameters import format_option, instant, source_arguments
-from dds_commands.screen import show_data, table
-from dds_commands.sources import Opened, require
+from dds_commands.screen import note, show, show_data, table
+from dds_commands.sources import Log, Opened, require, silence, silence_words
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
 from dds_core.scaler.component import SCALER
@@ -38,7 +39,7 @@ def claims(form: str, claim: str | None, node: str | None, state: str | None, **
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture, now = _picture(**of)
+    picture, now = _picture(form, **of)
     rows = chosen_claims(picture, claim, node, state)
     if form == "table":
         show_claims(rows, now)
@@ -53,7 +54,7 @@ def devices(form: str, claim: str | None, node: str | None, state: str | None, *
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture, now = _picture(**of)
+    picture, now = _picture(form, **of)
     rows = chosen_devices(picture, claim, node, state)
     if form == "table":
         show_devices(rows, now)
@@ -62,15 +63,26 @@ def devices(form: str, claim: str | None, node: str | None, state: str | None, *
 
 
 def _picture(
-    sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: int | None
+    form: str, sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: int | None
 ) -> tuple[Picture, int]:
-    """The picture that is asked for, and the instant that its times count back from."""
+    """The picture that is asked for, and the instant that its times count back from: now for the whole of a log that may be
+    written just now, else one that a table begins with."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         moment = instant(at, source.span()) if at is not None else None
         picture = source.picture(moment, until)
-    return picture, moment if moment is not None else picture.now
+        head = source.live_head() if moment is None and until is None and isinstance(source, Log) else None
+    if head is None:
+        now = moment if moment is not None else picture.now
+        if form == "table":
+            show(f"as of {rfc3339(now)}")
+    else:
+        now = time.time_ns() // 1000
+        silent = silence(head, picture, now)
+        if silent:
+            note(silence_words(silent, SCALER.name))
+    return picture, now
 
 
 def chosen_claims(

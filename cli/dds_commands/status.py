@@ -12,14 +12,16 @@ import msgspec
 from dds_adapters.sql.urls import as_url
 from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE, default_path
 from dds_commands.pools import pool_data, pool_rows
+from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, progress, show, show_json, style, table, width
-from dds_commands.sources import Opened
+from dds_commands.sources import Opened, is_live, silence, silence_words
 from dds_commands.status_data import alerts_of, log_data, readable, status_data
 from dds_commands.timelines import brief
 from dds_core.component import Component, component_of
-from dds_core.errors import LogUnavailable
+from dds_core.errors import InputError, LogUnavailable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Alerted
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import EventLog, Head, LeanEvent
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
@@ -70,8 +72,13 @@ class Ages:
 def head_lines(data: Data, ages: Ages) -> list[str]:
     """The log, who writes it, the mode, and what stands in the way of every decision."""
     dress = style()
+    lines = []
+    if data.get("silent"):
+        lines.append(dress(silence_words(data["silent"] * MICROSECONDS, data["component"]), "bad"))
+    elif not data.get("live", True):
+        lines.append(f"as of {rfc3339(data['at'])}: written from a recording")
     newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
-    lines = [f"{dress('log ' + data['log'], 'name')}  {newest}"]
+    lines.append(f"{dress('log ' + data['log'], 'name')}  {newest}")
     if data["epoch"] and data["epoch_at"]:
         lines.append(f"epoch {data['epoch']} since {rfc3339(data['epoch_at'])} ({ages.since(data['epoch_at'])})")
     mode = data["mode"]
@@ -338,16 +345,19 @@ _CLEAR = "\x1b[H\x1b[J"
     help=f"Name of the log, where a database holds several. Also by {NAME_VARIABLE}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text; with --watch one object a line.")
+@click.option("--check", "checking", is_flag=True, help="End with 2 when no process seems to write the log.")
 @click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 @click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of each table, at most.")
 @click.option("--news", type=click.IntRange(min=0), default=5, show_default=True, help="Last changes and decisions.")
-def status(log: str | None, name: str | None, as_json: bool, watch: bool, most: int, news: int) -> None:
+def status(log: str | None, name: str | None, as_json: bool, checking: bool, watch: bool, most: int, news: int) -> int:
     """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong. Where the
     database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow.
 
     LOG is a database URL or the path of a SQLite file; by default DDS_LOG, else the file that `dds serve` writes. Only the
-    log is read; whether the process runs, its /livez tells.
+    log is read. When nothing was written for longer than a process that runs can be silent, the first line says so.
     """
+    if checking and watch:
+        raise InputError("--check and --watch do not go together", fix="leave one of them out")
     with Opened() as opened:
         views = _views(opened, as_url(log or default_path()), name)
         while True:
@@ -359,9 +369,9 @@ def status(log: str | None, name: str | None, as_json: bool, watch: bool, most: 
                     raise
                 note(str(error))
             else:
-                _show(views, most, news, as_json=as_json, again=watch)
+                silent = _show(views, most, news, as_json=as_json, again=watch)
             if not watch:
-                return
+                return VERIFICATION if checking and silent else FINE
             time.sleep(REFRESH)
 
 
@@ -433,30 +443,38 @@ def _until(rows: Iterable[LeanEvent], position: int, rest: list[LeanEvent]) -> I
             yield row
 
 
-def _data(view: LogView, most: int) -> dict[str, Any]:
-    if view.component is PUBLISHER:
-        return pools_status(view.head, view.picture)
-    return status_data(view.head, view.picture, most)
+def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
+    told = (
+        pools_status(view.head, view.picture)
+        if view.component is PUBLISHER
+        else status_data(view.head, view.picture, most)
+    )
+    silent = silence(view.head, view.picture, now)
+    return {"live": is_live(view.head), "silent": silent // MICROSECONDS or None, **told}
 
 
-def _show(views: Sequence[LogView], most: int, news: int, *, as_json: bool, again: bool) -> None:
+def _show(views: Sequence[LogView], most: int, news: int, *, as_json: bool, again: bool) -> bool:
+    """Gives whether one of the logs is silent."""
+    now = time.time_ns() // 1000
     entries = views[0].news[-news:] if news else []
-    told = [_data(view, most) for view in views]
+    told = [_data(view, most, now) for view in views]
+    silent = any(data["silent"] for data in told)
     if as_json:
         whole = {**readable(told[0]), "news": [as_data(entry) for entry in entries]}
         if len(told) > 1:
             whole["publisher"] = readable(told[1])
         show(msgspec.json.encode(whole).decode()) if again else show_json(whole)
-        return
+        return silent
     if again:
         click.echo(_CLEAR, nl=False)  # dropped where the output is no terminal
-    now = time.time_ns() // 1000
     for place, data in enumerate(told):
         if place:
             show("")
-        (show_pools_status if data["component"] == PUBLISHER.name else show_status)(data, now, most)
+        shown = show_pools_status if data["component"] == PUBLISHER.name else show_status
+        shown(data, now if data["live"] else data["at"], most)
     if entries:
         show("")
         show(style()("last changes and decisions", "name"))
         for line in render_lines(entries, width=width(), style=style(), names=True):
             show(line)
+    return silent

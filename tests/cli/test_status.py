@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from dds_adapters.sql import Database, upgrade
 from dds_commands.replaying import sealed, with_checkpoint
-from dds_commands.sources import Log, Recording, folded
+from dds_commands.sources import Log, Recording, folded, silence
 from dds_commands.status import LogView, pools_status, show_status
 from dds_commands.status_data import WaitingRow, readable, status_data, waiting_rows
 from dds_core.engine import Step
@@ -82,6 +82,7 @@ def data_of(*args: str) -> dict[str, Any]:
 
 def test_text_of_a_log(tmp_path: Path) -> None:
     said = fine("status", log_of(FIRST_ATTACH, tmp_path))
+    assert re.match(r"as of 20\d\d-\S+Z: written from a recording\n", said)
     assert re.search(r"^log first_attach/scaler  position \d+, newest event .* ago$", said, re.M)
     assert "mode observe (policy observe), hand-over exchange" in said
     assert "claims: none" in said
@@ -99,12 +100,35 @@ def test_it_is_what_the_whole_log_says(tmp_path: Path, facts: int | None, checkp
         expected = folded(Log(log, "").told())
         head = log.head()
     found = data_of(path)
+    assert found.pop("live") and found.pop("silent") > 0
     assert {**found, "news": None} == {
         **json.loads(json.dumps(readable(status_data(head, expected, 20)))),
         "news": None,
     }
     assert found["position"] == head.position
     assert (head.checkpoint > 0) == checkpoint
+
+
+def test_a_log_that_nobody_writes_is_told_of_first(tmp_path: Path) -> None:
+    """An hour later nothing else showed that the scaler was gone."""
+    path = log_until(tmp_path, "burst", 600)
+    assert re.match(r"nothing written for \d+ d \d\d h: no scaler seems to run\n", fine("status", path))
+    assert dds("status", path, "--check").exit_code == 2
+    assert dds("status", path).exit_code == 0
+    assert "do not go together" in refused("status", path, "--check", "--watch")
+    found = dds("claims", path)
+    assert re.match(r"dds: nothing written for \d+ d \d\d h: no scaler seems to run\n", found.stderr)
+    assert "as of" not in found.stdout and re.search(r"Bound +\d+ d \d\d h ", found.stdout), "it counts back from now"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "scan", "silent"), [(89, 60, False), (91, 60, True), (10_000, 0, False), (32, 1, True)]
+)
+def test_who_runs_is_never_silent_for_longer_than_a_look_at_everything(seconds: int, scan: int, silent: bool) -> None:
+    picture = World("attach", scan_interval_seconds=scan).picture
+    log = MemoryLog(NAME, cluster="uid", recorded_at=1_000_000)
+    now = 1_000_000 + seconds * 1_000_000
+    assert silence(log.head(), picture, now) == (seconds * 1_000_000 if silent else 0)
 
 
 def test_news_have_the_names_of_what_was_seen_long_before(tmp_path: Path) -> None:
