@@ -1,0 +1,259 @@
+"""The history of one claim: a wait cut into stages, each with whom it was spent on, and the attempts that were made.
+
+A wait begins when a pod comes that refers to the claim, or with an allocation where no pod was seen before, and ends when the pod
+is bound or nobody waits any more. Within an attempt the time of the fabric is what lies between the operator's resource and the
+UUID of its device, that of the driver what lies between the UUID and the device being ready: of several devices the last counts.
+While it goes on, this is told by the resources that may be for it; once its devices are known, by these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dds_core import lifecycle
+from dds_core.lifecycle import ATTACHED, ATTACHING, PENDING, WAITING
+from dds_core.scaler.events import ClaimMoved
+from dds_core.scaler.model import ClaimLife
+
+POOL = "pool"
+SCHEDULER = "scheduler"
+ORDER = "order"
+FABRIC = "fabric"
+DRIVER = "driver"
+EXCHANGE = "exchange"
+HAND_OVER = "hand-over"
+BOUND = "bound"
+
+WHOSE = {
+    POOL: "waiting for the pool: the scheduler found no device that is free",
+    SCHEDULER: "the scheduler: choosing, and binding the pod",
+    ORDER: "dds and the operator: until a resource was made for the device",
+    FABRIC: "the fabric: attaching the device",
+    DRIVER: "the vendor's driver: showing the device on its node",
+    EXCHANGE: "dds: giving the device to the claim",
+    HAND_OVER: "dds and the scheduler: handing the device over",
+}
+"""The stages of a wait, and whose time each is."""
+_ATTACHING = (ORDER, FABRIC, DRIVER)
+_STAGE_OF = {PENDING: ORDER, ATTACHING: ORDER, ATTACHED: HAND_OVER, lifecycle.BOUND: BOUND}
+
+
+class Span(NamedTuple):
+    """A stage of a wait, or `BOUND`: from an instant until another, 0 while it goes on (microseconds)."""
+
+    stage: str
+    since: int
+    until: int
+    node: str = ""
+
+    def length(self, now: int) -> int:
+        """Microseconds, those until `now` where it goes on."""
+        return max(0, (self.until or now) - self.since)
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One allocation and what came of it. `outcome` is bound, failed, diverted (handed over and allocated elsewhere), moved,
+    withdrawn, or "" while it goes on; `reason` the word of a failure, such as NodeLimit; `devices` those it got, by resource."""
+
+    cycle: int
+    number: int
+    since: int
+    node: str
+    until: int = 0
+    outcome: str = ""
+    reason: str = ""
+    cause: str = ""
+    models: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+class Coming(NamedTuple):
+    """A resource: when it was made, and when the fabric told the UUID of its device (0: not yet)."""
+
+    made: int
+    named: int
+
+
+@dataclass(slots=True)
+class ClaimHistory:
+    """One claim, by uid. `pods` are all that referred to it, in the order in which they came; `spans` are contiguous within a
+    wait; `gone` is the instant of its end, 0 while it is there."""
+
+    uid: str
+    name: str
+    first: int
+    namespace: str = ""
+    state: str = ""
+    since: int = 0
+    gone: int = 0
+    pods: list[str] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+    failing: tuple[str, str] = ("", "")
+    """Reason and words of the decision to fail the attempt that goes on."""
+
+    # -- what is asked of it -------------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> str:
+        """Where it is now; "" where nobody waits and it is not in use."""
+        return self.spans[-1].stage if self.spans and not self.spans[-1].until else ""
+
+    @property
+    def waits(self) -> bool:
+        return self.stage not in ("", BOUND)
+
+    @property
+    def outcome(self) -> str:
+        """How it stands or ended: bound, waiting, withdrawn, failed, or unused where nobody ever waited."""
+        if self.waits:
+            return "waiting"
+        last = self.attempts[-1].outcome if self.attempts else ""
+        return last or (self.stage or "withdrawn" if self.spans else "unused")
+
+    @property
+    def cause(self) -> str:
+        """The words of the last attempt that did not end well; "" when the last one did."""
+        last = next((one for one in reversed(self.attempts) if one.outcome), None)
+        if last is None or last.outcome == BOUND:
+            return ""
+        return f"{last.reason}: {last.cause}" if last.reason and last.reason not in last.cause else last.cause
+
+    @property
+    def node(self) -> str:
+        return self.attempts[-1].node if self.attempts else ""
+
+    def waited(self, now: int) -> int:
+        """Microseconds in all waits together."""
+        return sum(span.length(now) for span in self.spans if span.stage != BOUND)
+
+    def used(self, now: int) -> int:
+        """Microseconds in use."""
+        return sum(span.length(now) for span in self.spans if span.stage == BOUND)
+
+    def stages(self, now: int) -> dict[str, int]:
+        """Microseconds of each stage that took any, in the order of a wait."""
+        found = dict.fromkeys(WHOSE, 0)
+        for span in self.spans:
+            if span.stage != BOUND:
+                found[span.stage] += span.length(now)
+        return {stage: micros for stage, micros in found.items() if micros}
+
+    # -- how it goes on ------------------------------------------------------------------------------------------------
+
+    def begin(self, life: ClaimLife) -> None:
+        """Begin in the middle: with the attempt, or the use, that goes on."""
+        self.state, self.since = life.state, life.since
+        if life.state in _STAGE_OF:
+            self.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, devices=life.devices))
+            self.enter(_STAGE_OF[life.state], life.since if life.state == lifecycle.BOUND else life.began, life.node)
+
+    def enter(self, stage: str, at: int, node: str = "") -> None:
+        """From here on it is in this stage; "" for none."""
+        if self.spans and not self.spans[-1].until:
+            last = self.spans[-1]
+            if last.stage == stage and (not node or last.node == node):
+                return
+            if last.since >= at:
+                self.spans.pop()
+            else:
+                self.spans[-1] = last._replace(until=at)
+        if stage:
+            last_node = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER) else ""
+            self.spans.append(Span(stage, at, 0, node or last_node))
+
+    def pod_waits(self, at: int, unschedulable: bool) -> None:
+        """A pod that refers to it has no node: it waits, for the pool when the scheduler has found nothing."""
+        if self.stage in ("", POOL, SCHEDULER):
+            self.enter(POOL if unschedulable else SCHEDULER, at)
+
+    def nobody_waits(self, at: int) -> None:
+        """The last pod went. Of a life that waits, its release is what ends the wait."""
+        if self.stage in (POOL, SCHEDULER) and self.state not in WAITING:
+            self._end("withdrawn", at, "", "no pod refers to it any more")
+            self.enter("", at)
+
+    def attaching(self, stage: str, at: int) -> None:
+        """How far the devices are that may be for it."""
+        if self.stage in _ATTACHING:
+            self.enter(stage, at)
+
+    def moved(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...], coming: Iterable[Coming]) -> None:
+        """A step of its life; `coming` are the resources whose devices it got."""
+        self.state, self.since = move.target, at
+        match move.trigger:
+            case "allocated_pool" | "allocated_local":
+                self._allocated(move, at, node, models)
+            case "device_ready" | "signalled":
+                self._exactly(at, coming)
+                self._last.devices = move.devices or self._last.devices
+                self.enter(HAND_OVER, at)
+            case "failed":
+                reason, words = self.failing
+                self._end("failed", at, reason, words or move.cause)
+                self.enter(SCHEDULER, at)
+            case "cleared":
+                if move.target == PENDING:
+                    self.enter(SCHEDULER, at)
+            case "pod_bound":
+                self._exactly(at, coming)
+                self._end(BOUND, at)
+                self._last.devices = move.devices or self._last.devices
+                self.enter(BOUND, at, self._last.node)
+            case "released":
+                self._end("withdrawn", at, "", move.cause)
+                self.enter("", at)
+
+    def exchanging(self, at: int) -> None:
+        """dds gives it the device itself."""
+        if self.stage == HAND_OVER:
+            self.enter(EXCHANGE, at)
+
+    def deleted(self, at: int) -> None:
+        self.gone = at
+        if self.waits:
+            self._end("withdrawn", at, "", "the claim was deleted")
+        self.enter("", at)
+
+    @property
+    def _last(self) -> Attempt:
+        if not self.attempts:
+            self.attempts.append(Attempt(0, 0, self.first, ""))
+        return self.attempts[-1]
+
+    def _allocated(self, move: ClaimMoved, at: int, node: str, models: tuple[str, ...]) -> None:
+        here = move.landed == "here" or (move.trigger == "allocated_local" and move.source in WAITING)
+        if here and self.attempts and not self.attempts[-1].outcome:
+            self._last.node = node
+            self._last.devices = move.devices or self._last.devices
+        else:
+            self._end("diverted" if move.landed else "moved", at, "", move.cause)
+            since = move.began or at
+            if not self.spans or self.spans[-1].until:
+                self.enter(SCHEDULER, since)
+            self.attempts.append(Attempt(move.cycle, move.attempt, at, node, models=models, devices=move.devices))
+        self.failing = ("", "")
+        self.enter(ORDER if move.trigger == "allocated_pool" else SCHEDULER, at, node)
+
+    def _end(self, outcome: str, at: int, reason: str = "", cause: str = "") -> None:
+        """The attempt that goes on ends."""
+        if self.attempts and not self.attempts[-1].outcome:
+            last = self.attempts[-1]
+            last.outcome, last.until, last.reason, last.cause = outcome, at, reason, cause
+
+    def _exactly(self, at: int, coming: Iterable[Coming]) -> None:
+        """Cut the time since the allocation anew by the devices that it got."""
+        found = list(coming)
+        if self.stage not in _ATTACHING or not found:
+            return
+        begun = self.attempts[-1].since
+        node = self.spans[-1].node
+        while self.spans and self.spans[-1].since >= begun:
+            self.spans.pop()
+        made = min(max(begun, *(one.made for one in found)), at)
+        named = min(max(made, *(one.named or at for one in found)), at)
+        cuts = ((ORDER, begun, made), (FABRIC, made, named), (DRIVER, named, at))
+        self.spans += [Span(stage, since, until, node) for stage, since, until in cuts if until > since]

@@ -1,0 +1,250 @@
+"""The fold that makes the histories: one moment of the log after the other, in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from dds_core.events import Event
+from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
+from dds_core.model import Claim, DeviceKey, FabricResource, Pod
+from dds_core.scaler import events as e
+from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
+from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.state import Picture, load
+from dds_core.scaler.timeline.words import Known
+from dds_core.timeline.telling import Moment
+
+UNSCHEDULABLE = "Unschedulable"
+"""Reason of PodScheduled=False when the scheduler found no node, among other things for want of a device."""
+
+
+class History:
+    """The claims and devices of a log by uid, those that have ended too. Begins empty, or at a checkpoint that the log begins
+    with. `first` and `now` are the instants of the first and the newest moment."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, ClaimHistory] = {}
+        self.devices: dict[str, DeviceHistory] = {}
+        self.first = self.now = 0
+        self._known = Known()
+        self._uid_of: dict[tuple[str, str], str] = {}
+        self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        self._attaching_at: dict[str, set[str]] = defaultdict(set)
+        self._resources_at: dict[str, set[str]] = defaultdict(set)
+        self._holders: dict[DeviceKey, set[str]] = defaultdict(set)
+        self._device_of: dict[DeviceKey, str] = {}
+        self._keys_of: dict[str, set[DeviceKey]] = defaultdict(set)
+        self._with_uuid: dict[str, str] = {}
+
+    def read(self, told: Iterable[Moment]) -> History:
+        """Take in what is told; gives itself."""
+        for moment in told:
+            self.take(moment)
+        return self
+
+    def take(self, moment: Moment) -> None:
+        """Take in one moment."""
+        at = self.now = max(self.now, moment.at)
+        fact = moment.fact
+        if isinstance(fact, e.Checkpoint):
+            if not self.first:
+                self._begin(load(fact.picture), at)
+            fact = None
+        self.first = self.first or at
+        if fact is not None:
+            self._fact(fact, at)
+        for event in moment.caused:
+            self._event(event, at)
+
+    # -- objects -------------------------------------------------------------------------------------------------------
+
+    def _fact(self, fact: Event, at: int) -> None:
+        before, now = self._known.learn(fact)
+        match now if now is not None else before:
+            case Claim() as claim:
+                self._claim(before, claim if now is not None else None, at)
+            case Pod() as pod:
+                self._pod(before, pod, at, gone=now is None)
+            case FabricResource() as resource:
+                self._resource(resource, at)
+
+    def _claim(self, before: Claim | None, claim: Claim | None, at: int) -> None:
+        seen = claim if claim is not None else before
+        assert seen is not None
+        if seen.hold:
+            return
+        name = (seen.namespace, seen.name)
+        history = self.claims.get(seen.uid)
+        if history is None:
+            history = ClaimHistory(seen.uid, "/".join(name), at, seen.namespace)
+            self.claims[seen.uid] = history
+        if claim is None:
+            history.deleted(at)
+            if self._uid_of.get(name) == seen.uid:
+                del self._uid_of[name]
+        elif self._uid_of.get(name) != seen.uid:
+            self._uid_of[name] = seen.uid
+            for pod, came in self._pods_of[name].items():
+                self._refers(history, self._known.objects.get(pod), came)
+        self._held(before, claim, at)
+
+    def _held(self, before: Claim | None, claim: Claim | None, at: int) -> None:
+        """The devices of its allocation change hands."""
+        old, new = _keys(before), _keys(claim)
+        uid = (claim or before).uid  # type: ignore[union-attr]
+        for key in old - new:
+            self._holders[key].discard(uid)
+        for key in new - old:
+            self._holders[key].add(uid)
+        for key in old ^ new:
+            device = self._device_of.get(key) or self._with_uuid.get(self._known.uuid_at.get(key, ""))
+            if device is not None:
+                self._faces(device, key)
+                self._look(device, at)
+
+    def _faces(self, device: str, key: DeviceKey) -> None:
+        """The device has this name on its node from now on."""
+        former = self._device_of.get(key)
+        if former is not None:
+            self._keys_of[former].discard(key)
+        self._device_of[key] = device
+        self._keys_of[device].add(key)
+
+    def _pod(self, before: Pod | None, pod: Pod, at: int, gone: bool) -> None:
+        for name in filter(None, {*pod.claims, pod.extended_claim}):
+            pods = self._pods_of[pod.namespace, name]
+            came = pods.setdefault(pod.uid, at)
+            uid = self._uid_of.get((pod.namespace, name))
+            history = self.claims.get(uid) if uid is not None else None
+            if gone:
+                del pods[pod.uid]
+                if history is not None and not any(self._waits(other) for other in pods):
+                    history.nobody_waits(at)
+            elif history is not None:
+                self._refers(history, pod, at if f"{pod.namespace}/{pod.name}" in history.pods else came)
+
+    def _waits(self, uid: str) -> bool:
+        pod = self._known.objects.get(uid)
+        return isinstance(pod, Pod) and pod.pending
+
+    @staticmethod
+    def _refers(history: ClaimHistory, pod: object, at: int) -> None:
+        if isinstance(pod, Pod):
+            name = f"{pod.namespace}/{pod.name}"
+            if name not in history.pods:
+                history.pods.append(name)
+            if pod.pending:
+                history.pod_waits(at, pod.waiting == UNSCHEDULABLE)
+
+    def _resource(self, resource: FabricResource, at: int) -> None:
+        device = self.devices.get(resource.uid)
+        if device is None:
+            device = self.devices[resource.uid] = DeviceHistory(resource.uid, at)
+        device.resource, device.node, device.model = resource.name, resource.node, resource.model
+        device.fabric = resource.fabric_id or device.fabric
+        if resource.uuid:
+            device.uuid, device.named = resource.uuid, device.named or at
+            self._with_uuid[resource.uuid] = resource.uid
+        self._resources_at[resource.node].add(resource.uid)
+        device.error = resource.error
+        device.changed(at)
+        self._progress(resource.node, at)
+
+    def _progress(self, node: str, at: int) -> None:
+        """How far the devices are for which claims wait on the node."""
+        for uid in self._attaching_at.get(node, ()):
+            history = self.claims[uid]
+            models = history.attempts[-1].models if history.attempts else ()
+            if models:
+                history.attaching(self._stage(node, models), at)
+
+    def _stage(self, node: str, models: tuple[str, ...]) -> str:
+        found = [self.devices[uid] for uid in self._resources_at[node]]
+        coming = [one for one in found if one.model in models and one.life in (REQUESTED, IDLE)]
+        coming.sort(key=lambda one: (one.first, one.uid))
+        if len(coming) < len(models):
+            return ORDER
+        return DRIVER if all(one.named for one in coming[: len(models)]) else FABRIC
+
+    # -- decisions and lives -------------------------------------------------------------------------------------------
+
+    def _event(self, event: Event, at: int) -> None:
+        match event:
+            case e.ClaimMoved():
+                self._claim_moved(event, at)
+            case e.DeviceMoved():
+                self._device_moved(event, at)
+            case e.ClaimFailed():
+                history = self.claims.get(event.claim)
+                if history is not None:
+                    history.failing = (event.reason, event.message)
+            case e.ExchangeBegun():
+                for uid in event.for_claims():
+                    if event.mode != "observe" and uid in self.claims:
+                        self.claims[uid].exchanging(at)
+
+    def _claim_moved(self, move: e.ClaimMoved, at: int) -> None:
+        history = self.claims.get(move.claim)
+        if history is None:
+            return
+        claim = self._known.claim(move.claim)
+        allocation = claim.allocation if claim is not None else None
+        results = allocation.results if allocation is not None else ()
+        models = tuple(m for result in results if result.binding and (m := self._known.model_of(result)))
+        coming = [Coming(d.first, d.named) for uid in move.devices if (d := self.devices.get(uid)) is not None]
+        node = allocation.node if allocation is not None else ""
+        if history.attempts:
+            self._attaching_at[history.attempts[-1].node].discard(move.claim)
+        history.moved(move, at, node, models, coming)
+        if history.attempts and move.target in (PENDING, ATTACHING):
+            self._attaching_at[history.attempts[-1].node].add(move.claim)
+            self._progress(history.attempts[-1].node, at)
+
+    def _device_moved(self, move: e.DeviceMoved, at: int) -> None:
+        device = self.devices.get(move.resource)
+        if device is None:
+            return
+        device.life = move.target
+        if move.key is not None:
+            self._faces(move.resource, move.key)
+        if move.target == GONE:
+            device.gone = at
+            self._resources_at[device.node].discard(move.resource)
+        self._look(move.resource, at)
+        self._progress(device.node, at)
+
+    def _look(self, uid: str, at: int) -> None:
+        """Who holds the device."""
+        device = self.devices.get(uid)
+        if device is not None:
+            device.claims = tuple(sorted({claim for key in self._keys_of[uid] for claim in self._holders[key]}))
+            device.changed(at)
+
+    # -- a log that begins in the middle -------------------------------------------------------------------------------
+
+    def _begin(self, picture: Picture, at: int) -> None:
+        """The attempt or use that goes on, as the picture remembers it. What a device was before is counted
+        where the log before is read."""
+        self._known.begin(picture)
+        for uid, device in picture.devices.rows.items():
+            resource = picture.resources.get(uid)
+            if resource is not None:
+                self.devices[uid] = DeviceHistory(uid, at, life=device.state)
+                self._resource(resource, at)
+                if device.key is not None:
+                    self._faces(uid, device.key)
+        for claim in picture.claims.rows.values():
+            self._claim(None, claim, at)
+        for uid, life in picture.lives.rows.items():
+            claim_history = self.claims.get(uid)
+            if claim_history is not None:
+                claim_history.begin(life)
+        for pod in picture.pods.rows.values():
+            self._pod(None, pod, at, gone=False)
+
+
+def _keys(claim: Claim | None) -> set[DeviceKey]:
+    """The devices that it has, those that an administrator only looks at left out."""
+    allocation = claim.allocation if claim is not None else None
+    return {one.key for one in allocation.results if not one.admin} if allocation is not None else set()

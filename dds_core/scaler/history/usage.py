@@ -1,0 +1,108 @@
+"""What devices cost: device-time by state, by whatever people ask it by; and what the same work would have taken had each node
+owned as many devices as it ever used at once, which is what fixed provisioning means.
+
+All times are whole microseconds, so that sums are exact. What several claims hold together is divided among them; what does not
+divide goes, a microsecond each, to the first of them by uid.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from dds_core.scaler.history.devices import STATES, USED, DeviceHistory, DeviceSpan
+from dds_core.scaler.history.fold import History
+
+Key = tuple[str, ...]
+Spent = dict[str, int]
+"""Microseconds by state of a device."""
+
+DAY = 86_400_000_000
+
+PLACES = ("model", "node", "fabric", "day")
+"""What every device-second has, also one that nobody used."""
+HOLDERS = ("namespace", "claim")
+"""What only device-seconds in use have."""
+
+
+def usage(history: History, by: Sequence[str], name_of_day: Callable[[int], str]) -> dict[Key, Spent]:
+    """Device-time by the values of `by` (of `PLACES` and `HOLDERS`), "" where nobody held the device."""
+    found: dict[Key, Spent] = defaultdict(lambda: dict.fromkeys(STATES, 0))
+    for device in history.devices.values():
+        for span, day, micros in _pieces(device, history.now, "day" in by):
+            place = {
+                "model": device.model,
+                "node": device.node,
+                "fabric": device.fabric,
+                "day": name_of_day(day) if "day" in by else "",
+            }
+            for claim, share in shares(span.claims if span.state == USED else (), micros):
+                holder = history.claims.get(claim)
+                whose = {
+                    "namespace": holder.namespace if holder is not None else "",
+                    "claim": holder.name if holder is not None else "",
+                }
+                found[tuple({**place, **whose}[one] for one in by)][span.state] += share
+    return dict(found)
+
+
+def shares(claims: Sequence[str], micros: int) -> Iterator[tuple[str, int]]:
+    """The part of each claim in a device's time; all of it to "" where there is none."""
+    whole, rest = divmod(micros, max(1, len(claims)))
+    for place, claim in enumerate(claims or ("",)):
+        yield claim, whole + (place < rest)
+
+
+def provisioned(history: History, by: Sequence[str], name_of_day: Callable[[int], str]) -> dict[Key, int]:
+    """Device-time (microseconds) had each node owned the most devices of a model that it ever used at once, for as long as the
+    history goes, or day by day; by values of `PLACES`."""
+    found: Counter[Key] = Counter()
+    fabrics = {(one.node, one.model): one.fabric for one in history.devices.values()}
+    for (node, model, day), (peak, micros) in _peaks(history, daily="day" in by).items():
+        values = {
+            "model": model,
+            "node": node,
+            "fabric": fabrics[node, model],
+            "day": name_of_day(day) if "day" in by else "",
+        }
+        found[tuple(values[one] for one in by)] += peak * micros
+    return dict(found)
+
+
+def _peaks(history: History, *, daily: bool) -> dict[tuple[str, str, int], tuple[int, int]]:
+    """By node, model and day (0 for all days together): the most devices in use at once, and how long the span is."""
+    steps: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
+    for device in history.devices.values():
+        for span, day, micros in _pieces(device, history.now, daily):
+            if span.state == USED and micros:
+                begin = max(span.since, day * DAY) if daily else span.since
+                steps[device.node, device.model, day] += [(begin, 1), (begin + micros, -1)]
+    return {key: (_peak(changes), _long(history, key[2], daily=daily)) for key, changes in steps.items()}
+
+
+def _peak(changes: list[tuple[int, int]]) -> int:
+    number = most = 0
+    for _, change in sorted(changes):
+        number += change
+        most = max(most, number)
+    return most
+
+
+def _long(history: History, day: int, *, daily: bool) -> int:
+    if not daily:
+        return history.now - history.first
+    return min(history.now, (day + 1) * DAY) - max(history.first, day * DAY)
+
+
+def _pieces(device: DeviceHistory, now: int, daily: bool) -> Iterator[tuple[DeviceSpan, int, int]]:
+    """The spans of a device, cut at midnight (UTC) where days are asked for: the span, the number of the day, microseconds."""
+    for span in device.spans:
+        since, until = span.since, max(span.since, span.until or now)
+        if not daily:
+            yield span, 0, until - since
+            continue
+        while since < until:
+            day = since // DAY
+            end = min(until, (day + 1) * DAY)
+            yield span, day, end - since
+            since = end

@@ -1,0 +1,166 @@
+"""A claim's history in sentences: how it ended, how long that took, where the time went and whose it was, and what would have
+helped where the log shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory
+from dds_core.scaler.history.devices import IDLE, DeviceSpan
+from dds_core.scaler.history.fold import History
+from dds_core.timeline.clock import duration, time_of_day
+from dds_core.timeline.phrases import listed
+
+MICROSECONDS = 1_000_000
+_RECENTLY = 300 * MICROSECONDS
+"""What went back so shortly before a wait would have been there with a longer idle time."""
+_MUCH = 5
+"""Advice is given for a stage that took at least one part in so many of the wait."""
+
+_ADVICE = {
+    "NodeLimit": "a higher limit of devices per node, or pods that spread over more nodes",
+    "Coexistence": "nodes kept for one of the two models, by labels or taints that the pods ask for",
+    "RequestOwnedByOther": "a request that dds may size: the one on the node belongs to somebody else",
+    "AttachFailed": "nothing on this side: the fabric refused; its manager has the cause",
+    "AttachTimeout": "a faster fabric, or a longer attach budget: it had not said no",
+    "HandOverInVain": "a claim that asks for what the nodes list: the scheduler left devices that were free for it",
+    "DeviceUnsuitable": "a claim that the fabric's devices can satisfy: what came does not match its selectors",
+    "NodeUnschedulable": "a node that stays open until the pod is bound",
+}
+"""By the reason of a failure."""
+
+
+class Run(NamedTuple):
+    """Attempts one after the other that ended alike."""
+
+    attempts: list[Attempt]
+
+    @property
+    def since(self) -> int:
+        return self.attempts[0].since
+
+    @property
+    def label(self) -> str:
+        """In a word: the reason of a failure, else how it ended."""
+        one = self.attempts[0]
+        return one.reason or one.outcome or "under way"
+
+    @property
+    def words(self) -> str:
+        """Such as `12 × NodeLimit on node0000, node0001`."""
+        nodes = listed(sorted({one.node for one in self.attempts if one.node}))
+        times = f"{len(self.attempts)} × " if len(self.attempts) > 1 else ""
+        return f"{times}{self.label}" + (f" on {nodes}" if nodes else "")
+
+
+def runs(claim: ClaimHistory) -> list[Run]:
+    """The attempts of a claim, those together that ended alike."""
+    return [Run(list(alike)) for _, alike in groupby(claim.attempts, key=lambda one: (one.outcome, one.reason))]
+
+
+def summary(claim: ClaimHistory, history: History) -> list[str]:
+    """The head of its timeline, a sentence a line; empty for one that nobody ever waited for."""
+    if not claim.spans:
+        return []
+    lines = [_outcome(claim, history.now)]
+    if len(claim.attempts) > 1:
+        told = "; ".join(_of_run(run) for run in runs(claim))
+        lines.append(f"{len(claim.attempts)} attempts: {told}")
+    lines += _stages(claim, history.now)
+    return [*lines, *(f"would have helped: {text}" for text in advice(claim, history))]
+
+
+def _outcome(claim: ClaimHistory, now: int) -> str:
+    waited = duration(claim.waited(now))
+    match claim.outcome:
+        case "waiting":
+            where = f" on {claim.spans[-1].node}" if claim.spans[-1].node else ""
+            return f"waiting for {waited} so far, now for {WHOSE[claim.stage]}{where}"
+        case "bound":
+            use = f"in use for {duration(claim.used(now))}" + (" so far" if claim.stage == BOUND else "")
+            return f"bound to {claim.node or 'its node'} after {waited}, {use}"
+        case "failed":
+            return f"not bound, given up after {waited}; the last attempt failed: {claim.cause}"
+        case _:
+            return f"not bound, given up after {waited}: {claim.cause or 'no pod refers to it any more'}"
+
+
+def _of_run(run: Run) -> str:
+    last = run.attempts[-1]
+    when = (
+        f", {time_of_day(run.since)[:8]} to {time_of_day(last.until or last.since)[:8]}"
+        if len(run.attempts) > 1
+        else ""
+    )
+    why = f" ({last.cause})" if last.outcome == "failed" and last.cause else ""
+    return run.words + when + why
+
+
+def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
+    stages = sorted(claim.stages(now).items(), key=lambda item: -item[1])
+    total = sum(micros for _, micros in stages)
+    if total:
+        told = ", ".join(f"{stage} {duration(micros)} ({round(100 * micros / total)} %)" for stage, micros in stages)
+        yield f"where it went: {told}"
+        yield f"most of it: {WHOSE[stages[0][0]]}"
+
+
+def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
+    """What would have helped, as far as the log shows it."""
+    for reason in dict.fromkeys(one.reason for one in claim.attempts if one.outcome == "failed"):
+        if reason in _ADVICE:
+            yield f"{_ADVICE[reason]} ({reason})"
+    diverted = sum(one.outcome == "diverted" for one in claim.attempts)
+    if diverted:
+        times = "once" if diverted == 1 else f"{diverted} times"
+        yield f"the device given by dds itself (hand_over: exchange): after a hand-over it was allocated elsewhere {times}"
+    stages = claim.stages(history.now)
+    much = max(1, sum(stages.values()) // _MUCH)
+    models = {model for one in claim.attempts for model in one.models}
+    if stages.get(POOL, 0) >= much:
+        yield from _for_the_pool(claim, history, models)
+    if stages.get(FABRIC, 0) + stages.get(DRIVER, 0) >= much:
+        yield from _for_the_fabric(claim, history, models)
+
+
+def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+    spans = [span for span in claim.spans if span.stage == POOL]
+    there = [one for one in history.devices.values() if one.model in models or not models]
+    while_waiting = [
+        one for one in there if any(_overlap(part, span, history.now) for part in one.spans for span in spans)
+    ]
+    idled = [
+        one
+        for one in while_waiting
+        if any(part.state == IDLE and _overlap(part, span, history.now) for part in one.spans for span in spans)
+    ]
+    if idled:
+        yield f"a shorter idle time: {_devices(len(idled))} on {_nodes(one.node for one in idled)} idled meanwhile"
+    elif while_waiting:
+        yield f"a larger pool: all {_devices(len(while_waiting))} that were attached meanwhile were in use or on their way"
+
+
+def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+    begun = claim.spans[0].since
+    gone = [
+        one
+        for one in history.devices.values()
+        if one.model in models and one.gone and begun - _RECENTLY <= one.gone <= begun
+    ]
+    if gone:
+        ago = duration(begun - max(one.gone for one in gone))
+        yield f"a longer idle time: {_devices(len(gone))} had gone back to the pool, the last {ago} before the pod came"
+
+
+def _overlap(part: DeviceSpan, span: tuple[str, int, int, str], now: int) -> bool:
+    return part.since < (span[2] or now) and span[1] < (part.until or now)
+
+
+def _devices(number: int) -> str:
+    return "1 device" if number == 1 else f"{number} devices"
+
+
+def _nodes(names: Iterator[str]) -> str:
+    return listed(sorted(set(names)))

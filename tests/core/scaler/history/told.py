@@ -1,0 +1,34 @@
+"""Recordings and kept logs as moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dds_adapters.jsonl import JsonlLog
+from dds_adapters.kubernetes.recording import replay_recording
+from dds_core.events import Checkpoint
+from dds_core.replay import moments, of_steps
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.policy import Policy
+from dds_core.scaler.state import Picture, load
+from dds_core.timeline import Moment
+
+DATA = Path(__file__).parents[3] / "data"
+RECORDINGS = tuple(sorted(path.name.split(".")[0] for path in (DATA / "recordings").glob("*.jsonl.gz")))
+LOGS = tuple(
+    sorted(path.name.split(".")[0] for path in (DATA / "logs").glob("*.log.jsonl.gz") if "publisher" not in path.name)
+)
+
+
+def told(name: str) -> Iterator[Moment]:
+    """The moments of a recording, decided in mode observe, or of a kept log."""
+    if name in RECORDINGS:
+        return of_steps(replay_recording(DATA / "recordings" / f"{name}.jsonl.gz", Policy()))
+    log = JsonlLog(str(DATA / "logs" / f"{name}.log.jsonl.gz"))
+    return moments(log.read_lean(log.span()[0] - 1), SCALER)
+
+
+def begins_anew(picture: Picture, moment: Moment, *, first: bool) -> Picture:
+    """The picture of a checkpoint that a log begins with, else the same."""
+    return load(moment.fact.picture) if first and isinstance(moment.fact, Checkpoint) else picture
