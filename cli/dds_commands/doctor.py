@@ -34,9 +34,9 @@ from dds_commands.live import (
     policy_source,
     publish_policy_source,
 )
-from dds_commands.parameters import default_path, without_password
+from dds_commands.parameters import default_path, output_options, without_password
 from dds_commands.running import FINE, INPUT, require
-from dds_commands.screen import show, show_json, style, width
+from dds_commands.screen import show, show_data, style, width
 from dds_commands.settings import FLAG, setting, settings
 from dds_commands.sources import Log
 from dds_core.kit.policy import MODES, Mode
@@ -186,7 +186,7 @@ _ROLES = {"ok": "good", "note": "plain", "warning": "act", "error": "bad", "unkn
     "--publish-mode", "The mode of dds publish, where it outweighs the policy's.", type=click.Choice(PUBLISH_MODES)
 )
 @settings((*FABRIC, MACHINE_IDS))
-@click.option("--json", "as_json", is_flag=True, help="Every finding as JSON.")
+@output_options("table", "json", "jsonl")
 def doctor(
     kubeconfig: str | None,
     context: str | None,
@@ -198,7 +198,7 @@ def doctor(
     component: Component | None,
     publish_policy: str | None,
     publish_mode: PublishMode | None,
-    as_json: bool,
+    form: str,
     **fabric: Any,
 ) -> int:
     """Examine what dds serve and dds publish would work with: the API server and what it keeps, every permission, the ConfigMap,
@@ -227,10 +227,10 @@ def doctor(
             publisher=None if wanted == "scaler" else publisher,
         )
         found = list(examine(examined))
-    if as_json:
-        show_json([asdict(one) for one in found])
-    else:
+    if form == "table":
         _show(found)
+    else:
+        show_data(map(asdict, found), form)
     return FINE if sound(found) else INPUT
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from dds_commands.parameters import format_option
+from dds_commands.parameters import output_options
 from dds_commands.running import FINE, TERMINATED, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
@@ -86,7 +86,7 @@ class Kinds(click.ParamType[tuple[Kind, ...]]):
     metavar="FOLDER",
     help="Of findings that are alike show the first, in the least scenario that has it, which is written there.",
 )
-@format_option("table", "json", "jsonl")
+@output_options("table", "json", "jsonl")
 def check(
     scenarios: tuple[str, ...],
     seeds: range | None,

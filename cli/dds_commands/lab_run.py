@@ -16,7 +16,7 @@ from types import FrameType
 
 import click
 
-from dds_commands.parameters import format_option
+from dds_commands.parameters import output_options
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
@@ -126,7 +126,7 @@ def _tell(lab: Lab, tally: Tally, took: int, seed: int) -> None:
 
 
 @click.command("scenarios")
-@format_option("table", "json", "jsonl")
+@output_options("table", "json", "jsonl")
 def scenarios(form: str) -> None:
     """List the scenarios that come with dds."""
     found = [(name, shipped.find(name)) for name in shipped.names()]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import shutil
 import sys
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
@@ -14,13 +16,23 @@ import click
 from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
 from dds_adapters.kubernetes import EVALUATOR
 from dds_adapters.sql import SqlLog, follow
-from dds_commands.parameters import format_option, log_option, required_log, source_arguments, without_password
+from dds_commands.parameters import (
+    STANDARD,
+    log_option,
+    output_option,
+    output_options,
+    require_end,
+    required_log,
+    source_arguments,
+    without_password,
+)
+from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, progress, show, show_json, show_jsonl, style
 from dds_commands.sources import Log, Opened
 from dds_core.component import Component
-from dds_core.errors import InputError, NotALogFile, VerificationFailed
+from dds_core.errors import InputError, NotALogFile
 from dds_core.events import TYPES
-from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, Head, JoinedSource, checked
+from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, checked
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.replay import VerifyReport, verify
 from dds_core.scaler.component import SCALER
@@ -60,27 +72,51 @@ def _log_file(path: str) -> JsonlLog:
 
 
 @log.command("export")
-@click.argument("file", metavar="FILE")
+@click.argument("names", metavar="FILE | [SOURCE]...", nargs=-1)
+@output_option
 @click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="The last position to be exported.")
 @log_option
-def log_export(file: str, until: int | None, url: str | None, name: str | None) -> None:
+def log_export(
+    names: tuple[str, ...], output: str | None, until: int | None, url: str | None, name: str | None
+) -> None:
     """Write the log to a new file of JSON lines, gzipped if its name ends in .gz.
 
+    The file is FILE, or that of -o; with -o what is exported may be named as a SOURCE: a database, or archives and the rest.
+
     Events stay as they are stored, hashes and all; the chain is checked on the way. The file appears whole or not at
-    all.
+    all, and never in the place of another one.
     """
-    with Opened() as opened:
-        source = opened.log(required_log(url), name)
+    if output is None and len(names) != 1:
+        raise click.UsageError("name the new file", click.get_current_context())
+    sources = names if output is not None else ()
+    with Opened() as opened, TemporaryDirectory() as folder:
+        source = _log(opened, sources, url, name).source
+        file = names[0] if output is None else str(Path(folder, "log")) if output == STANDARD else output
         with position_bar(source.head().position, "exporting") as bar:
             report = export(source, file, until=until, progress=bar)
-    show(f"exported log {report.log}, positions {report.first} to {report.last}, to {file}")
+        said = f"exported log {report.log}, positions {report.first} to {report.last}"
+        if output == STANDARD:
+            with open(file, "rb") as whole:
+                shutil.copyfileobj(whole, sys.stdout.buffer)
+            note(said)
+        else:
+            show(f"{said}, to {file}")
+
+
+def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | None) -> Log:
+    """The log that was named. Raises InputError for a recording."""
+    source = opened.source(sources, url, name)
+    if not isinstance(source, Log):
+        fix = "use dds replay on it, with --verify to check it, with --log URL to make a log of it"
+        raise InputError("a recording is no log", where=source.label, fix=fix)
+    return source
 
 
 @log.command("verify")
 @source_arguments
 @click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
-@format_option("table", "json")
-def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> None:
+@output_options("table", "json")
+def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> int:
     """Check that a log was not changed, and that every decision in it is the one that the rules make.
 
     SOURCE is a database, an export, or archives and the rest, oldest first; by default the log. Exit code 2, and the
@@ -88,10 +124,9 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
     """
     anchors = _anchors(anchor_file)
     with Opened() as opened:
-        source = opened.source(sources, url, name)
-        if not isinstance(source, Log):
-            raise InputError("a recording holds no decisions", where=source.label, fix="use dds replay --verify for it")
-        verify_rows(source.source.read(source.after), source.length, source.label, form, anchors, source.component)
+        log = _log(opened, sources, url, name)
+        rows = log.source.read(log.after)
+        return verify_rows(rows, log.length, log.label, form, anchors, log.component)
 
 
 @log.command("archive")
@@ -117,33 +152,41 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
 
 
 @log.command("tail")
+@source_arguments
 @click.option(
     "-n", "--events", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many to begin with."
 )
 @click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until Ctrl-C.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Events of this type only; may be repeated.")
 @click.option("--stream", metavar="UID", help="Events of this stream only.")
-@format_option("table", "jsonl")
-@log_option
+@output_options("table", "json", "jsonl")
 def log_tail(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
     count: int,
     following: bool,
     types: tuple[str, ...],
     stream: str | None,
     form: str,
-    url: str | None,
-    name: str | None,
 ) -> None:
-    """Show the newest events of a log, and follow it."""
+    """Show the newest events of a log, and follow it.
+
+    With --follow SOURCE is a database, and JSON is one object a line.
+    """
+    if following:
+        require_end("--follow")
     with Opened() as opened:
-        source = opened.log(required_log(url), name)
+        source = _log(opened, sources, url, name).source
         head = source.head()
         wanted = [_known_type(one) for one in types] or None
         after = _before_newest(source, head, count, wanted, stream)
-        if following:
-            _print_rows(follow(source, after, types=wanted, stream=stream), form)
-        else:
+        if not following:
             _print_rows(source.read(after, head.position, stream, wanted), form)
+        elif isinstance(source, SqlLog):
+            _print_rows(follow(source, after, types=wanted, stream=stream), "jsonl" if form == "json" else form)
+        else:
+            raise InputError("nothing is appended to a file", where=f"log {head.log}", fix="leave --follow out")
 
 
 def _known_type(text: str) -> str:
@@ -156,7 +199,7 @@ def _known_type(text: str) -> str:
     return known[text.lower()]
 
 
-def _before_newest(source: SqlLog, head: Head, count: int, types: list[str] | None, stream: str | None) -> int:
+def _before_newest(source: EventSource, head: Head, count: int, types: list[str] | None, stream: str | None) -> int:
     """The position before the newest `count` events of these types and this stream; looks ever further back."""
     back = count
     while back > 0:
@@ -171,6 +214,9 @@ def _before_newest(source: SqlLog, head: Head, count: int, types: list[str] | No
 
 
 def _print_rows(rows: Iterable[Envelope], form: str) -> None:
+    if form == "json":
+        show_json(list(map(_row_data, rows)))
+        return
     dress = style()
     for row in rows:
         if form == "jsonl":
@@ -230,12 +276,13 @@ def log_redact(
 
 
 @log.command("anchor")
+@source_arguments
 @click.option("--position", type=click.IntRange(min=1), help="The event to anchor; by default the newest.")
-@log_option
-def log_anchor(position: int | None, url: str | None, name: str | None) -> None:
+@output_options("json")
+def log_anchor(sources: tuple[str, ...], url: str | None, name: str | None, position: int | None, form: str) -> None:
     """Print position and hash of an event, to be kept elsewhere: proof against a cut tail or a chain made anew."""
     with Opened() as opened:
-        source = opened.log(required_log(url), name)
+        source = _log(opened, sources, url, name).source
         head = source.head()
         anchor = Anchor(head.log, head.position, head.hash)
         if position is not None and position != head.position:
@@ -268,25 +315,21 @@ def verify_rows(
     form: str,
     anchors: Iterable[Anchor] = (),
     component: Component[Any] = SCALER,
-) -> None:
-    """Check and show. Raises BrokenChain where the chain does not hold, VerificationFailed when what was decided is not
-    what the rules say."""
+) -> int:
+    """Check and show; gives VERIFICATION, and says it, when what was decided is not what the rules say. Raises BrokenChain where
+    the chain does not hold."""
     check = ChainCheck(anchors)
     report = verify(progress(checked(rows, check), length, "verifying"), component=component)
     if report.ok:
         check.report()
-    try:
-        _show_report(report, label, form)
-    finally:
-        if not report.ok:
-            first = report.differences[0].position
-            raise VerificationFailed(
-                f"{len(report.differences)} decisions differ from the rules, the first at position {first}"
-                if len(report.differences) > 1
-                else f"position {first}: what was decided differs from the rules",
-                where=label,
-                fix="compare with an export or anchor made before, and with the version of dds that wrote it",
-            )
+    _show_report(report, label, form)
+    if report.ok:
+        return FINE
+    first, many = report.differences[0].position, len(report.differences)
+    what = f"{many} decisions differ from the rules, the first at position {first}"
+    fix = "compare with an export or anchor made before, and with the version of dds that wrote it"
+    note(f"{label}: {what if many > 1 else f'position {first}: what was decided differs from the rules'}; {fix}")
+    return VERIFICATION
 
 
 def _show_report(report: VerifyReport, label: str, form: str) -> None:

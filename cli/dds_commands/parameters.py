@@ -1,4 +1,5 @@
-"""What several commands take: instants, formats, the log and its name, policy files. Nothing is opened here but a policy."""
+"""What several commands take: instants, the source and its name, the form of the output and its file, policy files. Nothing is
+opened here but a policy and the file of the output."""
 
 from __future__ import annotations
 
@@ -7,15 +8,19 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import yaml
+from click.core import ParameterSource
 
 from dds_adapters.sql.urls import as_url, is_url, shown
+from dds_commands.screen import into_file
 from dds_core.errors import InputError, PolicyError
 from dds_core.timeline.clock import day, micros, rfc3339
 
@@ -56,6 +61,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 LOG_VARIABLE = "DDS_LOG"
 NAME_VARIABLE = "DDS_LOG_NAME"
+STANDARD = "-"
+"""In place of a file: standard input, or output."""
 
 _TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
 _TIME_FORMS = "write 2026-11-21T02:11:05.761Z, or 02:11:05.761 for the day of the source"
@@ -185,11 +192,60 @@ def source_arguments(command: _F) -> _F:
     return sources(log_option(command))
 
 
-def format_option(*forms: str) -> Callable[[_F], _F]:
-    """--format, the first one by default."""
+def output_option(command: _F) -> _F:
+    """-o FILE."""
     return click.option(
-        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
-    )
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Write to this file, whole or not at all, gzipped if its name ends in .gz; - is standard output.",
+    )(command)
+
+
+def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--format, by default the first of these, --json for short, and -o FILE. The command is given the form as `form`, and what
+    it shows goes to the file."""
+
+    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def run(*args: Any, form: str, output: str | None, as_json: bool = False, **more: Any) -> Any:
+            chosen = _form(form, as_json=as_json)
+            with nullcontext() if output is None or output == STANDARD else into_file(output, _named()):
+                return command(*args, form=chosen, **more)
+
+        which = click.option(
+            "--format",
+            "form",
+            type=click.Choice(forms),
+            default=forms[0],
+            show_default=True,
+            help="Form of the output.",
+        )
+        short = click.option("--json", "as_json", is_flag=True, help="For --format json.")
+        return which(short(output_option(run)))
+
+    return with_them
+
+
+def _form(form: str, *, as_json: bool) -> str:
+    given = click.get_current_context().get_parameter_source("form") is not ParameterSource.DEFAULT
+    if as_json and given and form != "json":
+        raise InputError(f"--json and --format {form} say different things", fix="leave one of them out")
+    return "json" if as_json else form
+
+
+def _named() -> Iterator[str]:
+    """Every file that the command may read: its output must be none of them."""
+    yield default_path()
+    for name, value in click.get_current_context().params.items():
+        values = value if isinstance(value, tuple) else (value,)
+        yield from (str(one).removeprefix("sqlite:///") for one in values if name != "output")
+
+
+def require_end(option: str) -> None:
+    """Raises InputError where the output of a command that never ends by itself is to be a file."""
+    if click.get_current_context().params.get("output") not in (None, STANDARD):
+        raise InputError(f"{option} never ends, and so its output would never be a whole file", fix="use > FILE for it")
 
 
 def default_log() -> str | None:

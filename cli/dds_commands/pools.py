@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from dds_commands.parameters import format_option, instant, source_arguments
+from dds_commands.parameters import instant, output_options, source_arguments
 from dds_commands.screen import show_data, table
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
@@ -27,7 +27,7 @@ NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log 
 @click.option("--at", metavar="TIME", help="As of this instant: RFC 3339, or a time of the source's day.")
 @click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="As of this position.")
 @click.option("--node", metavar="NODE", help="Those that this node reaches only.")
-@format_option("table", "json", "jsonl")
+@output_options("table", "json", "jsonl")
 def pools(
     sources: tuple[str, ...],
     url: str | None,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, Protocol
 
 import click
@@ -17,8 +15,9 @@ from pydantic import BaseModel
 from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
 from dds_commands.logs import verify_rows
-from dds_commands.parameters import NAME_VARIABLE, default_log, format_option, instant, policy_read, without_password
+from dds_commands.parameters import NAME_VARIABLE, default_log, instant, output_options, policy_read, without_password
 from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
+from dds_commands.running import FINE
 from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import (
@@ -66,15 +65,20 @@ from dds_core.timeline.phrases import listed, spoken
 @click.option("--diff", nargs=2, metavar="A B", help="Show what differs between two instants.")
 @click.option("--verify", "verifying", is_flag=True, help="Check the chain and every decision.")
 @click.option("--policy", "policy_file", metavar="FILE", help="Decide under this policy (YAML, TOML or JSON).")
-@click.option("--log", "target", metavar="URL", help="Write the replayed recording into a new log of this database.")
-@click.option("--checkpoint", is_flag=True, help="With --log: end the log with a checkpoint.")
+@click.option(
+    "--log",
+    "url",
+    metavar="URL",
+    help="With a SOURCE: write the replayed recording into a new log of this database. Without: the log that is read.",
+)
+@click.option("--checkpoint", is_flag=True, help="With SOURCE and --log: end the log with a checkpoint.")
 @click.option(
     "--name",
     metavar="CLUSTER/COMPONENT",
     envvar=NAME_VARIABLE,
     help=f"Name of the log that is read or written. Also by {NAME_VARIABLE}.",
 )
-@format_option("table", "json", "jsonl", "mermaid")
+@output_options("table", "json", "jsonl", "mermaid")
 def replay(
     sources: tuple[str, ...],
     at: str | None,
@@ -85,16 +89,16 @@ def replay(
     diff: tuple[str, str] | None,
     verifying: bool,
     policy_file: str | None,
-    target: str | None,
+    url: str | None,
     checkpoint: bool,
     name: str | None,
     form: str,
-) -> None:
+) -> int:
     """Go through a recording or a log again.
 
     A recording is put to the rules in mode observe, a log is told as it was written. Without further options every
     change of a claim or device is shown, and every decision. SOURCE is a recording, an export, archives and the rest, or
-    a database; by default the log that DDS_LOG names, else the one of dds serve.
+    a database; by default the log of --log or DDS_LOG, else the one of dds serve.
 
     TIME is RFC 3339 or a time of the source's day, such as 02:11:05.761. Times are UTC.
 
@@ -104,6 +108,7 @@ def replay(
     With --policy everything is decided anew. That is an open loop: what happened in the recorded world followed from
     other decisions, and does not follow from these.
     """
+    target = url if sources else None
     _require_together(
         at=at,
         diff=diff,
@@ -117,17 +122,18 @@ def replay(
         checkpoint=checkpoint,
     )
     with Opened() as opened:
-        source = opened.source(sources, default_log(), None if target else name)
+        source = opened.source(sources, url or default_log(), None if target else name)
         policy = _policy(source, policy_file)
         if target is not None:
             _write(opened, source, target, name, checkpoint=checkpoint)
         elif verifying:
-            _verify(source, policy, form)
+            return _verify(source, policy, form)
         else:
             view: View = _ScalerView(source, claim, node, state)
             if source.component is PUBLISHER:
                 view = _PublisherView(source, claim, node, state)
             _show(source, policy, view, at, until, diff, form)
+    return FINE
 
 
 def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
@@ -178,16 +184,15 @@ def _write(opened: Opened, source: Recording | Log, target: str, name: str | Non
     show(f"wrote log {report.log}, positions {report.first} to {report.last}, to {without_password(as_url(target))}")
 
 
-def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> None:
+def _verify(source: Recording | Log, policy: BaseModel | None, form: str) -> int:
     if isinstance(source, Log):
         if policy is not None:
             raise InputError("a log is verified under its own policy", where=source.label, fix="leave --policy out")
         rows = source.source.read(source.after)
-        verify_rows(rows, source.length, source.label, form, component=source.component)
-        return
+        return verify_rows(rows, source.length, source.label, form, component=source.component)
     groups = (step.group(number) for number, step in enumerate(source.steps()))
-    whole = sealed(log_name(source.path), source.identity(), groups, 0, fixed_salts(b"replay"))
-    verify_rows(whole, None, source.label, form)
+    whole = sealed(source.log_name, source.identity(), groups, 0, fixed_salts(b"replay"))
+    return verify_rows(whole, None, source.label, form)
 
 
 EPOCH = 1
@@ -199,7 +204,7 @@ def write_recording(recording: Recording, database: Database, name: str | None, 
 
     Raises ForeignLog when a log of this name belongs to another recording or cluster, LogExists when it is this one.
     """
-    log = name if name is not None else log_name(recording.path)
+    log = name if name is not None else recording.log_name
     cluster = recording.identity()
     for head in database.heads():
         if head.log == log:
@@ -209,12 +214,6 @@ def write_recording(recording: Recording, database: Database, name: str | None, 
     now = time.time_ns() // 1000
     with position_bar(0, "writing") as progress:
         return database.import_log(sealed(log, cluster, groups, now, random_salt), progress=progress)
-
-
-def log_name(path: str) -> str:
-    """The name of the log of a recording: <the file's name>/scaler."""
-    stem = Path(path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
-    return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
 
 
 def with_checkpoint(steps: Iterable[Step]) -> Iterator[Group]:

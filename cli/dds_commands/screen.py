@@ -1,4 +1,4 @@
-"""What people see: tables, colours on a terminal only, progress on a terminal only."""
+"""What people see: tables, colours on a terminal only, progress on a terminal only; on the terminal or in a file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
+from dds_adapters.jsonl.files import new_file
+from dds_core.errors import InputError
 from dds_core.timeline.text import WIDTH, Style, plain
 
 _T = TypeVar("_T")
@@ -49,6 +53,26 @@ def _coloured(text: str, role: str) -> str:
 def width() -> int:
     """Columns of the terminal, never under 80; 100 where there is none, so that files do not depend on windows."""
     return max(80, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
+
+
+@contextmanager
+def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
+    """What is shown goes into a file, which appears or changes when all of it is there. Raises InputError where that cannot
+    be, and where the file is one of `apart`."""
+    place = Path(path).resolve()
+    if not place.parent.is_dir():
+        raise InputError("its folder is not there", where=path, fix=f"make {place.parent} first")
+    if place.exists() and not place.is_file():
+        raise InputError("it is no file" if not place.is_dir() else "it is a folder", where=path, fix="name a file")
+    if place.exists() and any(os.path.exists(one) and place.samefile(one) for one in apart):
+        raise InputError("it is what is read, and would be lost", where=path, fix="choose another name")
+    with new_file(str(place), replace=True) as file:
+        text = TextIOWrapper(file, encoding="utf-8", errors="backslashreplace")
+        try:
+            with redirect_stdout(text):
+                yield
+        finally:
+            text.detach()  # the file is closed by whoever opened it
 
 
 def show(text: str) -> None:

@@ -6,6 +6,7 @@ All of them give moments, rows or a picture, so that commands need not know whic
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -89,6 +90,12 @@ class Recording:
     def picture(self, at: int | None, until: int | None) -> Any:
         return folded(cut(progress(self.told(), None, "replaying"), at, until))
 
+    @property
+    def log_name(self) -> str:
+        """The name of a log that is written from it: <the file's name>/scaler."""
+        stem = Path(self.path).name.lower().removesuffix(".gz").removesuffix(".jsonl")
+        return f"{re.sub(r'[^a-z0-9._-]+', '-', stem).strip('-._')[:100] or 'recording'}/scaler"
+
     def identity(self) -> str:
         """What stands for the cluster in a log that is written from it: the recording's own fingerprint."""
         with open(self.path, "rb") as file:
@@ -96,11 +103,12 @@ class Recording:
 
 
 class Log:
-    """A log, from a database, a file, or several parts joined."""
+    """A log, from a database, a file, or several parts joined. `url` is that of a database, else empty."""
 
-    def __init__(self, source: EventSource, label: str) -> None:
+    def __init__(self, source: EventSource, label: str, url: str = "") -> None:
         self.source = source
         self.label = label
+        self.url = url
         self.component: Component[Any] = component_of(source.name)
 
     def live_head(self) -> Head | None:
@@ -155,9 +163,14 @@ class Log:
         return start
 
 
+def is_recorded(cluster: str) -> bool:
+    """Whether what stands for the cluster of a log is a recording."""
+    return cluster.startswith(_RECORDED)
+
+
 def is_live(head: Head) -> bool:
     """Whether a log is that of a cluster, and not of a recording that was written into a database."""
-    return not head.cluster.startswith(_RECORDED)
+    return not is_recorded(head.cluster)
 
 
 def silence(head: Head, picture: Any, now: int) -> int:
@@ -250,7 +263,7 @@ class Opened:
 
     def _one(self, text: str, name: str | None, component: Component[Any], *, is_log: bool) -> Recording | Log:
         if is_url(text) or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
-            return Log(self.log(as_url(text), name, component), without_password(text))
+            return Log(self.log(as_url(text), name, component), without_password(text), as_url(text))
         if is_log_file(text):
             return Log(JsonlLog(text), text)
         _require_recording(text)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from dds_commands.parameters import format_option, instant, source_arguments
+from dds_commands.parameters import instant, output_options, source_arguments
 from dds_commands.screen import note, show, show_data, table
 from dds_commands.sources import Log, Opened, require, silence, silence_words
 from dds_core.errors import InputError
@@ -20,7 +20,7 @@ from dds_core.timeline.clock import duration, rfc3339
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        format_option("table", "json", "jsonl"),
+        output_options("table", "json", "jsonl"),
         click.option("--state", metavar="STATE", help="In this state only."),
         click.option("--node", metavar="NODE", help="On this node only."),
         click.option("--claim", metavar="NS/NAME|UID", help="This claim, or its devices, only."),

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
-import msgspec
 
-from dds_adapters.sql.urls import as_url
-from dds_commands.parameters import LOG_VARIABLE, NAME_VARIABLE, default_path
+from dds_adapters.sql import SqlLog
+from dds_commands.parameters import output_options, require_end, source_arguments
 from dds_commands.pools import pool_data, pool_rows
 from dds_commands.running import FINE, VERIFICATION
-from dds_commands.screen import counted, note, progress, show, show_json, style, table, width
-from dds_commands.sources import Opened, is_live, silence, silence_words
+from dds_commands.screen import counted, note, progress, show, show_json, show_jsonl, style, table, width
+from dds_commands.sources import Log, Opened, Recording, is_live, is_recorded, silence, silence_words
 from dds_commands.status_data import alerts_of, log_data, readable, status_data
 from dds_commands.timelines import brief
 from dds_core.component import Component, component_of
@@ -22,7 +21,7 @@ from dds_core.errors import InputError, LogUnavailable
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Alerted
 from dds_core.kit.policy import MICROSECONDS
-from dds_core.log import EventLog, Head, LeanEvent
+from dds_core.log import EventSource, Head, LeanEvent, MemoryLog
 from dds_core.publisher.component import PUBLISHER
 from dds_core.publisher.events import NOT_AS_WRITTEN, pool_of
 from dds_core.publisher.state import PoolPicture
@@ -76,7 +75,8 @@ def head_lines(data: Data, ages: Ages) -> list[str]:
     if data.get("silent"):
         lines.append(dress(silence_words(data["silent"] * MICROSECONDS, data["component"]), "bad"))
     elif not data.get("live", True):
-        lines.append(f"as of {rfc3339(data['at'])}: written from a recording")
+        made = "written from a recording" if is_recorded(data["cluster"]) else "read from a file"
+        lines.append(f"as of {rfc3339(data['at'])}: {made}")
     newest = f"position {data['position']}, newest event {ages.since(data['recorded_at'])} ago"
     lines.append(f"{dress('log ' + data['log'], 'name')}  {newest}")
     if data["epoch"] and data["epoch_at"]:
@@ -337,29 +337,34 @@ _CLEAR = "\x1b[H\x1b[J"
 
 
 @click.command("status", short_help="Tell what scaler and publisher are doing now.")
-@click.argument("log", metavar="[LOG]", required=False, envvar=LOG_VARIABLE)
-@click.option(
-    "--name",
-    metavar="CLUSTER/COMPONENT",
-    envvar=NAME_VARIABLE,
-    help=f"Name of the log, where a database holds several. Also by {NAME_VARIABLE}.",
-)
-@click.option("--json", "as_json", is_flag=True, help="JSON instead of text; with --watch one object a line.")
+@source_arguments
 @click.option("--check", "checking", is_flag=True, help="End with 2 when no process seems to write the log.")
-@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C; JSON as one object a line.")
 @click.option("--most", type=click.IntRange(min=0), default=20, show_default=True, help="Rows of each table, at most.")
 @click.option("--news", type=click.IntRange(min=0), default=5, show_default=True, help="Last changes and decisions.")
-def status(log: str | None, name: str | None, as_json: bool, checking: bool, watch: bool, most: int, news: int) -> int:
+@output_options("table", "json", "jsonl")
+def status(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    checking: bool,
+    watch: bool,
+    most: int,
+    news: int,
+    form: str,
+) -> int:
     """Tell what a scaler is doing now: its mode, what waits and why, what is under way, and what is wrong. Where the
     database holds the log of the cluster's publisher too, its pools, and what its fabric does not answer, follow.
 
-    LOG is a database URL or the path of a SQLite file; by default DDS_LOG, else the file that `dds serve` writes. Only the
-    log is read. When nothing was written for longer than a process that runs can be silent, the first line says so.
+    SOURCE is a database, an export, archives and the rest, or a recording, whose end is shown; by default the log. Only
+    that is read. When nothing was written for longer than a process that runs can be silent, the first line says so.
     """
     if checking and watch:
         raise InputError("--check and --watch do not go together", fix="leave one of them out")
+    if watch:
+        require_end("--watch")
     with Opened() as opened:
-        views = _views(opened, as_url(log or default_path()), name)
+        views = _views(opened, opened.source(sources, url, name))
         while True:
             try:
                 for view in views:
@@ -369,18 +374,29 @@ def status(log: str | None, name: str | None, as_json: bool, checking: bool, wat
                     raise
                 note(str(error))
             else:
-                silent = _show(views, most, news, as_json=as_json, again=watch)
+                silent = _show(views, most, news, "jsonl" if watch and form == "json" else form, again=watch)
             if not watch:
                 return VERIFICATION if checking and silent else FINE
             time.sleep(REFRESH)
 
 
-def _views(opened: Opened, url: str, name: str | None) -> list[LogView]:
+def _views(opened: Opened, source: Recording | Log) -> list[LogView]:
     """The log that is meant; behind a scaler's that of the publisher of the same cluster, where the database has it."""
-    chosen = opened.log(url, name)
-    beside = publisher_beside(chosen.name)
-    heads = opened.database(url).heads() if beside else []
-    return [LogView(chosen), *(LogView(opened.log(url, head.log)) for head in heads if head.log == beside)]
+    if isinstance(source, Recording):
+        return [LogView(written(source))]
+    beside = publisher_beside(source.source.name) if source.url else ""
+    heads = opened.database(source.url).heads() if beside else []
+    others = [LogView(opened.log(source.url, head.log)) for head in heads if head.log == beside]
+    return [LogView(source.source), *others]
+
+
+def written(recording: Recording) -> MemoryLog:
+    """The log that the recording makes, in memory."""
+    log = MemoryLog(recording.log_name, cluster=recording.identity(), recorded_at=0)
+    epoch = log.take_epoch(0)
+    for number, step in enumerate(recording.steps()):
+        log.append([step.group(number)], epoch=epoch, recorded_at=step.at)
+    return log
 
 
 def publisher_beside(log: str) -> str:
@@ -394,11 +410,12 @@ class LogView:
 
     news: list[Entry]
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventSource) -> None:
         self._log = log
         self._position = 0
         self.component: Component[Any] = component_of(log.name)
         self.head: Head = log.head()
+        self.live = isinstance(log, SqlLog) and is_live(self.head)
         self.picture = self.component.picture()
         self._begin_news()
 
@@ -449,21 +466,21 @@ def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
         if view.component is PUBLISHER
         else status_data(view.head, view.picture, most)
     )
-    silent = silence(view.head, view.picture, now)
-    return {"live": is_live(view.head), "silent": silent // MICROSECONDS or None, **told}
+    silent = silence(view.head, view.picture, now) if view.live else 0
+    return {"live": view.live, "silent": silent // MICROSECONDS or None, **told}
 
 
-def _show(views: Sequence[LogView], most: int, news: int, *, as_json: bool, again: bool) -> bool:
+def _show(views: Sequence[LogView], most: int, news: int, form: str, *, again: bool) -> bool:
     """Gives whether one of the logs is silent."""
     now = time.time_ns() // 1000
     entries = views[0].news[-news:] if news else []
     told = [_data(view, most, now) for view in views]
     silent = any(data["silent"] for data in told)
-    if as_json:
+    if form != "table":
         whole = {**readable(told[0]), "news": [as_data(entry) for entry in entries]}
         if len(told) > 1:
             whole["publisher"] = readable(told[1])
-        show(msgspec.json.encode(whole).decode()) if again else show_json(whole)
+        show_json(whole) if form == "json" else show_jsonl([whole])
         return silent
     if again:
         click.echo(_CLEAR, nl=False)  # dropped where the output is no terminal

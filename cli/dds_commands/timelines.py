@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 
 import click
 
-from dds_commands.parameters import format_option, log_option
-from dds_commands.screen import progress, show, show_json, show_jsonl, style, width
+from dds_commands.parameters import output_options, source_arguments
+from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Source
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
@@ -28,9 +27,8 @@ from dds_core.timeline.telling import ACT, DECISION, REST
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
 @click.argument("subject", metavar="CLAIM|DEVICE|NODE|POOL")
-@click.argument("sources", metavar="[SOURCE]...", nargs=-1)
-@log_option
-@format_option("table", "json", "jsonl", "mermaid")
+@source_arguments
+@output_options("table", "json", "jsonl", "mermaid")
 def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str | None, form: str) -> None:
     """Tell what happened to a claim, a device or a node, when, how long it took, and why.
 
@@ -123,9 +121,14 @@ def show_text(entries: Iterable[Entry], subject: Subject) -> None:
 
 @click.command("diagram", short_help="Print a life as a state diagram.")
 @click.argument("life", type=click.Choice(["claim", "device"]), default="claim")
-def diagram(life: str) -> None:
-    """Print the life of a claim (the default) or of a device as a mermaid state diagram.
+@output_options("mermaid", "json", "jsonl")
+def diagram(life: str, form: str) -> None:
+    """Print the life of a claim (the default) or of a device as a mermaid state diagram, or its table as JSON.
 
     It is made from the table that the engine itself uses.
     """
-    sys.stdout.write(mermaid(CLAIM_TABLE if life == "claim" else DEVICE_TABLE))
+    table = CLAIM_TABLE if life == "claim" else DEVICE_TABLE
+    if form == "mermaid":
+        show(mermaid(table).rstrip("\n"))
+    else:
+        show_data((edge._asdict() for edge in table), form)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from dds_core.errors import InputError
 from dds_core.log.envelope import Envelope, Group, Head, LeanEvent
 
@@ -28,6 +30,9 @@ class EventSource(Protocol):
     @property
     def name(self) -> str:
         """The log's name, `<cluster>/<component>`."""
+
+    def head(self) -> Head:
+        """Where the log stands now; of a file where it stood, as far as the file says."""
 
     def span(self) -> tuple[int, int]:
         """First and last position that can be read, inclusive."""
@@ -55,9 +60,6 @@ class EventSource(Protocol):
 
 class EventLog(EventSource, Protocol):
     """One log: many readers, and one writer at a time, which the epoch makes sure of."""
-
-    def head(self) -> Head:
-        """Where the log stands now."""
 
     def take_epoch(self, recorded_at: int) -> int:
         """Give out the next epoch; from here on every append with an older one is refused. To be taken after
@@ -136,6 +138,10 @@ class JoinedSource:
     def name(self) -> str:
         """`<cluster>/<component>`."""
         return self._parts[0][0].name
+
+    def head(self) -> Head:
+        """That of the last part; what the first one has is not archived."""
+        return msgspec.structs.replace(self._parts[-1][0].head(), archived=self._parts[0][1] - 1)
 
     def span(self) -> tuple[int, int]:
         """First and last position, inclusive."""

@@ -157,8 +157,8 @@ def test_a_log_that_nobody_names_is_the_one_of_dds_serve(tmp_path: Path) -> None
 
 def test_a_recording_is_no_log(log: str, tmp_path: Path) -> None:
     assert "dds replay RECORDING --log URL" in refused("log", "import", FIRST_ATTACH, "--log", log)
-    assert "use dds replay --verify" in refused("log", "verify", FIRST_ATTACH)
-    assert "no log was named" in refused("log", "export", "x.jsonl", env={"XDG_STATE_HOME": str(tmp_path)})
+    assert "with --verify to check it" in refused("log", "verify", FIRST_ATTACH)
+    assert "no source was named" in refused("log", "export", "x.jsonl", env={"XDG_STATE_HOME": str(tmp_path)})
 
 
 def test_erasing_what_is_not_there_is_no_success(log: str) -> None:

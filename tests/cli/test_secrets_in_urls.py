@@ -72,4 +72,5 @@ def test_a_path_may_have_any_characters(name: str, tmp_path: Path) -> None:
 
 def test_the_commands_that_take_a_url_say_so() -> None:
     assert "give a URL or set DDS_LOG" in refused("db", "check")
-    assert "give --log URL or set DDS_LOG" in refused("log", "anchor")
+    assert "give --log URL or set DDS_LOG" in refused("log", "archive", "x.jsonl")
+    assert "give a SOURCE, or a log by --log URL or DDS_LOG" in refused("log", "anchor")

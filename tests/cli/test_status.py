@@ -186,14 +186,14 @@ def test_without_a_name_it_is_the_log_that_serve_writes(tmp_path: Path) -> None:
     env = {"XDG_STATE_HOME": str(tmp_path)}
     said = refused("status", env=env)
     assert str(tmp_path / "dds" / "scaler.sqlite3") in said
-    assert "no such file" in said
+    assert "dds serve has made none" in said
     (tmp_path / "dds").mkdir()
     log_of(FIRST_ATTACH, tmp_path / "dds", name="scaler.sqlite3")
     assert "first_attach/scaler" in fine("status", env=env)
 
 
 def test_what_is_no_log(tmp_path: Path) -> None:
-    assert dds("status", FIRST_ATTACH).exit_code == 1
+    assert dds("status", str(tmp_path)).exit_code == 1
     assert "hunter2" not in refused("status", "postgresql://dds:hunter2@127.0.0.1:1/dds")
 
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator
 from typing import IO, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dds_adapters.jsonl.files import opened
 from dds_core.errors import BrokenChain, CorruptFile, DdsError, NotALogFile, TruncatedFile
-from dds_core.log.chain import check_part
+from dds_core.log.chain import advanced, check_part
 from dds_core.log.codec import (
     CLOSING,
     FORMAT,
@@ -23,7 +24,7 @@ from dds_core.log.codec import (
     decode_heading,
     decode_lean,
 )
-from dds_core.log.envelope import Envelope, LeanEvent
+from dds_core.log.envelope import Envelope, Head, LeanEvent, unopened
 from dds_core.log.interface import BATCH
 
 _E = TypeVar("_E", Envelope, LeanEvent)
@@ -54,6 +55,13 @@ class JsonlLog:
     def name(self) -> str:
         """The log's name, `<cluster>/<component>`."""
         return self.heading.log
+
+    def head(self) -> Head:
+        """The epoch is the one that wrote last, the checkpoint the last event or the one that an archived log begins with."""
+        after, last = self.heading.after, self.heading.until
+        newest = list(self.read(max(last - 1, after), last))
+        head = advanced(unopened(self.name, self.heading.cluster), newest)
+        return replace(head, position=last, checkpoint=head.checkpoint or (after + 1 if after else 0), archived=after)
 
     def span(self) -> tuple[int, int]:
         """First and last position in the file, as its header says."""

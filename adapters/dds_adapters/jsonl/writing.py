@@ -13,7 +13,7 @@ from dds_core.errors import BrokenChain, FileError, InputError, NotACheckpoint
 from dds_core.log.chain import ChainCheck, ChainReport, checked, verify_chain
 from dds_core.log.codec import FORMAT, Closing, Heading, encode_closing, encode_envelope, encode_heading
 from dds_core.log.envelope import CHECKPOINT, LOG_OPENED, Envelope, Head
-from dds_core.log.interface import EventLog
+from dds_core.log.interface import EventLog, EventSource
 
 Progress = Callable[[int], None]
 """Told the newest position, every `_STEP` events."""
@@ -25,7 +25,7 @@ def silent(position: int) -> None:
     """No progress wanted."""
 
 
-def export(log: EventLog, path: str, *, until: int | None = None, progress: Progress = silent) -> ChainReport:
+def export(log: EventSource, path: str, *, until: int | None = None, progress: Progress = silent) -> ChainReport:
     """Write what the log holds, up to `until`, to a new file; the chain is checked on the way.
 
     Raises `FileError` and `BrokenChain`, and then there is no file.

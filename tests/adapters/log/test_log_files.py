@@ -4,6 +4,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dds_adapters import jsonl
 from dds_core.errors import BrokenChain, FileError, InputError, LogExists, NotACheckpoint
@@ -37,6 +38,7 @@ def test_an_export_holds_the_log_unchanged(place: Place, tmp_path: Path, name: s
     assert report == verify_chain(log.read()) == verify_chain(file.read())
     assert list(file.read()) == list(log.read())
     assert (file.name, file.span(), file.heading.cluster) == (log.name, log.span(), CLUSTER)
+    assert file.head() == replace(log.head(), checkpoint=0, epoch_at=0)
     assert jsonl.is_log_file(path)
 
 

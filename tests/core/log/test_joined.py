@@ -37,6 +37,7 @@ class _Until:
         self._log = log
         self._last = last
         self.name = log.name
+        self.head = log.head
         self.read = log.read
         self.read_lean = log.read_lean
 
@@ -48,6 +49,11 @@ def test_the_parts_read_as_the_whole() -> None:
     sources, whole = parts()
     joined = JoinedSource(sources)
     assert (joined.name, joined.span()) == ("a/scaler", whole.span())
+    assert (joined.head().position, joined.head().hash, joined.head().archived) == (
+        whole.span()[1],
+        whole.head().hash,
+        0,
+    )
     everything = list(whole.read())
     assert list(joined.read()) == everything
     assert list(joined.read_lean()) == list(whole.read_lean())
