@@ -54,12 +54,14 @@ def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None,
     All of it appears in the database or nothing. A recording is not a log: see dds replay --log.
     """
     where = required_log(url)
-    source = JoinedSource([_log_file(path) for path in files])
-    if name is not None and name != source.name:
-        raise InputError(f"it holds log {source.name}, not {name}", where=files[0], fix="leave --name out")
-    first, last = source.span()
-    with Opened() as opened, position_bar(last, "importing") as bar:
-        report = opened.database(where).import_log(source.read(first - 1), anchors=_anchors(anchor_file), progress=bar)
+    with Opened() as opened:
+        source = JoinedSource([_log_file(opened.file(path)) for path in files])
+        if name is not None and name != source.name:
+            raise InputError(f"it holds log {source.name}, not {name}", where=files[0], fix="leave --name out")
+        first, last = source.span()
+        anchors = _anchors(opened, anchor_file)
+        with position_bar(last, "importing") as bar:
+            report = opened.database(where).import_log(source.read(first - 1), anchors=anchors, progress=bar)
     show(f"imported log {report.log}, positions {report.first} to {report.last}, into {without_password(where)}")
 
 
@@ -122,11 +124,10 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
     SOURCE is a database, an export, or archives and the rest, oldest first; by default the log. Exit code 2, and the
     position, when something differs.
     """
-    anchors = _anchors(anchor_file)
     with Opened() as opened:
         log = _log(opened, sources, url, name)
         rows = log.source.read(log.after)
-        return verify_rows(rows, log.length, log.label, form, anchors, log.component)
+        return verify_rows(rows, log.length, log.label, form, _anchors(opened, anchor_file), log.component)
 
 
 @log.command("archive")
@@ -293,9 +294,10 @@ def log_anchor(sources: tuple[str, ...], url: str | None, name: str | None, posi
     show(encode_anchor(anchor).decode())
 
 
-def _anchors(path: str | None) -> list[Anchor]:
-    if path is None:
+def _anchors(opened: Opened, named: str | None) -> list[Anchor]:
+    if named is None:
         return []
+    path = opened.file(named)
     try:
         lines = Path(path).read_bytes().splitlines()
         return [decode_anchor(line) for line in lines if line.strip()]

@@ -123,7 +123,7 @@ def replay(
     )
     with Opened() as opened:
         source = opened.source(sources, url or default_log(), None if target else name)
-        policy = _policy(source, policy_file)
+        policy = _policy(source, opened.file(policy_file) if policy_file is not None else None)
         if target is not None:
             _write(opened, source, target, name, checkpoint=checkpoint)
         elif verifying:

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Protocol
 
 from dds_adapters.jsonl import JsonlLog, is_log_file
+from dds_adapters.jsonl.files import file_error
 from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
-from dds_commands.parameters import LOG_VARIABLE, served_log, without_password
+from dds_commands.parameters import LOG_VARIABLE, STANDARD, served_log, without_password
 from dds_commands.screen import progress
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
-from dds_core.errors import FileError, InputError
+from dds_core.errors import DdsError, FileError, InputError
 from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
 from dds_core.kit.policy import MICROSECONDS
@@ -32,6 +36,8 @@ from dds_core.timeline import Moment
 from dds_core.timeline.clock import duration
 
 _SQLITE = b"SQLite format 3\x00"
+_STDIN = "standard input"
+_PIECE = 1 << 20
 _RECORDED = "recording:"
 """What the cluster of a log begins with that was written from a recording."""
 _LATE = 30
@@ -66,8 +72,8 @@ class Recording:
 
     component = SCALER
 
-    def __init__(self, path: str, policy: Policy | None = None) -> None:
-        self.label = path
+    def __init__(self, path: str, policy: Policy | None = None, label: str = "") -> None:
+        self.label = label or path
         self.path = path
         self.policy = policy if policy is not None else Policy()
 
@@ -217,12 +223,32 @@ class Opened:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
+        self._copy = ""
 
     def __enter__(self) -> Opened:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._stack.close()
+        if self._copy and isinstance(error, DdsError):
+            error.args = (str(error).replace(self._copy, _STDIN),)
+
+    def file(self, path: str) -> str:
+        """The path of a file; of standard input that of a copy, since sources are read more than once."""
+        if path != STANDARD:
+            return path
+        fix = "pipe a file into it, or name a file in place of -"
+        if self._copy:
+            raise InputError("it can be read once only", where=_STDIN, fix=fix)
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InputError("it is a terminal" if sys.stdin is not None else "it is closed", where=_STDIN, fix=fix)
+        self._copy = str(Path(self._stack.enter_context(TemporaryDirectory(prefix="dds-")), "standard-input"))
+        try:
+            with open(self._copy, "wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy, _PIECE)
+        except OSError as error:
+            raise file_error(error, f"a copy of {_STDIN} in {gettempdir()}") from None
+        return self._copy
 
     def source(
         self,
@@ -262,12 +288,14 @@ class Opened:
         return self._stack.enter_context(Database(url))
 
     def _one(self, text: str, name: str | None, component: Component[Any], *, is_log: bool) -> Recording | Log:
-        if is_url(text) or (is_log and not Path(text).is_file()) or _begins(text, _SQLITE):
-            return Log(self.log(as_url(text), name, component), without_password(text), as_url(text))
-        if is_log_file(text):
-            return Log(JsonlLog(text), text)
-        _require_recording(text)
-        return Recording(text)
+        path = self.file(text)
+        label = without_password(text) if path == text else _STDIN
+        if is_url(path) or (is_log and not Path(path).is_file()) or _begins(path, _SQLITE):
+            return Log(self.log(as_url(path), name, component), label, as_url(path))
+        if is_log_file(path):
+            return Log(JsonlLog(path), label)
+        _require_recording(path)
+        return Recording(path, label=label)
 
 
 def _begins(path: str, magic: bytes) -> bool:
