@@ -18,11 +18,15 @@ from dds_adapters.kubernetes import EVALUATOR
 from dds_adapters.sql import SqlLog, follow
 from dds_commands.parameters import (
     STANDARD,
+    Place,
+    end_options,
     log_option,
     output_option,
     output_options,
+    period,
     require_end,
     required_log,
+    since_option,
     source_arguments,
     without_password,
 )
@@ -32,11 +36,13 @@ from dds_commands.sources import Log, Opened
 from dds_core.component import Component
 from dds_core.errors import InputError, NotALogFile
 from dds_core.events import TYPES
-from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, checked
+from dds_core.log import LOG_OPENED, Anchor, ChainCheck, Envelope, EventSource, Head, JoinedSource, LeanEvent, checked
 from dds_core.log.codec import BadLine, decode_anchor, encode_anchor
 from dds_core.replay import VerifyReport, verify
 from dds_core.scaler.component import SCALER
 from dds_core.timeline.clock import rfc3339
+
+_NEWEST = 20
 
 
 @click.group("log", short_help="Keep, move, check and show a log.")
@@ -154,8 +160,14 @@ def log_archive(file: str, checkpoint: int | None, url: str | None, name: str | 
 
 @log.command("tail")
 @source_arguments
+@since_option
+@end_options
 @click.option(
-    "-n", "--events", "count", type=click.IntRange(min=0), default=20, show_default=True, help="How many to begin with."
+    "-n",
+    "--events",
+    "count",
+    type=click.IntRange(min=0),
+    help=f"How many to begin with; by default {_NEWEST}, with --since all.",
 )
 @click.option("-f", "--follow", "following", is_flag=True, help="Go on with what is appended, until Ctrl-C.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Events of this type only; may be repeated.")
@@ -165,7 +177,10 @@ def log_tail(
     sources: tuple[str, ...],
     url: str | None,
     name: str | None,
-    count: int,
+    since: str | None,
+    at: str | None,
+    until: str | None,
+    count: int | None,
     following: bool,
     types: tuple[str, ...],
     stream: str | None,
@@ -177,13 +192,22 @@ def log_tail(
     """
     if following:
         require_end("--follow")
+    if following and (at or until):
+        raise InputError("what is followed has no end", fix="leave out --follow, or --at and --until")
     with Opened() as opened:
-        source = _log(opened, sources, url, name).source
-        head = source.head()
+        log = _log(opened, sources, url, name)
+        source, head = log.source, log.source.head()
         wanted = [_known_type(one) for one in types] or None
-        after = _before_newest(source, head, count, wanted, stream)
+        if count is None and since is None:
+            count = _NEWEST
+        first, last = period(log.span, since, at, until)
+        if count is not None and first == last == Place():
+            after, newest = _before_newest(source, head, count, wanted, stream), head.position
+        else:
+            told = source.read_lean(log.after, head.position, stream, wanted)
+            after, newest = _between(told, first, last, count, head)
         if not following:
-            _print_rows(source.read(after, head.position, stream, wanted), form)
+            _print_rows(source.read(after, newest, stream, wanted), form)
         elif isinstance(source, SqlLog):
             _print_rows(follow(source, after, types=wanted, stream=stream), "jsonl" if form == "json" else form)
         else:
@@ -212,6 +236,19 @@ def _before_newest(source: EventSource, head: Head, count: int, types: list[str]
             return after
         back *= 8
     return head.position
+
+
+def _between(rows: Iterable[LeanEvent], first: Place, last: Place, count: int | None, head: Head) -> tuple[int, int]:
+    """The positions before and of the newest `count` of the rows between two places; nothing without any."""
+    found = deque(
+        (
+            row.position
+            for row in rows
+            if first.begun(row.occurred_at, row.position) and not last.ended(row.occurred_at, row.position)
+        ),
+        maxlen=count,
+    )
+    return (found[0] - 1, found[-1]) if found else (head.position, head.position)
 
 
 def _print_rows(rows: Iterable[Envelope], form: str) -> None:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 import yaml
@@ -22,6 +22,7 @@ from click.core import ParameterSource
 from dds_adapters.sql.urls import as_url, is_url, shown
 from dds_commands.screen import into_file
 from dds_core.errors import InputError, PolicyError
+from dds_core.kit.policy import MICROSECONDS
 from dds_core.timeline.clock import day, micros, rfc3339
 
 _LOG = "scaler.sqlite3"
@@ -64,8 +65,60 @@ NAME_VARIABLE = "DDS_LOG_NAME"
 STANDARD = "-"
 """In place of a file: standard input, or output."""
 
-_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
-_TIME_FORMS = "write 2026-11-21T02:11:05.761Z, or 02:11:05.761 for the day of the source"
+_TIME = re.compile(r"(\d{1,2}):\d{2}(:\d{2}(\.\d{1,6})?)?")
+_BACK = re.compile(r"(?=.)(?:(\d{1,4})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,8})s)?")
+_TIME_FORMS = (
+    "write 2026-11-21T02:11:05.761Z, 02:11:05.761 or 02:11 for the day of the source, or 15m for so long before its end"
+)
+
+
+class Place(NamedTuple):
+    """Where something begins or ends: at an instant, a position, both, or nowhere."""
+
+    at: int | None = None
+    position: int | None = None
+
+    def begun(self, at: int, position: int) -> bool:
+        """Whether what has this instant and this position is not before the place."""
+        return (self.at is None or at >= self.at) and (self.position is None or position >= self.position)
+
+    def ended(self, at: int, position: int) -> bool:
+        """Whether it is after the place."""
+        return (self.at is not None and at > self.at) or (self.position is not None and position > self.position)
+
+
+def place(text: str | None, span: Callable[[], tuple[int, int]]) -> Place:
+    """What a person wrote for --until or --since: an instant, or a position. Raises InputError."""
+    if text is None:
+        return Place()
+    if not text.isdecimal():
+        return Place(at=_instant(text, span()))
+    if int(text) < 1:
+        raise InputError(f"{text} is no position", fix="positions begin with 1; as an instant, " + _TIME_FORMS)
+    return Place(position=int(text))
+
+
+def end(span: Callable[[], tuple[int, int]], at: str | None, until: str | None) -> Place:
+    """Where --at and --until end what is shown, whichever comes first. Raises InputError."""
+    span = cache(span)
+    last = place(until, span)
+    instants = [_within(one, span()) for one in (last.at,) if one is not None]
+    instants += [instant(at, span())] if at is not None else []
+    return Place(min(instants, default=None), last.position)
+
+
+def period(
+    span: Callable[[], tuple[int, int]], since: str | None, at: str | None, until: str | None
+) -> tuple[Place, Place]:
+    """Where what is shown begins and ends. Raises InputError."""
+    if since is not None and at is not None:
+        raise InputError("--since and --at do not go together", fix="give --until for the end")
+    span = cache(span)
+    first, last = place(since, span), end(span, at, until)
+    for begun, ended in zip(first, last, strict=True):
+        if begun is not None and ended is not None and begun > ended:
+            raise InputError(f"--since {since} is after --until {until}", fix="exchange them")
+    return first, last
 
 
 def without_password(text: str) -> str:
@@ -74,19 +127,25 @@ def without_password(text: str) -> str:
 
 
 def instant(text: str, span: tuple[int, int]) -> int:
-    """The instant that a person wrote: RFC 3339, or a time of the day that the source, which runs over `span`, is of.
+    """The instant that a person wrote: RFC 3339, a time of the day that the source, which runs over `span`, is of, or a duration
+    back from its end. Raises InputError, also for what lies before everything."""
+    return _within(_instant(text, span), span)
 
-    Raises InputError.
-    """
+
+def _instant(text: str, span: tuple[int, int]) -> int:
+    back = _BACK.fullmatch(text)
+    if back is not None:
+        days, hours, minutes, seconds = (int(one or 0) for one in back.groups())
+        return span[1] - (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * MICROSECONDS
     found = _TIME.fullmatch(text)
     if found is None:
-        return _within(_rfc3339(text), span)
+        return _rfc3339(text)
     if day(span[0]) != day(span[1]):
         raise InputError(
             f"{text} is no single instant in a source that runs from {day(span[0])} to {day(span[1])}",
             fix=f"give the day too, such as {day(span[0])}T{text}Z",
         )
-    return _within(_rfc3339(f"{day(span[0])}T{text.zfill(len(text) + (len(found[1]) == 1))}Z"), span)
+    return _rfc3339(f"{day(span[0])}T{text.zfill(len(text) + (len(found[1]) == 1))}Z")
 
 
 def _within(at: int, span: tuple[int, int]) -> int:
@@ -190,6 +249,22 @@ def source_arguments(command: _F) -> _F:
     """[SOURCE]... or --log URL, and --name."""
     sources = click.argument("sources", metavar="[SOURCE]...", nargs=-1)
     return sources(log_option(command))
+
+
+_TIMES = "RFC 3339, HH:MM[:SS] of the source's day, or so long before its end, such as 15m"
+
+
+def end_options(command: _F) -> _F:
+    """--at and --until."""
+    at = click.option("--at", metavar="TIME", help=f"As of this instant: {_TIMES}.")
+    until = click.option("--until", metavar="TIME|POSITION", help="As of this instant or position.")
+    return at(until(command))
+
+
+def since_option(command: _F) -> _F:
+    """--since."""
+    words = "From this instant or position on; TIME as for --until, such as 15m for the last quarter of an hour."
+    return click.option("--since", metavar="TIME|POSITION", help=words)(command)
 
 
 def output_option(command: _F) -> _F:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from dds_commands.parameters import instant, output_options, source_arguments
+from dds_commands.parameters import end, end_options, output_options, source_arguments
 from dds_commands.screen import show_data, table
 from dds_commands.sources import Opened, require
 from dds_core.errors import InputError
@@ -24,8 +24,7 @@ NO_PUBLISHER = "use dds claims and dds devices on it, or give a publisher's log 
 
 @click.command("pools", short_help="Show the pools that a publisher keeps.")
 @source_arguments
-@click.option("--at", metavar="TIME", help="As of this instant: RFC 3339, or a time of the source's day.")
-@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="As of this position.")
+@end_options
 @click.option("--node", metavar="NODE", help="Those that this node reaches only.")
 @output_options("table", "json", "jsonl")
 def pools(
@@ -33,7 +32,7 @@ def pools(
     url: str | None,
     name: str | None,
     at: str | None,
-    until: int | None,
+    until: str | None,
     node: str | None,
     form: str,
 ) -> None:
@@ -45,8 +44,7 @@ def pools(
     with Opened() as opened:
         source = opened.source(sources, url, name, PUBLISHER)
         require(source, PUBLISHER, NO_PUBLISHER)
-        moment = instant(at, source.span()) if at is not None else None
-        picture: PoolPicture = source.picture(moment, until)
+        picture: PoolPicture = source.picture(*end(source.span, at, until))
     rows = chosen_pools(picture, node)
     if form == "table":
         show_pools(rows)

@@ -15,7 +15,18 @@ from pydantic import BaseModel
 from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
 from dds_commands.logs import verify_rows
-from dds_commands.parameters import NAME_VARIABLE, default_log, instant, output_options, policy_read, without_password
+from dds_commands.parameters import (
+    NAME_VARIABLE,
+    Place,
+    default_log,
+    end,
+    instant,
+    output_options,
+    period,
+    policy_read,
+    since_option,
+    without_password,
+)
 from dds_commands.pools import chosen_pools, machine_data, machine_rows, pool_data, show_machines, show_pools
 from dds_commands.running import FINE
 from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
@@ -58,7 +69,8 @@ from dds_core.timeline.phrases import listed, spoken
 @click.command("replay")
 @click.argument("sources", metavar="[SOURCE]...", nargs=-1)
 @click.option("--at", metavar="TIME", help="Show claims and devices, or pools and machines, as of this instant.")
-@click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="Go no further than this position.")
+@since_option
+@click.option("--until", metavar="TIME|POSITION", help="Go no further than this instant or position.")
 @click.option("--claim", metavar="NS/NAME|UID", help="Tell of this claim only.")
 @click.option("--node", metavar="NODE", help="Tell of this node only.")
 @click.option("--state", metavar="STATE", help="Only changes into this state, or what is in it.")
@@ -82,7 +94,8 @@ from dds_core.timeline.phrases import listed, spoken
 def replay(
     sources: tuple[str, ...],
     at: str | None,
-    until: int | None,
+    since: str | None,
+    until: str | None,
     claim: str | None,
     node: str | None,
     state: str | None,
@@ -100,7 +113,8 @@ def replay(
     change of a claim or device is shown, and every decision. SOURCE is a recording, an export, archives and the rest, or
     a database; by default the log of --log or DDS_LOG, else the one of dds serve.
 
-    TIME is RFC 3339 or a time of the source's day, such as 02:11:05.761. Times are UTC.
+    TIME is RFC 3339, a time of the source's day, such as 02:11 or 02:11:05.761, or so long before its end, such as 15m.
+    Times are UTC.
 
     The log of a publisher (--name CLUSTER/publisher) is told as what its fabric has and what was published; --at shows
     pools and machines, --claim and --state say nothing there.
@@ -114,6 +128,7 @@ def replay(
         diff=diff,
         verify=verifying,
         log=target,
+        since=since,
         until=until,
         claim=claim,
         node=node,
@@ -132,7 +147,7 @@ def replay(
             view: View = _ScalerView(source, claim, node, state)
             if source.component is PUBLISHER:
                 view = _PublisherView(source, claim, node, state)
-            _show(source, policy, view, at, until, diff, form)
+            _show(source, policy, view, at, since, until, diff, form)
     return FINE
 
 
@@ -148,7 +163,7 @@ def _policy(source: Recording | Log, path: str | None) -> BaseModel | None:
 
 _FILTERS = frozenset({"claim", "node", "state", "policy"})
 _GOES_WITH: dict[str, frozenset[str]] = {
-    "": _FILTERS | {"until"},
+    "": _FILTERS | {"since", "until"},
     "at": _FILTERS | {"until"},
     "diff": _FILTERS,
     "verify": frozenset({"policy"}),
@@ -250,8 +265,8 @@ class View(Protocol):
     def show_state(self, picture: Any, at: int, form: str) -> None:
         """What a picture holds of it, as of an instant."""
 
-    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
-        """Every change and decision, and how it ended."""
+    def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
+        """Every change and decision from a place on, and how it ended."""
 
 
 def _show(
@@ -259,21 +274,23 @@ def _show(
     policy: BaseModel | None,
     view: View,
     at: str | None,
-    until: int | None,
+    since: str | None,
+    until: str | None,
     diff: tuple[str, str] | None,
     form: str,
 ) -> None:
     if diff is not None:
         before, after = (instant(text, source.span()) for text in diff)
-        things = [view.things(_picture(source, policy, one, None)) for one in (before, after)]
+        things = [view.things(_picture(source, policy, Place(one))) for one in (before, after)]
         show_differences((things[0], things[1]), (before, after), form)
     elif at is not None:
-        moment = instant(at, source.span())
+        last = end(source.span, at, until)
         if form == "mermaid":
             raise InputError("a state is no path that could be drawn", fix="leave --at out, or use --format table")
-        view.show_state(_picture(source, policy, moment, until), moment, form)
+        view.show_state(_picture(source, policy, last), last.at or 0, form)
     else:
-        view.show_changes(lambda: cut(_told(source, policy), None, until), form)
+        first, last = period(source.span, since, at, until)
+        view.show_changes(lambda: cut(_told(source, policy), *last), first, form)
 
 
 def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]:
@@ -286,10 +303,10 @@ def _told(source: Recording | Log, policy: BaseModel | None) -> Iterator[Moment]
     return of_steps(_re_decided(source, policy))
 
 
-def _picture(source: Recording | Log, policy: BaseModel | None, at: int | None, until: int | None) -> Any:
+def _picture(source: Recording | Log, policy: BaseModel | None, last: Place) -> Any:
     if policy is None or isinstance(source, Recording):
-        return source.picture(at, until)
-    return folded(cut(_told(source, policy), at, until), source.component)
+        return source.picture(*last)
+    return folded(cut(_told(source, policy), *last), source.component)
 
 
 def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
@@ -302,17 +319,19 @@ def _re_decided(source: Log, policy: BaseModel) -> Iterator[Step]:
 
 
 class _Counted(ABC):
-    """The same moments, with what they were counted."""
+    """The same moments, with what they were counted from a place on."""
 
-    def __init__(self, told: Iterable[Moment]) -> None:
+    def __init__(self, told: Iterable[Moment], since: Place) -> None:
         self._told = told
+        self.since = since
         self.number: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[Moment]:
         for moment in self._told:
-            self.number["fact"] += 1
+            counts = self.since.begun(moment.at, moment.position)
+            self.number["fact"] += counts
             for event in moment.caused:
-                self.number["decision" if isinstance(event, Decision) else "change"] += 1
+                self.number["decision" if isinstance(event, Decision) else "change"] += counts
                 self._follow(event)
             yield moment
 
@@ -335,10 +354,11 @@ class _Counted(ABC):
         """The same for people."""
 
 
-def _show_entries(entries: Iterable[Entry], subject: Subject | None, counts: _Counted, form: str) -> None:
+def _show_entries(told: Iterable[Entry], subject: Subject | None, counts: _Counted, form: str) -> None:
+    entries = (entry for entry in told if counts.since.begun(entry.at, entry.position))
     if form == "json":
-        told = [as_data(entry) for entry in entries]
-        show_json({"entries": told, "summary": counts.data()})
+        whole = [as_data(entry) for entry in entries]
+        show_json({"entries": whole, "summary": counts.data()})
     elif form == "jsonl":
         show_jsonl(as_data(entry) for entry in entries)
     elif form == "mermaid":
@@ -405,11 +425,11 @@ class _ScalerView:
             told = {"claims": [claim_data(row) for row in claims], "devices": [device_data(row) for row in devices]}
             _show_told(at, told, form)
 
-    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
+    def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         if self._claim and self._node:
             raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
         subject = _subject(self._source, self._claim or self._node, "claim" if self._claim else "node")
-        counts = _CountedClaims(told())
+        counts = _CountedClaims(told(), since)
         entries = self._chosen(SCALER.told.timeline(counts, subject))
         _show_entries(entries, subject, counts, form)
 
@@ -425,8 +445,8 @@ class _CountedClaims(_Counted):
 
     _KINDS = ("fact", "change", "decision")
 
-    def __init__(self, told: Iterable[Moment]) -> None:
-        super().__init__(told)
+    def __init__(self, told: Iterable[Moment], since: Place) -> None:
+        super().__init__(told, since)
         self._ended: dict[str, dict[str, str]] = {"claims": {}, "devices": {}}
 
     def _follow(self, event: Event | None) -> None:
@@ -477,11 +497,11 @@ class _PublisherView:
             told = {"pools": [pool_data(row) for row in pools], "machines": [machine_data(row) for row in machines]}
             _show_told(at, told, form, failing=failing)
 
-    def show_changes(self, told: Callable[[], Iterator[Moment]], form: str) -> None:
+    def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         if form == "mermaid":
             require_path(self._source)
         subject = _subject(self._source, self._node, "node")
-        counts = _CountedPools(told())
+        counts = _CountedPools(told(), since)
         _show_entries(PUBLISHER.told.timeline(counts, subject), subject, counts, form)
 
 
@@ -490,8 +510,8 @@ class _CountedPools(_Counted):
 
     _KINDS = ("fact", "decision")
 
-    def __init__(self, told: Iterable[Moment]) -> None:
-        super().__init__(told)
+    def __init__(self, told: Iterable[Moment], since: Place) -> None:
+        super().__init__(told, since)
         self._pools: dict[str, int] = {}
 
     def _follow(self, event: Event | None) -> None:

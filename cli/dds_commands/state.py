@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from dds_commands.parameters import instant, output_options, source_arguments
+from dds_commands.parameters import Place, end, end_options, output_options, source_arguments
 from dds_commands.screen import note, show, show_data, table
 from dds_commands.sources import Log, Opened, require, silence, silence_words
 from dds_core.errors import InputError
@@ -24,8 +24,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--state", metavar="STATE", help="In this state only."),
         click.option("--node", metavar="NODE", help="On this node only."),
         click.option("--claim", metavar="NS/NAME|UID", help="This claim, or its devices, only."),
-        click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="As of this position."),
-        click.option("--at", metavar="TIME", help="As of this instant: RFC 3339, or a time of the source's day."),
+        end_options,
         source_arguments,
     ):
         command = option(command)
@@ -63,18 +62,18 @@ def devices(form: str, claim: str | None, node: str | None, state: str | None, *
 
 
 def _picture(
-    form: str, sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: int | None
+    form: str, sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: str | None
 ) -> tuple[Picture, int]:
     """The picture that is asked for, and the instant that its times count back from: now for the whole of a log that may be
     written just now, else one that a table begins with."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
-        moment = instant(at, source.span()) if at is not None else None
-        picture = source.picture(moment, until)
-        head = source.live_head() if moment is None and until is None and isinstance(source, Log) else None
+        last = end(source.span, at, until)
+        picture = source.picture(*last)
+        head = source.live_head() if last == Place() and isinstance(source, Log) else None
     if head is None:
-        now = moment if moment is not None else picture.now
+        now = last.at if last.at is not None else picture.now
         if form == "table":
             show(f"as of {rfc3339(now)}")
     else:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from dds_commands.parameters import output_options, source_arguments
+from dds_commands.parameters import end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
-from dds_commands.sources import Log, Opened, Source
+from dds_commands.sources import Log, Opened, Source, cut
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
@@ -28,8 +28,19 @@ from dds_core.timeline.telling import ACT, DECISION, REST
 @click.command("timeline", short_help="Tell what happened to something, and why.")
 @click.argument("subject", metavar="CLAIM|DEVICE|NODE|POOL")
 @source_arguments
+@since_option
+@end_options
 @output_options("table", "json", "jsonl", "mermaid")
-def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str | None, form: str) -> None:
+def timeline(
+    subject: str,
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    since: str | None,
+    at: str | None,
+    until: str | None,
+    form: str,
+) -> None:
     """Tell what happened to a claim, a device or a node, when, how long it took, and why.
 
     Name a claim by NAMESPACE/NAME or uid, a device by UUID, resource or uid, a node by its name; the beginning of a uid
@@ -45,7 +56,9 @@ def timeline(subject: str, sources: tuple[str, ...], url: str | None, name: str 
         found = find(source, subject)
         if form == "mermaid":
             require_path(source)
-        show_timeline(source.component.told.timeline(source.told(), found), found, form)
+        first, last = period(source.span, since, at, until)
+        entries = source.component.told.timeline(cut(source.told(), *last), found)
+        show_timeline((one for one in entries if first.begun(one.at, one.position)), found, form)
 
 
 def find(source: Source, text: str) -> Subject:

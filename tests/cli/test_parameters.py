@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dds_commands.parameters import instant, policy_read, without_password
+from dds_commands.parameters import Place, instant, period, policy_read, without_password
 from dds_core import read_policy
 from dds_core.errors import InputError, PolicyError
 
@@ -26,26 +26,82 @@ SPAN = (DAY + HOUR, DAY + 3 * HOUR)
         ("2:00:00.5", DAY + 2 * HOUR + 500_000),
         ("02:00:00.000001", DAY + 2 * HOUR + 1),
         ("23:00:00", DAY + 23 * HOUR),
+        ("02:00", DAY + 2 * HOUR),
+        ("2:30", DAY + 2 * HOUR + HOUR // 2),
+        ("2026-11-21T02:00Z", DAY + 2 * HOUR),
+        ("2h", DAY + HOUR),
+        ("1h30m", DAY + HOUR + HOUR // 2),
+        ("90s", DAY + 3 * HOUR - 90_000_000),
+        ("0m", DAY + 3 * HOUR),
     ],
 )
 def test_an_instant_is_rfc_3339_or_a_time_of_the_sources_day(text: str, at: int) -> None:
     assert instant(text, SPAN) == at
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "25:00:00", "02:00", "2026-13-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-11-21", "25:00:00", "25:00", "02", "m", "30m1h", "1.5h", "2026-13-01T00:00:00Z"]
+)
 def test_what_is_no_instant_is_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(InputError, match=r"write 2026-11-21T02:11:05.761Z, or 02:11:05.761"):
+    with pytest.raises(InputError, match=r"write 2026-11-21T02:11:05.761Z, 02:11:05.761 or 02:11"):
         instant(text, SPAN)
 
 
 def test_a_time_without_a_day_is_refused_where_there_are_several() -> None:
     with pytest.raises(InputError, match=r"give the day too, such as 2026-11-21T02:00:00Z"):
         instant("02:00:00", (SPAN[0], SPAN[1] + 24 * HOUR))
+    with pytest.raises(InputError, match=r"give the day too, such as 2026-11-21T02:00Z"):
+        instant("02:00", (SPAN[0], SPAN[1] + 24 * HOUR))
+    assert instant("26h", (SPAN[0], SPAN[1] + 24 * HOUR)) == SPAN[0], "a duration needs no day"
 
 
 def test_an_instant_before_everything_is_refused() -> None:
     with pytest.raises(InputError, match=r"begins at 2026-11-21T01:00:00"):
         instant("00:59:59", SPAN)
+    with pytest.raises(InputError, match=r"begins at 2026-11-21T01:00:00"):
+        instant("3h", SPAN)
+
+
+@pytest.mark.parametrize(
+    ("since", "at", "until", "first", "last"),
+    [
+        (None, None, None, Place(), Place()),
+        ("30m", None, "02:45", Place(at=DAY + 2 * HOUR + HOUR // 2), Place(at=DAY + 2 * HOUR + 3 * HOUR // 4)),
+        ("7", None, "9", Place(position=7), Place(position=9)),
+        ("7", None, "02:00", Place(position=7), Place(at=DAY + 2 * HOUR)),
+        (None, "02:30", "9", Place(), Place(DAY + 2 * HOUR + HOUR // 2, 9)),
+        (None, "02:30", "02:00", Place(), Place(at=DAY + 2 * HOUR)),
+        ("00:00", None, None, Place(at=DAY), Place()),
+        ("5d", None, None, Place(at=DAY + 3 * HOUR - 5 * 24 * HOUR), Place()),
+    ],
+)
+def test_a_period_begins_and_ends_at_instants_or_positions(
+    since: str | None, at: str | None, until: str | None, first: Place, last: Place
+) -> None:
+    assert period(lambda: SPAN, since, at, until) == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("since", "at", "until", "said"),
+    [
+        ("01:30", "02:00", None, "--since and --at do not go together"),
+        ("02:00", None, "01:30", "--since 02:00 is after --until 01:30"),
+        ("9", None, "8", "--since 9 is after --until 8"),
+        (None, None, "0", "0 is no position; positions begin with 1"),
+        (None, None, "00:30", "there was nothing yet"),
+        (None, "9", None, "'9' is no instant"),
+    ],
+)
+def test_a_period_that_cannot_be_is_refused(since: str | None, at: str | None, until: str | None, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        period(lambda: SPAN, since, at, until)
+
+
+def test_positions_need_no_look_at_the_source() -> None:
+    def never() -> tuple[int, int]:
+        raise AssertionError("the source was read")
+
+    assert period(never, "3", None, "9") == (Place(position=3), Place(position=9))
 
 
 def test_no_password_is_shown() -> None:

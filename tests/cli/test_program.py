@@ -38,7 +38,6 @@ def test_wrong_usage_ends_with_1_and_one_line() -> None:
         ("bogus",),
         ("replay", "--bogus"),
         ("replay", FIRST_ATTACH, "--format", "xml"),
-        ("replay", FIRST_ATTACH, "--until", "0"),
         ("timeline",),
         ("diagram", "node"),
         ("log", "export"),
