@@ -20,6 +20,7 @@ from dds_adapters.jsonl.files import file_error
 from dds_adapters.kubernetes.recording import NotARecording, read_recording, replay_recording
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
+from dds_commands.excerpts import Excerpt, found_claim
 from dds_commands.parameters import LOG_VARIABLE, STANDARD, served_log, without_password
 from dds_commands.screen import progress
 from dds_core.component import Component, component_of
@@ -32,7 +33,7 @@ from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.policy import Policy
-from dds_core.timeline import Moment
+from dds_core.timeline import Moment, Subject
 from dds_core.timeline.clock import duration
 
 _SQLITE = b"SQLite format 3\x00"
@@ -58,6 +59,12 @@ class Source(Protocol):
 
     def named(self) -> Iterator[Moment]:
         """At least the moments that name something, and not much more where that is cheaper."""
+
+    def find(self, text: str) -> Subject | None:
+        """What is called so, where that is known without reading everything that names something."""
+
+    def about(self, subject: Subject) -> Iterator[Moment]:
+        """At least the moments that concern a subject, and not much more where that is cheaper."""
 
     def span(self) -> tuple[int, int]:
         """The first and the last instant; (0, 0) for a source without events."""
@@ -85,6 +92,12 @@ class Recording:
         return of_steps(self.steps())
 
     def named(self) -> Iterator[Moment]:
+        return self.told()
+
+    def find(self, text: str) -> Subject | None:
+        return None
+
+    def about(self, subject: Subject) -> Iterator[Moment]:
         return self.told()
 
     def span(self) -> tuple[int, int]:
@@ -139,6 +152,19 @@ class Log:
     def named(self) -> Iterator[Moment]:
         telling = self.component.told
         return moments(telling.naming(self.source.read_lean(self.after, types=telling.names)), self.component)
+
+    def find(self, text: str) -> Subject | None:
+        indexed = self._indexed()
+        return found_claim(indexed, text) if indexed is not None else None
+
+    def about(self, subject: Subject) -> Iterator[Moment]:
+        indexed = self._indexed() if subject.kind == "claim" else None
+        return self.told() if indexed is None else moments(Excerpt(indexed, subject).rows(), self.component)
+
+    def _indexed(self) -> SqlLog | None:
+        """The scaler's log where each object's first event is found by index: in a database, with nothing archived."""
+        usable = isinstance(self.source, SqlLog) and self.component is SCALER and self.after == 0
+        return self.source if usable and isinstance(self.source, SqlLog) else None
 
     def span(self) -> tuple[int, int]:
         first, last = self.source.span()

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import fill
+from typing import Any
 
 import click
 
 from dds_commands.parameters import end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Source, cut
+from dds_core.component import Component
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import History
+from dds_core.scaler.history.data import claim_data, device_data
+from dds_core.scaler.history.words import device_summary, folded, summary
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
     Entry,
+    Moment,
     NoSuchSubject,
     Subject,
     as_data,
     path_diagram,
     render_lines,
 )
-from dds_core.timeline.telling import ACT, DECISION, REST
+from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
@@ -31,6 +38,7 @@ from dds_core.timeline.telling import ACT, DECISION, REST
 @since_option
 @end_options
 @output_options("table", "json", "jsonl", "mermaid")
+@click.option("--full", is_flag=True, help="Tell every fact too, and each attempt of those that ended alike.")
 def timeline(
     subject: str,
     sources: tuple[str, ...],
@@ -40,14 +48,17 @@ def timeline(
     at: str | None,
     until: str | None,
     form: str,
+    full: bool,
 ) -> None:
     """Tell what happened to a claim, a device or a node, when, how long it took, and why.
 
     Name a claim by NAMESPACE/NAME or uid, a device by UUID, resource or uid, a node by its name; the beginning of a uid
     or UUID will do. SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
 
-    Each change comes with its instant, the time spent in the state before, and its cause; under it stand the facts that
-    led to it and what dds decided, or would have decided in mode observe.
+    Of a claim the outcome comes first: how long it waited, in how many attempts, where the time went, whose it was, and
+    what would have helped. Each change comes with its instant, the time spent in the state before, of a claim the time since
+    its pod came, and its cause; under it stands what dds decided, or would have decided in mode observe, and what others
+    did in its place. With --full the facts that led to it are told too.
 
     The log of a publisher (--name CLUSTER/publisher) tells of pools, nodes, and machines of the fabric by UUID or name.
     """
@@ -57,12 +68,53 @@ def timeline(
         if form == "mermaid":
             require_path(source)
         first, last = period(source.span, since, at, until)
-        entries = source.component.told.timeline(cut(source.told(), *last), found)
-        show_timeline((one for one in entries if first.begun(one.at, one.position)), found, form)
+        account = Account(source.component, cut(source.about(found), *last), found)
+        account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
+        show_timeline(account, form, full=full)
+
+
+class Account:
+    """All that is told of a subject: its entries, and in a scaler's log the histories of its claims and devices."""
+
+    def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
+        self.subject = subject
+        self.history = History() if component is SCALER else None
+        self.entries = list(component.told.timeline(self._followed(told), subject))
+        known = self.history if self.history is not None else History()
+        self.claims = [known.claims[uid] for uid in sorted(subject.uids) if uid in known.claims]
+        self.claims.sort(key=lambda one: one.first)
+        self.devices = [known.devices[uid] for uid in sorted(subject.uids) if uid in known.devices]
+
+    def _followed(self, told: Iterable[Moment]) -> Iterator[Moment]:
+        for moment in told:
+            if self.history is not None:
+                self.history.take(moment)
+            yield moment
+
+    def head(self) -> Iterator[str]:
+        """In a few lines, of the newest life of this name."""
+        if self.history is not None:
+            for claim in self.claims[-1:]:
+                yield from summary(claim, self.history)
+            for device in self.devices:
+                yield device_summary(device, self.history)
+
+    def data(self) -> dict[str, Any]:
+        """The histories as plain data."""
+        if self.history is None:
+            return {}
+        now = self.history.now
+        return {
+            "claims": [claim_data(one, now) for one in self.claims],
+            "devices": [device_data(one, now) for one in self.devices],
+        }
 
 
 def find(source: Source, text: str) -> Subject:
     """What is meant, such as a claim or a pool. Raises NoSuchSubject or AmbiguousSubject, with the source's name."""
+    quickly = source.find(text)
+    if quickly is not None:
+        return quickly
     directory = source.component.told.directory().read(progress(source.named(), None, "looking"))
     try:
         return directory.find(text)
@@ -97,8 +149,27 @@ def brief(entries: Iterable[Entry]) -> Iterator[Entry]:
             yield entry._replace(notes=tuple(note for note in entry.notes if note.kind in (ACT, DECISION)))
 
 
-def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None:
-    """The entries in one of the forms."""
+def essence(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """What changed, and where dds acts, what it decided and what others did in its place. Where it only observes, everything is
+    done by others, and what it would do is left out."""
+    acts = any(_was_decided(note.text) for entry in entries for note in entry.notes if note.kind == DECISION)
+    acts = acts or any(_was_decided(entry.cause) for entry in entries if entry.kind == DECISION)
+    for entry in entries:
+        kinds = (ACT, DECISION, ERASED) if acts else (ERASED,)
+        told = entry._replace(notes=tuple(note for note in entry.notes if note.kind in kinds))
+        stays = entry.source and entry.source == entry.target and not entry.trigger.startswith("allocated")
+        nothing = entry.kind == REST or stays or (entry.kind == DECISION and not acts)
+        if told.notes or not nothing:
+            yield told
+
+
+def _was_decided(text: str) -> bool:
+    return text.startswith("dds decided")
+
+
+def show_timeline(account: Account, form: str, *, full: bool) -> None:
+    """It in one of the forms."""
+    subject, entries = account.subject, account.entries
     match form:
         case "json":
             show_json(
@@ -106,6 +177,8 @@ def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None
                     "kind": subject.kind,
                     "name": subject.name,
                     "uids": sorted(subject.uids),
+                    "summary": list(account.head()),
+                    **account.data(),
                     "entries": [as_data(entry) for entry in entries],
                 }
             )
@@ -114,18 +187,25 @@ def show_timeline(entries: Iterator[Entry], subject: Subject, form: str) -> None
         case "mermaid":
             show(path_diagram(entries).rstrip("\n"))
         case _:
-            show_text(entries, subject)
+            origin = account.claims[0].origin if len(account.claims) == 1 else 0
+            short = not full and account.history is not None
+            told = list(essence(list(folded(entries, account.claims)))) if short else entries
+            show_text(told, subject, account.head(), origin)
+            if told != entries:
+                show("--full tells every fact, and each attempt")
 
 
-def show_text(entries: Iterable[Entry], subject: Subject) -> None:
-    """The whole timeline of a subject, for people."""
+def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = (), origin: int = 0) -> None:
+    """The timeline of a subject, for people, under these lines about it; `origin` as `render_lines` has it."""
     dress = style()
     uids = f"  ({', '.join(sorted(subject.uids))})" if subject.kind == "claim" else ""
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
+    for line in head:
+        show(fill(line, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     show(dress(LEGEND, "fact"))
     count = 0
     named = subject.kind not in ("claim", "device") or len(subject.uids) > 1
-    for line in render_lines(entries, width=width(), style=dress, names=named):
+    for line in render_lines(entries, width=width(), style=dress, names=named, origin=origin):
         count += 1
         show(line)
     if not count:

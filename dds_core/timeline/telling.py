@@ -45,6 +45,7 @@ ACT = "act"
 DECISION = "decision"
 ERASED = "erased"
 REST = "rest"
+FOLDED = "folded"
 
 
 class Note(NamedTuple):
@@ -57,8 +58,8 @@ class Note(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One change (`kind` is claim or device), a decision that came without one (decision), or what was learned since the
-    last entry (rest).
+    """One change (`kind` is claim or device), a decision that came without one (decision), what was learned since the last entry
+    (rest), or what stands for many alike (folded).
 
     at: the instant; position: that of its fact in the log; name, uid: whose change it is; source, target: the states
     ("New" before the first); after: microseconds spent in `source`, None from New; cause: why, in this case, or the

@@ -8,11 +8,11 @@ from textwrap import wrap
 from typing import Any
 
 from dds_core.timeline.clock import day, duration, rfc3339, time_of_day
-from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, REST, Entry
+from dds_core.timeline.telling import ACT, DECISION, ERASED, FACT, FOLDED, REST, Entry
 
 WIDTH = 100
 
-MARKS = {FACT: "·", ACT: "×", DECISION: "▸", ERASED: "⌧"}
+MARKS = {FACT: "·", ACT: "×", DECISION: "▸", ERASED: "⌧", FOLDED: "≡"}
 LEGEND = "· fact   × done by somebody else, not by dds   ▸ decision of dds"
 
 Style = Callable[[str, str], str]
@@ -21,7 +21,6 @@ Style = Callable[[str, str], str]
 _INDENT = 14
 _STATES = 21
 _AFTER = 11
-_CAUSE = _INDENT + _STATES + _AFTER + 4
 
 
 def plain(text: str, role: str) -> str:
@@ -35,9 +34,10 @@ def render_text(entries: Iterable[Entry], *, width: int = WIDTH, style: Style = 
 
 
 def render_lines(
-    entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False
+    entries: Iterable[Entry], *, width: int = WIDTH, style: Style = plain, names: bool = False, origin: int = 0
 ) -> Iterator[str]:
-    """The lines of a timeline, as they come: a heading for each day, an entry, its notes under it."""
+    """The lines of a timeline, as they come: a heading for each day, an entry, its notes under it. Each change is told with the
+    time spent in the state before, and with the time since `origin` where there is one."""
     today = ""
     for entry in entries:
         if day(entry.at) != today:
@@ -45,33 +45,35 @@ def render_lines(
                 yield ""
             today = day(entry.at)
             yield style(f"{today} UTC", "name")
-        yield from _entry(entry, width, style, names)
+        yield from _entry(entry, width, style, names, origin)
 
 
-def _entry(entry: Entry, width: int, style: Style, names: bool) -> Iterator[str]:
+def _entry(entry: Entry, width: int, style: Style, names: bool, origin: int) -> Iterator[str]:
     time = style(time_of_day(entry.at), "time")
-    if entry.kind == DECISION:
-        yield from _wrapped(
-            f"{time}  {style(MARKS[DECISION], DECISION)} ", _INDENT + 2, entry.cause, DECISION, width, style
-        )
+    if entry.kind in (DECISION, FOLDED):
+        start = f"{time}  {style(MARKS[entry.kind], entry.kind)} "
+        yield from _wrapped(start, _INDENT + 2, entry.cause, entry.kind, width, style)
     elif entry.kind == REST:
         yield f"{time}  {style('no change since; what was seen:', 'cause')}"
     else:
         if names:
             yield f"{time}  {style(f'{entry.kind} {entry.name}', 'name')}"
             time = " " * 12
-        yield from _wrapped(
-            f"{time}  {_states(entry, style)}", _CAUSE, entry.cause or entry.meaning, "cause", width, style
-        )
+        states, columns = _states(entry, style, origin)
+        cause = entry.cause or entry.meaning
+        yield from _wrapped(f"{time}  {states}", _INDENT + columns, cause, "cause", width, style)
     for note in entry.notes:
         start = f"{' ' * _INDENT}{time_of_day(note.at)} {MARKS[note.kind]} "
         yield from _wrapped(style(start, note.kind), len(start), note.text, note.kind, width, style)
 
 
-def _states(entry: Entry, style: Style) -> str:
+def _states(entry: Entry, style: Style, origin: int) -> tuple[str, int]:
+    """The columns before the cause, and how many characters they take on the screen."""
     states = f"{entry.source} → {entry.target}" if entry.source != entry.target else f"{entry.target} (stays)"
     after = f"+{duration(entry.after)}" if entry.after is not None else ""
-    return f"{style(states.ljust(_STATES), 'state')}  {after.ljust(_AFTER)}  "
+    times = [after, duration(max(0, entry.at - origin))] if origin else [after]
+    told = "".join(f"{time.ljust(_AFTER)}  " for time in times)
+    return f"{style(states.ljust(_STATES), 'state')}  {told}", _STATES + 2 + len(told)
 
 
 def _wrapped(start: str, column: int, text: str, role: str, width: int, style: Style) -> Iterator[str]:

@@ -32,14 +32,15 @@ FILES = 5
 """Its class; the rule; the fold; the plan of its write, and the write. With the generated page: six."""
 SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
 MORE = {
-    **dict.fromkeys(SHARED, 13),  # what runs, replays or measures components has to know them
+    **dict.fromkeys(SHARED, 14),  # what runs, replays, measures or tells of components has to know them
     **dict.fromkeys(
-        ("ClaimMoved", "DeviceMoved"), 10
-    ),  # the steps of lives: measured, told in Kubernetes Events, logged
+        ("ClaimMoved", "DeviceMoved"), 12
+    ),  # the steps of lives: measured, told in Kubernetes Events, logged, kept as histories
     **dict.fromkeys(
         ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too
     **dict.fromkeys(("VictimMarked", "ClaimsListWanted"), 6),  # the rules of a hold, too: it wants a list, then a mark
+    "ExchangeBegun": 6,  # a stage of a wait, too
 }
 """Types that are named in more files."""
 

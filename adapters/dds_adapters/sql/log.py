@@ -245,6 +245,25 @@ class SqlLog:
         pages = read_pages(self._engine, self._name, LEAN_FIELDS, after, until, stream, types, batch)
         return (LeanEvent(*row) for page in pages for row in page)
 
+    def holding(self, data: bytes, types: Collection[str], stream: str | None = None) -> list[LeanEvent]:
+        """The events of these types that hold these bytes: of a stream, or the first ones of all streams, where an object says
+        what it is called. An index makes that fast where `dds db upgrade` has made it. Archived events are not looked at."""
+        which, chosen = ("version = 1", ()) if stream is None else ("stream = ?", (stream,))
+        condition = f"{which} AND type IN ({', '.join('?' * len(types))}) AND {self._statements.holding()}"
+        return self._chosen(condition, (*chosen, *sorted(types), data))
+
+    def of_streams(self, streams: Collection[str], until: int) -> list[LeanEvent]:
+        """The events of all these streams up to a position, without the archived ones."""
+        condition, chosen = self._statements.among(streams)  # SQLite would rather walk the whole log by a bare position
+        return self._chosen(f"{condition} AND position + 0 <= ?", (chosen, until)) if streams else []
+
+    def _chosen(self, condition: str, parameters: Row) -> list[LeanEvent]:
+        """In order. Sorted here: a database that is asked to would rather walk the whole log in its order."""
+        query = f"SELECT {quoted(LEAN_FIELDS)} FROM {events.name} WHERE log = ? AND {condition}"
+        with reading(self._engine) as connection:
+            rows = self._statements.page(connection, query, (self._name, *parameters))
+        return sorted((LeanEvent(*row) for row in rows), key=lambda one: one.position)
+
     def redact(self, *, positions: Iterable[int] = (), stream: str | None = None) -> int:
         with writing(self._engine) as connection:
             self._locked_head(connection)

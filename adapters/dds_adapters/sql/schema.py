@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from sqlalchemy import Connection, Engine, inspect
 
 import dds_migrations
+import dds_migrations.reading
 from dds_adapters.sql.connection import LOCK_SECONDS, engine_for, reading, where_of, writing
 from dds_core.errors import NotADatabase, SchemaMissing, SchemaNewer, SchemaOlder
 from dds_migrations import Status
@@ -18,7 +19,8 @@ _UPGRADE_LOCK = 0x6464735F6C6F67
 
 
 def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None, str]:
-    """Run the migrations that the database lacks, in one transaction; gives the revision before and after.
+    """Run the migrations that the database lacks, and make what helps readers, in one transaction; gives the revision before and
+    after.
 
     A SQLite file is made if it is not there, and goes again if that fails. Raises `SchemaNewer` and
     `NotADatabase` before anything is changed.
@@ -34,6 +36,7 @@ def upgrade(url: str, *, lock_seconds: float = LOCK_SECONDS) -> tuple[str | None
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_UPGRADE_LOCK,))
             before = dds_migrations.current(connection)
             dds_migrations.upgrade(connection)
+            dds_migrations.reading.make(connection)
         return before, dds_migrations.newest()
 
 

@@ -34,6 +34,12 @@ class Statements(Protocol):
     def page(self, connection: Connection, query: str, parameters: Row) -> Sequence[Row]:
         """The rows of a query written with `?` for its parameters."""
 
+    def holding(self) -> str:
+        """The condition that the data hold the bytes of a parameter."""
+
+    def among(self, streams: Collection[str]) -> tuple[str, Any]:
+        """The condition that an event is of one of many streams, and its parameter."""
+
     def settle(self, engine: Engine) -> None:
         """Make erased data disappear from the disk as far as the database lets us."""
 
@@ -76,6 +82,12 @@ class _SqliteStatements:
         finally:
             cursor.close()
 
+    def holding(self) -> str:
+        return "instr(data, ?) > 0"
+
+    def among(self, streams: Collection[str]) -> tuple[str, Any]:
+        return "stream IN (SELECT value FROM json_each(?))", json.dumps(list(streams))
+
     def settle(self, engine: Engine) -> None:
         """Erased bytes are overwritten by `secure_delete`; what the write-ahead log still holds goes with a
         checkpoint."""
@@ -113,6 +125,12 @@ class _PostgresStatements:
             cursor.execute(query.replace("?", "%s"), parameters)
             rows: list[Row] = cursor.fetchall()
             return rows
+
+    def holding(self) -> str:
+        return "position(?::bytea in data) > 0"
+
+    def among(self, streams: Collection[str]) -> tuple[str, Any]:
+        return "stream = ANY (?::text[])", list(streams)
 
     def settle(self, engine: Engine) -> None:
         """Erased rows stay on the disk as dead ones until they are vacuumed."""

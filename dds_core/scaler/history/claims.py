@@ -126,6 +126,11 @@ class ClaimHistory:
     def node(self) -> str:
         return self.attempts[-1].node if self.attempts else ""
 
+    @property
+    def origin(self) -> int:
+        """When somebody first waited for it; 0 where nobody ever did."""
+        return self.spans[0].since if self.spans else 0
+
     def waited(self, now: int) -> int:
         """Microseconds in all waits together."""
         return sum(span.length(now) for span in self.spans if span.stage != BOUND)

@@ -3,15 +3,16 @@ helped where the log shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory
-from dds_core.scaler.history.devices import IDLE, DeviceSpan
+from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
+from dds_core.scaler.history.devices import IDLE, DeviceHistory
 from dds_core.scaler.history.fold import History
 from dds_core.timeline.clock import duration, time_of_day
 from dds_core.timeline.phrases import listed
+from dds_core.timeline.telling import FOLDED, Entry
 
 MICROSECONDS = 1_000_000
 _RECENTLY = 300 * MICROSECONDS
@@ -42,6 +43,11 @@ class Run(NamedTuple):
         return self.attempts[0].since
 
     @property
+    def until(self) -> int:
+        last = self.attempts[-1]
+        return last.until or last.since
+
+    @property
     def label(self) -> str:
         """In a word: the reason of a failure, else how it ended."""
         one = self.attempts[0]
@@ -58,6 +64,32 @@ class Run(NamedTuple):
 def runs(claim: ClaimHistory) -> list[Run]:
     """The attempts of a claim, those together that ended alike."""
     return [Run(list(alike)) for _, alike in groupby(claim.attempts, key=lambda one: (one.outcome, one.reason))]
+
+
+def folded(entries: Iterable[Entry], claims: Iterable[ClaimHistory]) -> Iterator[Entry]:
+    """The same entries, but one instead of all those of attempts that ended alike one after the other."""
+    many = [run for claim in claims for run in runs(claim) if len(run.attempts) > 1 and run.attempts[-1].outcome]
+    told: set[int] = set()
+    for entry in entries:
+        place = next((n for n, run in enumerate(many) if run.since <= entry.at <= run.until), None)
+        if place is None:
+            yield entry
+        elif place not in told:
+            told.add(place)
+            run = many[place]
+            cause = f"{run.words}, until {time_of_day(run.until)[:8]}: {run.attempts[-1].cause}"
+            yield Entry(entry.at, entry.position, FOLDED, cause=cause.rstrip(": "))
+
+
+def device_summary(device: DeviceHistory, history: History) -> str:
+    """How its time was spent."""
+    spent = {state: micros for state, micros in device.spent(history.now).items() if micros}
+    told = ", ".join(f"{state} {duration(micros)}" for state, micros in spent.items())
+    claims = dict.fromkeys(uid for span in device.spans for uid in span.claims)
+    names = [history.claims[uid].name if uid in history.claims else uid for uid in claims]
+    return f"{device.model} on {device.node}: {told or 'never attached'}" + (
+        f"; used by {listed(names)}" if names else ""
+    )
 
 
 def summary(claim: ClaimHistory, history: History) -> list[str]:
@@ -102,7 +134,8 @@ def _stages(claim: ClaimHistory, now: int) -> Iterator[str]:
     stages = sorted(claim.stages(now).items(), key=lambda item: -item[1])
     total = sum(micros for _, micros in stages)
     if total:
-        told = ", ".join(f"{stage} {duration(micros)} ({round(100 * micros / total)} %)" for stage, micros in stages)
+        shares = ((stage, micros, round(100 * micros / total)) for stage, micros in stages)
+        told = ", ".join(f"{stage} {duration(micros)} ({share} %)" for stage, micros, share in shares if share)
         yield f"where it went: {told}"
         yield f"most of it: {WHOSE[stages[0][0]]}"
 
@@ -126,41 +159,40 @@ def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
 
 
 def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
+    """Devices that began to idle while it waited for the pool, or idled until then."""
     spans = [span for span in claim.spans if span.stage == POOL]
     there = [one for one in history.devices.values() if one.model in models or not models]
-    while_waiting = [
-        one for one in there if any(_overlap(part, span, history.now) for part in one.spans for span in spans)
-    ]
     idled = [
         one
-        for one in while_waiting
-        if any(part.state == IDLE and _overlap(part, span, history.now) for part in one.spans for span in spans)
+        for one in there
+        if any(
+            part.state == IDLE and _within(at, spans, history.now)
+            for part in one.spans
+            for at in (part.since, part.until)
+        )
     ]
     if idled:
-        yield f"a shorter idle time: {_devices(len(idled))} on {_nodes(one.node for one in idled)} idled meanwhile"
-    elif while_waiting:
-        yield f"a larger pool: all {_devices(len(while_waiting))} that were attached meanwhile were in use or on their way"
+        yield f"a shorter idle time: {_devices(len(idled))} idled meanwhile on {listed(sorted({one.node for one in idled}))}"
+    else:
+        yield "a larger pool: no device idled meanwhile"
+
+
+def _within(at: int, spans: list[Span], now: int) -> bool:
+    return any(span.since <= at <= (span.until or now) for span in spans)
 
 
 def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
-    begun = claim.spans[0].since
-    gone = [
-        one
-        for one in history.devices.values()
-        if one.model in models and one.gone and begun - _RECENTLY <= one.gone <= begun
-    ]
-    if gone:
-        ago = duration(begun - max(one.gone for one in gone))
-        yield f"a longer idle time: {_devices(len(gone))} had gone back to the pool, the last {ago} before the pod came"
-
-
-def _overlap(part: DeviceSpan, span: tuple[str, int, int, str], now: int) -> bool:
-    return part.since < (span[2] or now) and span[1] < (part.until or now)
+    """Devices that had left the nodes where it waited for one, not long before."""
+    for span in claim.spans:
+        if span.stage != FABRIC:
+            continue
+        gone = [one for one in history.devices.values() if one.named and one.model in models and one.node == span.node]
+        gone = [one for one in gone if one.gone and span.since - _RECENTLY <= one.gone <= span.since]
+        if gone:
+            ago = duration(span.since - max(one.gone for one in gone))
+            yield f"a longer idle time: {_devices(len(gone))} had left {span.node}, the last {ago} before"
+            return
 
 
 def _devices(number: int) -> str:
     return "1 device" if number == 1 else f"{number} devices"
-
-
-def _nodes(names: Iterator[str]) -> str:
-    return listed(sorted(set(names)))

@@ -1,0 +1,173 @@
+"""The part of a log that is about one claim, found by its index of streams instead of reading the whole.
+
+While the claim waits, everything that happens is read; while it is in use, its own streams and those of its pods. Of what else is
+spoken of then, nodes, requests, resources and slices, the events before are read too, so that names and changes are told as if
+the whole had been read. Only erased events that nothing names are not told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any
+
+from dds_adapters.sql import SqlLog
+from dds_core.events import Decision, Fact, ObjectObserved, PolicyChanged, Stale, Started, Synced
+from dds_core.events.base import OBSERVED, SCALER, TYPES
+from dds_core.events.shared import Outcome
+from dds_core.lifecycle import BOUND, RELEASED
+from dds_core.log import Envelope, LeanEvent
+from dds_core.log.envelope import lean
+from dds_core.model import AttachRequest, Claim, Config, FabricResource, Node, Pod, Slice
+from dds_core.replay import event_of
+from dds_core.scaler.component import SCALER as COMPONENT
+from dds_core.scaler.events import DeviceMoved
+from dds_core.timeline import Subject
+
+_AT_REST = (BOUND, RELEASED)
+_OF_ALL = [kind.__name__ for kind in (Started, Stale, Synced, PolicyChanged)]
+_OUTCOMES = [name for name, kind in TYPES.items() if issubclass(kind, Outcome)]
+
+
+def _type(kind: type[Any]) -> str:
+    return OBSERVED[kind][0].__name__
+
+
+def found_claim(log: SqlLog, text: str) -> Subject | None:
+    """The claim of this uid or namespace/name; None where the whole has to be read to say what is meant. Nothing of the log may
+    have been archived."""
+    first = next(log.read_lean(stream=text, types=[_type(Claim)], batch=1), None)
+    if first is not None:
+        one = _observed(first)
+        return (
+            Subject("claim", f"{one.namespace}/{one.name}", frozenset({text})) if one is not None and one.name else None
+        )
+    namespace, slash, name = text.partition("/")
+    if not slash:
+        return None
+    uids = {
+        row.stream
+        for row in log.holding(f'"name":"{name}"'.encode(), [_type(Claim)])
+        if (one := _observed(row)).name == name and (one.namespace or "") == namespace
+    }
+    return Subject("claim", text, frozenset(uids)) if uids else None
+
+
+def _observed(row: LeanEvent) -> Any:
+    """What the first event of an object says of it."""
+    event = event_of(row, COMPONENT)
+    return event.changes if isinstance(event, ObjectObserved) else None
+
+
+class Excerpt:
+    """The rows that a claim's timeline and history are told from, by position."""
+
+    def __init__(self, log: SqlLog, claim: Subject) -> None:
+        self._log = log
+        self._claim = claim
+        self._found: dict[int, LeanEvent] = {}
+        self._whole: set[str] = set()
+        self._last = 0
+
+    def rows(self) -> list[LeanEvent]:
+        """In order."""
+        own = sorted(
+            (row for uid in self._claim.uids for row in self._log.read(stream=uid)), key=lambda one: one.position
+        )
+        for first, last in self._waits(own):
+            self._keep(self._log.read_lean(first - 1, last))
+            self._last = max(self._last, last)
+        for row in own:
+            self._group(row)
+        for pod in sorted(self._pods(own)):
+            for row in self._log.read(stream=pod):
+                self._group(row)
+        for row in self._log.read(self._log.head().position - 1):
+            self._group(row)  # the log goes on until there
+        self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
+        self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
+        self._streams(self._surroundings())
+        self._streams(self._spoken_of())
+        return [self._found[position] for position in sorted(self._found)]
+
+    def _keep(self, rows: Iterable[LeanEvent]) -> None:
+        self._found.update((row.position, row) for row in rows)
+
+    def _streams(self, streams: set[str]) -> None:
+        """All events of objects until the claim's last wait ends."""
+        self._keep(self._log.of_streams(streams - self._whole, self._last))
+        self._whole |= streams
+
+    def _group(self, row: Envelope) -> None:
+        """The fact that the event followed from, and all that this fact caused."""
+        fact = _fact_of(row)
+        if fact not in self._found or row.position + 1 not in self._found:
+            group = self._log.read(fact - 1, batch=64)
+            self._keep(
+                lean(one) for one in takewhile(lambda one: (one.epoch, one.group) == (row.epoch, row.group), group)
+            )
+
+    def _waits(self, own: list[Envelope]) -> Iterator[tuple[int, int]]:
+        """Positions from and to which the claim is neither in use nor at rest."""
+        begun = own[0].position if own else 0
+        for row in own:
+            if row.to_state in _AT_REST and begun:
+                yield begun, row.position
+                begun = 0
+            elif row.to_state and row.to_state not in _AT_REST:
+                begun = begun or _fact_of(row)
+        if begun:
+            yield begun, self._log.head().position
+
+    def _pods(self, own: list[Envelope]) -> Iterator[str]:
+        """All that ever referred to the claim."""
+        name = f'"{self._claim.name.partition("/")[2]}"'.encode()
+        found = {row.stream for row in self._log.holding(name, [_type(Pod)])}
+        found |= {row.stream for row in self._found.values() if row.type == _type(Pod) and name in (row.data or b"")}
+        for row in own:
+            if row.type == _type(Claim):
+                changes = _observed(lean(row))
+                if changes is not None:
+                    found |= {one.uid for one in changes.consumers or ()} | {changes.owner or ""}
+        yield from found - {""}
+
+    def _surroundings(self) -> set[str]:
+        """The nodes and pools that the claim was allocated on: what they listed, and what was asked for and attached there."""
+        nodes, pools = set(), set()
+        for row in self._found.values():
+            if row.stream in self._claim.uids and row.type == _type(Claim):
+                allocation = getattr(_observed(row), "allocation", None)
+                if allocation:
+                    nodes.add(allocation.node)
+                    pools |= {result.pool for result in allocation.results}
+        found: list[LeanEvent] = []
+        for node in nodes - {""}:
+            at = [_type(kind) for kind in (Slice, AttachRequest, FabricResource)]
+            found += self._log.holding(f'"node":"{node}"'.encode(), at)
+            found += self._log.holding(f'"name":"{node}"'.encode(), [_type(Node)])
+        for pool in pools - nodes:
+            found += self._log.holding(f'"pool":"{pool}"'.encode(), [_type(Slice)])
+        return {row.stream for row in found}
+
+    def _spoken_of(self) -> set[str]:
+        """The devices that came, went or changed hands, what decisions name, and what became of them."""
+        streams, requests = set(), set()
+        for row in list(self._found.values()):
+            kind = TYPES.get(row.type, Fact)
+            if kind is DeviceMoved or row.type == _type(FabricResource):
+                streams.add(row.stream)
+            elif issubclass(kind, Decision):
+                decision = event_of(row, COMPONENT)
+                if isinstance(decision, Decision):
+                    if self._claim.uids.intersection(decision.for_claims()):
+                        requests.add(getattr(decision, "request", ""))
+                    streams |= {*decision.for_claims(), *decision.for_devices()}
+                    streams |= {getattr(decision, "pod", ""), getattr(decision, "resource", "")}
+        for name in (*self._claim.uids, *requests - {""}):
+            self._keep(self._log.holding(f'"target":"{name}"'.encode(), _OUTCOMES, SCALER))
+        return streams
+
+
+def _fact_of(row: Envelope) -> int:
+    """The position of the fact of an event's group: an event's id ends with its place there."""
+    return row.position - int(row.event_id.rpartition(".")[2])

@@ -1,0 +1,54 @@
+"""What is told of a claim from the events that concern it is what is told of it from the whole log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from dds_adapters.jsonl import JsonlLog
+from dds_adapters.sql import Database, upgrade
+from dds_commands.excerpts import Excerpt, found_claim
+from dds_commands.replaying import write_recording
+from dds_commands.sources import Recording
+from dds_core.replay import moments
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import History
+from dds_core.scaler.history.words import summary
+from dds_core.scaler.timeline import Directory, timeline
+from dds_core.timeline import Entry
+from tests.core.scaler.history.told import DATA, LOGS, RECORDINGS
+
+
+def named(entries: Iterable[Entry]) -> list[Entry]:
+    """Without what is said of erased events, of which nothing says whom they concerned."""
+    return [entry._replace(notes=tuple(note for note in entry.notes if note.kind != "erased")) for entry in entries]
+
+
+WHOLE = [name for name in LOGS if name != "archived"]
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *WHOLE])
+def test_a_claim_is_told_as_from_the_whole_log(name: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'log.sqlite3'}"
+    upgrade(url)
+    with Database(url, synchronous="NORMAL") as database:
+        if name in RECORDINGS:
+            write_recording(
+                Recording(str(DATA / "recordings" / f"{name}.jsonl.gz")), database, "lab/scaler", checkpoint=False
+            )
+        else:
+            database.import_log(JsonlLog(str(DATA / "logs" / f"{name}.log.jsonl.gz")).read())
+        log = database.log(database.heads()[0].log)
+        whole = list(moments(log.read_lean(), SCALER))
+        history = History().read(whole)
+        claims = [subject for subject in Directory().read(whole).subjects() if subject.kind == "claim"]
+        for claim in claims:
+            assert found_claim(log, claim.name) == claim
+            part = list(moments(Excerpt(log, claim).rows(), SCALER))
+            assert named(timeline(part, claim)) == named(timeline(whole, claim)), claim.name
+            told = History().read(part)
+            for uid in claim.uids:
+                assert told.claims[uid] == history.claims[uid]
+                assert summary(told.claims[uid], told) == summary(history.claims[uid], history)
