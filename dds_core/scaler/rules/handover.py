@@ -9,7 +9,7 @@ claims of a group (a pod with its claims, and the other pods of shared claims) a
 from __future__ import annotations
 
 from dds_core.lifecycle import ATTACHED
-from dds_core.model import FINISHED, RESCHEDULE, Claim, Pod
+from dds_core.model import FINISHED, RESCHEDULE, Claim, DeviceKey, Pod
 from dds_core.scaler.events import HandOver, Signal, Steered
 from dds_core.scaler.model import ClaimLife
 from dds_core.scaler.rules.exchange import KUBE_SCHEDULER, begin, looks_anew
@@ -27,8 +27,8 @@ def hand_over(work: Work, uid: str, node: str) -> None:
     if group is None:
         return
     pods, claims = group
-    if any(picture.is_held(promise.key) for one in claims for promise in picture.promises_to(one)):
-        return  # what is held is let go of first
+    if any(_is_kept(picture, promise.key, one) for one in claims for promise in picture.promises_to(one)):
+        return  # what is held, or guarded for another claim, is let go of first
     why = begin(work, pods, claims, node)
     if not why:
         return
@@ -49,6 +49,12 @@ def hand_over(work: Work, uid: str, node: str) -> None:
             why=why,
         )
     )
+
+
+def _is_kept(picture: Picture, key: DeviceKey, claim: Claim) -> bool:
+    """Whether a hold keeps everybody from the device, or a guard that stays everybody but another claim."""
+    guard = picture.guarded.get(key)
+    return picture.is_held(key) or (guard is not None and guard.claim != claim.uid and not guard.lifting)
 
 
 def told(picture: Picture, claim: Claim) -> bool:

@@ -612,6 +612,23 @@ def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> No
     assert not world.picture.guarded.rows
 
 
+def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() -> None:
+    world = ready()
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    world.refused(world.only(e.GuardLifted))
+    assert world.picture.guarded.rows, "the admission policy still keeps the device for the first claim"
+    world.waits("late", "node0")
+    world.carry_out()
+    assert world.state("late") == "Attached", "the device is free, and promised to it"
+    assert not world.events(e.Alerted)
+    assert len(world.events(e.ExchangeBegun)) == 1
+    world.tick(61)
+    world.settle()
+    assert devices(world, "late") == ["gpu-GPU-res0"]
+
+
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_lowering_the_mode_takes_the_guards_away(step: type[e.Decision], carried_out: bool) -> None:
