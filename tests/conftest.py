@@ -4,6 +4,7 @@ A test's place says what it costs (docs/testing.md). `make test` leaves out what
 `full` by hand but for some cases of a parametrised one.
 """
 
+import os
 import signal
 
 import freezegun
@@ -29,6 +30,9 @@ settings.load_profile("small")
 # freezegun looks at every attribute of every module that is loaded; the official client's modules load themselves when they are
 # looked at, and break when they do so under a frozen clock.
 freezegun.configure(extend_ignore_list=["kubernetes"])
+
+# Whoever runs the tests in a window must see the same lines.
+os.environ.pop("COLUMNS", None)
 
 # Who starts the tests in the background may have told them to ignore Ctrl-C; the commands that they start would ignore it too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

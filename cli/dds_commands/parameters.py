@@ -62,6 +62,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 LOG_VARIABLE = "DDS_LOG"
 NAME_VARIABLE = "DDS_LOG_NAME"
+FILE = click.Path(readable=False)
+"""A path, or a URL, as it was written; shells complete files for it, and who opens it says what is wrong with it."""
 STANDARD = "-"
 """In place of a file: standard input, or output."""
 
@@ -239,6 +241,7 @@ def log_option(command: _F) -> _F:
         "--log",
         "url",
         metavar="URL",
+        type=FILE,
         envvar=LOG_VARIABLE,
         help=f"The log: a database URL or the path of a SQLite file; by default {LOG_VARIABLE}, else the one of dds serve.",
     )
@@ -247,7 +250,7 @@ def log_option(command: _F) -> _F:
 
 def source_arguments(command: _F) -> _F:
     """[SOURCE]... or --log URL, and --name."""
-    sources = click.argument("sources", metavar="[SOURCE]...", nargs=-1)
+    sources = click.argument("sources", metavar="[SOURCE]...", type=FILE, nargs=-1)
     return sources(log_option(command))
 
 
@@ -273,6 +276,7 @@ def output_option(command: _F) -> _F:
         "-o",
         "--output",
         metavar="FILE",
+        type=FILE,
         help="Write to this file, whole or not at all, gzipped if its name ends in .gz; - is standard output.",
     )(command)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import ShellComplete, get_completion_class
 
 from dds_commands.database import db
 from dds_commands.doctor import doctor
@@ -10,7 +11,8 @@ from dds_commands.lab import lab
 from dds_commands.logs import log
 from dds_commands.pools import pools
 from dds_commands.replaying import replay
-from dds_commands.running import Commands
+from dds_commands.running import COMPLETING, Commands
+from dds_commands.screen import show
 from dds_commands.serve import publish, serve
 from dds_commands.state import claims, devices
 from dds_commands.status import status
@@ -36,5 +38,36 @@ def dds() -> None:
     """
 
 
-for command in (serve, publish, status, doctor, replay, timeline, claims, devices, pools, log, db, lab, diagram):
+@click.command("completion", short_help="Print what makes a shell complete dds commands.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that makes a shell complete commands, options, their values and files.
+
+    \b
+    bash   source <(dds completion bash)     in ~/.bashrc
+    zsh    source <(dds completion zsh)      in ~/.zshrc
+    fish   dds completion fish | source      in ~/.config/fish/config.fish
+    """
+    found = get_completion_class(shell)
+    assert found is not None
+    # Not that of bash itself, which asks the bash of this machine for its version: the script may be for another one.
+    show(ShellComplete.source(found(dds, {}, "dds", COMPLETING)).rstrip())
+
+
+for command in (
+    serve,
+    publish,
+    status,
+    doctor,
+    replay,
+    timeline,
+    claims,
+    devices,
+    pools,
+    log,
+    db,
+    lab,
+    diagram,
+    completion,
+):
     dds.add_command(command)

@@ -22,6 +22,8 @@ import click
 
 from dds_core.errors import DdsError, InputError, VerificationFailed, install_hint
 
+COMPLETING = "_DDS_COMPLETE"
+"""Set by a shell that asks what may come next."""
 FINE, INPUT, VERIFICATION, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 _SERVE = ("kubernetes", "prometheus_client", "httpx", "httpcore", "cryptography")
@@ -96,7 +98,8 @@ class _ReaderGone(Exception):
 
 
 def _said(message: str, code: int) -> int:
-    click.echo(f"dds: {' '.join(message.split())}", err=True)
+    if COMPLETING not in os.environ:  # the line that is being typed would be torn
+        click.echo(f"dds: {' '.join(message.split())}", err=True)
     return code
 
 

@@ -21,6 +21,7 @@ from dds_core.timeline.text import WIDTH, Style, plain
 
 _T = TypeVar("_T")
 
+_WIDEST = 10_000
 _MOMENT = 0.3
 _LOOK = 100
 
@@ -51,7 +52,10 @@ def _coloured(text: str, role: str) -> str:
 
 
 def width() -> int:
-    """Columns of the terminal, never under 80; 100 where there is none, so that files do not depend on windows."""
+    """Columns, at least 80: COLUMNS where it is a number, else the terminal's, else 100, so that a file looks alike anywhere."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and 0 < int(given) <= _WIDEST:
+        return max(80, int(given))
     return max(80, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else WIDTH
 
 

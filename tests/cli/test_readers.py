@@ -14,7 +14,7 @@ from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, 
 
 NO_SOURCE = {
     *("serve", "publish", "db upgrade", "db current", "db check", "log import", "log archive", "log redact"),
-    *("lab up", "lab run", "lab record", "lab conform"),
+    *("lab up", "lab run", "lab record", "lab conform", "completion"),
 }
 """Commands that write, or whose subject is no source."""
 SHOWS_OTHER_THINGS = {"doctor", "diagram", "lab check", "lab scenarios"}

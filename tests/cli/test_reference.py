@@ -50,7 +50,19 @@ def test_the_commands_are_those_that_were_promised() -> None:
         *(f"db {name}" for name in ("upgrade", "current", "check")),
         *(f"log {name}" for name in ("import", "export", "verify", "archive", "tail", "redact", "anchor")),
         *(f"lab {name}" for name in ("up", "run", "check", "record", "scenarios", "conform")),
-        *("serve", "publish", "doctor", "status", "replay", "claims", "devices", "pools", "timeline", "diagram"),
+        *(
+            "serve",
+            "publish",
+            "doctor",
+            "status",
+            "replay",
+            "claims",
+            "devices",
+            "pools",
+            "timeline",
+            "diagram",
+            "completion",
+        ),
     }
 
 
