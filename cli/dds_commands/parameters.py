@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache, wraps
@@ -325,6 +325,21 @@ def require_end(option: str) -> None:
     """Raises InputError where the output of a command that never ends by itself is to be a file."""
     if click.get_current_context().params.get("output") not in (None, STANDARD):
         raise InputError(f"{option} never ends, and so its output would never be a whole file", fix="use > FILE for it")
+
+
+def order_options(keys: Iterable[str]) -> Callable[[_F], _F]:
+    """--sort, by one of these keys, and --limit, for `dds_commands.screen.arranged`."""
+    order = click.option(
+        "--sort", type=click.Choice(list(keys)), help="In this order; --sort since has the longest first."
+    )
+    limit = click.option(
+        "--limit",
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="So many rows at most; 0, the default, for all.",
+    )
+    return lambda command: order(limit(command))
 
 
 def default_log() -> str | None:

@@ -113,6 +113,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) ->
         show("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
 
 
+def arranged(rows: Iterable[_T], by: Callable[[_T], Any] | None, limit: int) -> tuple[list[_T], int]:
+    """The first rows in the order of a key, all of them for a limit of 0; and how many are left out."""
+    ordered = list(rows) if by is None else sorted(rows, key=by)
+    kept = ordered[: limit or None]
+    return kept, len(ordered) - len(kept)
+
+
+def show_left_out(number: int, form: str) -> None:
+    """That there is more, if there is; beside the output where that is data."""
+    if number:
+        (show if form == "table" else note)(f"… and {number} more: --limit 0")
+
+
 def counted(number: int, noun: str) -> str:
     """Such as 1 event, 2 events."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import click
 
-from dds_commands.parameters import Place, end, end_options, output_options, source_arguments
-from dds_commands.screen import note, show, show_data, table
+from dds_commands.parameters import Place, end, end_options, order_options, output_options, source_arguments
+from dds_commands.screen import arranged, note, show, show_data, show_left_out, table
 from dds_commands.sources import Log, Opened, require, silence, silence_words
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
@@ -31,34 +31,61 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+CLAIM_ORDERS: Mapping[str, Callable[[ClaimRow], Any]] = {
+    "name": lambda row: row.claim,
+    "state": lambda row: CLAIM_STATES.index(row.state),
+    "since": lambda row: row.since,
+    "node": lambda row: row.node,
+    "attempt": lambda row: (row.cycle, row.attempt),
+}
+DEVICE_ORDERS: Mapping[str, Callable[[DeviceRow], Any]] = {
+    "name": lambda row: row.device,
+    "state": lambda row: DEVICE_STATES.index(row.state),
+    "since": lambda row: row.since,
+    "node": lambda row: row.node,
+    "model": lambda row: row.model,
+    "claims": lambda row: row.claims,
+}
+
+
 @click.command("claims", short_help="Show the claims and their states.")
 @_filters
-def claims(form: str, claim: str | None, node: str | None, state: str | None, **of: Any) -> None:
+@order_options(CLAIM_ORDERS)
+def claims(
+    form: str, claim: str | None, node: str | None, state: str | None, sort: str | None, limit: int, **of: Any
+) -> None:
     """Show the claims: their state, since when, their node and devices.
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
     picture, now = _picture(form, **of)
-    rows = chosen_claims(picture, claim, node, state)
+    chosen = chosen_claims(picture, claim, node, state)
+    rows, left = arranged(chosen, CLAIM_ORDERS[sort] if sort else None, limit)
     if form == "table":
         show_claims(rows, now)
     else:
         show_data(map(claim_data, rows), form)
+    show_left_out(left, form)
 
 
 @click.command("devices", short_help="Show the attached devices and their states.")
 @_filters
-def devices(form: str, claim: str | None, node: str | None, state: str | None, **of: Any) -> None:
+@order_options(DEVICE_ORDERS)
+def devices(
+    form: str, claim: str | None, node: str | None, state: str | None, sort: str | None, limit: int, **of: Any
+) -> None:
     """Show the devices that were attached: their state, since when, their node and who holds them.
 
     SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
     """
     picture, now = _picture(form, **of)
-    rows = chosen_devices(picture, claim, node, state)
+    chosen = chosen_devices(picture, claim, node, state)
+    rows, left = arranged(chosen, DEVICE_ORDERS[sort] if sort else None, limit)
     if form == "table":
         show_devices(rows, now)
     else:
         show_data(map(device_data, rows), form)
+    show_left_out(left, form)
 
 
 def _picture(

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
+from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES
 from tests.cli.test_reference import ALL
-from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, refused
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 
 NO_SOURCE = {
     *("serve", "publish", "db upgrade", "db current", "db check", "log import", "log archive", "log redact"),
@@ -197,3 +198,23 @@ def test_a_replay_writes_where_a_source_is_named_and_else_reads(log: str, tmp_pa
     fine("db", "upgrade", other)
     assert "wrote log two_claims/scaler" in fine("replay", TWO_CLAIMS, "--log", other, env={"DDS_LOG": log})
     assert "--checkpoint does nothing here" in refused("replay", "--log", log, "--checkpoint")
+
+
+@pytest.mark.parametrize(("command", "first"), [("claims", "claim"), ("devices", "device")])
+def test_rows_are_sorted_and_limited(command: str, first: str) -> None:
+    args = (command, str(RECORDINGS / "burst.jsonl.gz"), "--until", "400")
+    whole = json.loads(fine(*args, "--json"))
+    assert len(whole) > 8
+    orders = {"name": first, "since": "since", "node": "node"}
+    for order, field in orders.items():
+        rows = json.loads(fine(*args, "--json", "--sort", order))
+        assert [row[field] for row in rows] == sorted(row[field] for row in whole)
+    states = [row["state"] for row in json.loads(fine(*args, "--json", "--sort", "state"))]
+    known = CLAIM_STATES if command == "claims" else DEVICE_STATES
+    assert states == sorted(states, key=known.index)
+    rest = f"… and {len(whole) - 5} more: --limit 0"
+    assert fine(*args, "--limit", "5").splitlines()[-1] == rest
+    limited = dds(*args, "--limit", "5", "--sort", "since", "--format", "jsonl")
+    assert [json.loads(line)["since"] for line in limited.stdout.splitlines()] == sorted(r["since"] for r in whole)[:5]
+    assert limited.stderr == f"dds: {rest}\n"
+    assert fine(*args, "--limit", "0") == fine(*args) == fine(*args, "--limit", str(len(whole)))
