@@ -17,7 +17,7 @@ from dds_adapters.kubernetes.rbac import Names
 from dds_commands.doctor import doctor
 from dds_commands.live import COMPONENT
 from dds_commands.parameters import NAME_VARIABLE
-from dds_commands.serve import serve
+from dds_commands.serve import publish, serve
 from dds_commands.settings import Setting
 from dds_core import read_policy
 from tests.project.deploy.chart import CHART, Values, held_to, manifests, of_kind, rendered
@@ -185,6 +185,10 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"guard": {"expiry": 60}},
         {"replica": 1},
         {"metrics": {"port": 0}},
+        {"extraArgs": [8]},
+        {"extraEnv": [{"value": "nameless"}]},
+        {"extraVolumes": {"name": "no list"}},
+        {"publisher": {"enabled": True, "extraVolumeMounts": [{"name": "nowhere"}]}},
         {"log": {**POSTGRES["log"], "archive": {"enabled": True}}},
         {"log": {"kind": "sqlite", "archive": {"enabled": True}, "checkpointEvents": 0}},
         {"publisher": {"enabled": True, "mode": "attach"}},
@@ -369,3 +373,36 @@ def test_metrics_that_are_off_open_no_port_and_need_no_reviews() -> None:
     (role,) = of_kind(found, "ClusterRole")
     resources = {resource for rule in role["rules"] for resource in rule["resources"]}
     assert not {"tokenreviews", "subjectaccessreviews"} & resources
+
+
+# -- what somebody adds ---------------------------------------------------------------------------------------------------
+
+EXTRA: dict[str, list[Any]] = {
+    "extraArgs": ["--writers=3"],
+    "extraEnv": [{"name": "PGSSLMODE", "value": "verify-full"}],
+    "extraVolumes": [{"name": "authority", "configMap": {"name": "authority"}}],
+    "extraVolumeMounts": [{"name": "authority", "mountPath": "/etc/authority", "readOnly": True}],
+}
+
+
+@pytest.mark.parametrize("of_publisher", [False, True], ids=["scaler", "publisher"])
+def test_what_is_added_reaches_its_pod_and_no_other(of_publisher: bool) -> None:
+    values: dict[str, Any] = {"publisher": {"enabled": True, **(EXTRA if of_publisher else {})}} | (
+        {} if of_publisher else EXTRA
+    )
+    assert helm_python.lint(CHART, values, strict=True, namespace="dds")["errors"] == []
+    for one in of_kind(manifests(values), "Deployment"):
+        kubernetes_validate.validate(one, "1.36", strict=True)
+        pod = one["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        mine = one["metadata"]["name"].endswith("-publisher") is of_publisher
+        for added, there in (
+            (EXTRA["extraEnv"], container["env"]),
+            (EXTRA["extraVolumes"], pod["volumes"]),
+            (EXTRA["extraVolumeMounts"], container["volumeMounts"]),
+        ):
+            assert (added[0] in there) is mine
+        assert (container["args"][-1:] == EXTRA["extraArgs"]) is mine
+        name, *arguments = container["args"]
+        with {"serve": serve, "publish": publish}[name].make_context(name, arguments) as context:
+            assert (context.params["writers"] == 3) is mine
