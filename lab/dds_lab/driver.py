@@ -666,7 +666,7 @@ class OurPublisher(OurProcess[PoolPicture]):
         code: str = "lab",
     ) -> None:
         super().__init__(lab, user, groups, times, skew, watchers)
-        answers = Answers(self._now, self.wake)
+        answers = Answers(self._now, self.wake, self._steady)
         self.rounds = Rounds(lab.time, reach, pace, answers.put, answers.ended, self._now)
         askers = Askers(answers, self.rounds, _ProbeTimer(self, answers))
         self.decider = self.publisher = Publisher(

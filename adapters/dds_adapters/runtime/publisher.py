@@ -75,10 +75,14 @@ class Answers:
     """The newest answer to each question that the taker has not seen yet: while nobody takes (the log is away) it grows with the
     number of questions, not with the rounds. `good` says when, on the steady clock, a question was last answered well."""
 
-    def __init__(self, instant: Callable[[], int], wake: Callable[[], None]) -> None:
-        """`instant` gives microseconds as arrivals have them; `wake` lets the taker look."""
+    def __init__(
+        self, instant: Callable[[], int], wake: Callable[[], None], steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`instant` gives microseconds as arrivals have them, `steady` seconds of a clock that nobody sets; `wake` lets the taker
+        look."""
         self.instant = instant
         self._wake = wake
+        self._steady = steady
         self._lock = threading.Lock()
         self._waiting: dict[str, Heard] = {}
         self._good: dict[str, float] = {}
@@ -90,7 +94,7 @@ class Answers:
             if isinstance(answer, MachinesAnswer) and answer.whole:
                 self._forget_gone(answer)
             if not isinstance(answer, NoAnswer) and not (isinstance(answer, MachinesAnswer) and not answer.whole):
-                self._good[of] = time.monotonic()
+                self._good[of] = self._steady()
         self._put(of, lambda at: Answered(answer, at))
 
     def ended(self, models: tuple[PoolModel, ...]) -> None:
@@ -115,7 +119,7 @@ class Answers:
 
     def ages(self) -> dict[str, float]:
         """By question the seconds since it was last answered."""
-        now = time.monotonic()
+        now = self._steady()
         with self._lock:
             return {of: now - at for of, at in self._good.items()}
 
