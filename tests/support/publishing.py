@@ -52,10 +52,10 @@ REST = 300.0
 """Seconds in which nothing is written, once all is as it should be."""
 
 
-def written(cluster: str, more: str = "") -> Scenario:
+def written(cluster: str, more: str = "", duration: str = "10m") -> Scenario:
     """A scenario of this cluster, with nobody in it who publishes or scales."""
     text = f"""
-duration: 10m
+duration: {duration}
 parts:
   scheduler: {{profiles: {{default-scheduler: {{binding_timeout: 3m}}}}}}
   operator: {{workers: 16, watch_slices: true, plugin_rest: 0s, sync: 0s, stale_writes: false}}
@@ -105,7 +105,7 @@ class PublishRun:
         self.judge = PoolsJudge(
             lab, PUBLISHER_USER, around.measure, mark=MANAGED_BY, blind=self._is_blind, names_devices=named
         )
-        self._settings = _settings(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
+        self._settings = settings_of(around.manager, folder, str(lab.scenario.cluster.fabrics[0].id))
 
     @property
     def ours(self) -> OurPublisher:
@@ -191,7 +191,7 @@ def change_models(lab: Lab, change: Callable[[Any], object]) -> None:
     client.update("configmaps", {**found, "data": {**found["data"], "device-info": json.dumps(entries)}})
 
 
-def _settings(manager: ManagerSettings, folder: Path, fabric: str) -> FabricSettings:
+def settings_of(manager: ManagerSettings, folder: Path, fabric: str) -> FabricSettings:
     """How a client reaches the manager; the login is written as a mounted Secret has it. A CDIM has one `fabric`."""
     write_login(manager.login, folder)
     return FabricSettings(

@@ -11,6 +11,7 @@ from tests.project.deploy.made import KUSTOMIZE, PAGE, ROOT, files, page, templa
 
 def main() -> None:
     for name, text in templates().items():  # before the chart is rendered
+        (ROOT / name).parent.mkdir(exist_ok=True)
         (ROOT / name).write_text(text, encoding="utf-8")
     if not CHART.is_dir():
         raise SystemExit(f"{CHART} is not there")

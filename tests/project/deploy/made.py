@@ -1,5 +1,5 @@
-"""What of deploy/ and docs/ is made from code: the chart's roles and the page's table from the table of permissions, and the
-kustomize bases from the chart. Says what a file should hold, and writes nothing."""
+"""What of deploy/ and docs/ is made: the chart's roles and the page's table from the table of permissions, its alerts and
+dashboard from the page about metrics, and the kustomize bases from the chart. Says what a file should hold and writes nothing."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import yaml
 from dds_adapters.kubernetes import guard, rbac
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.rbac import WHERES, Rule, Where
+from tests.project.deploy import watching
 from tests.project.deploy.chart import Values, objects, rendered
 from tests.project.docs.markdown import table
 from tests.support import roles as roles_
@@ -111,8 +112,8 @@ def files() -> dict[str, str]:
 
 
 def templates() -> dict[str, str]:
-    """Those of the chart: the roles and the guard."""
-    return {**{one.roles: roles(one) for one in COMPONENTS}, GUARD: guard_template()}
+    """Those of the chart: the roles, the guard, the alerts and the dashboard."""
+    return {**{one.roles: roles(one) for one in COMPONENTS}, GUARD: guard_template(), **watching.files()}
 
 
 # -- the chart's guard -----------------------------------------------------------------------------------------------

@@ -90,7 +90,16 @@ VARIANTS: dict[str, Values] = {
         "nameOverride": "scaler",
         "mode": "detach",
         "policy": {"hand_over": "clear", "limits": {"A100": {"max": 4}}},
-        "metrics": {"certSecretName": "cert", "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+        "metrics": {
+            "certSecretName": "cert",
+            "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "rules": {
+                "enabled": True,
+                "labels": {"release": "prometheus"},
+                "runbookBaseUrl": "https://docs.example/dds/",
+            },
+            "dashboard": {"enabled": True},
+        },
         "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
         "imagePullSecrets": [{"name": "pull"}],
         "priorityClassName": "system-cluster-critical",
@@ -139,7 +148,7 @@ def test_helm_has_nothing_to_say_against_it(name: str) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_manifest_is_what_kubernetes_expects(name: str) -> None:
     for one in manifests(VARIANTS[name]):
-        if one["kind"] == "ServiceMonitor":
+        if one["kind"] in ("ServiceMonitor", "PrometheusRule"):
             continue  # no kind of Kubernetes itself
         kubernetes_validate.validate(one, "1.36", strict=True)
 
@@ -185,6 +194,8 @@ def test_every_value_is_in_the_schema_and_every_part_of_the_schema_in_the_values
         {"guard": {"expiry": 60}},
         {"replica": 1},
         {"metrics": {"port": 0}},
+        {"metrics": {"rules": {"enabled": True, "runbookBaseUrl": "docs.example"}}},
+        {"metrics": {"rules": {"enabled": True, "runbookBaseUrl": "https://docs.example/a: b"}}},
         {"extraArgs": [8]},
         {"extraEnv": [{"value": "nameless"}]},
         {"extraVolumes": {"name": "no list"}},

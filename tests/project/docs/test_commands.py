@@ -20,6 +20,7 @@ from dds_core import Policy
 from dds_core.kit.policy import MODES
 from dds_core.publisher.policy import read_publish_policy
 from tests.project.deploy.chart import manifests
+from tests.project.deploy.watching import RUNBOOK, alerts
 from tests.project.docs.pages import ROOT
 
 PAGES = [ROOT / "README.md", *sorted(one for one in (ROOT / "docs").glob("*.md") if one.name != "cli.md")]
@@ -108,14 +109,14 @@ def test_what_is_patched_is_the_kill_switch() -> None:
 
 
 def test_each_alert_has_its_place_in_the_operations_guide() -> None:
-    called = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("## What to be called for")[2]
-    told = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("\n## Alerts\n")[2].partition("\n## ")[0]
-    alerts, places = (
-        re.findall(r"^\| `([^`]*(?:dds|rest_client|leader_election)_[^`]*)` \|", text, flags=re.MULTILINE)
-        for text in (called, told)
-    )
-    assert len(alerts) > 8
-    assert places == alerts
+    text = (ROOT / RUNBOOK).read_text(encoding="utf-8").partition("\n## Alerts\n")[2].partition("\n## ")[0]
+    places = re.findall(r'^\| <a id="(\w+)"></a>(\w+) \|', text, flags=re.MULTILINE)
+    assert len(places) > 8
+    assert [name for _, name in places] == [one.name for one in alerts()]
+    assert [f"{RUNBOOK}#{anchor}" for anchor, _ in places] == [one.anchor for one in alerts()]
+    severities = [one.severity for one in alerts()]
+    assert "Wake somebody** for the first six" in " ".join(text.split())
+    assert severities == ["critical"] * 6 + ["warning"] * (len(severities) - 6)
 
 
 def test_the_policy_of_the_migration_says_what_the_variables_said() -> None:
