@@ -158,7 +158,7 @@ class Log:
         return found_claim(indexed, text) if indexed is not None else None
 
     def about(self, subject: Subject) -> Iterator[Moment]:
-        indexed = self._indexed() if subject.kind == "claim" else None
+        indexed = self._indexed() if subject.kind in ("claim", "pod") else None
         return self.told() if indexed is None else moments(Excerpt(indexed, subject).rows(), self.component)
 
     def _indexed(self) -> SqlLog | None:

@@ -17,7 +17,7 @@ from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.data import claim_data, device_data
-from dds_core.scaler.history.words import device_summary, folded, summary
+from dds_core.scaler.history.words import devices_summary, folded, summary
 from dds_core.timeline import (
     LEGEND,
     AmbiguousSubject,
@@ -33,7 +33,7 @@ from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 
 
 @click.command("timeline", short_help="Tell what happened to something, and why.")
-@click.argument("subject", metavar="CLAIM|DEVICE|NODE|POOL")
+@click.argument("subject", metavar="SUBJECT")
 @source_arguments
 @since_option
 @end_options
@@ -52,8 +52,9 @@ def timeline(
 ) -> None:
     """Tell what happened to a claim, a device or a node, when, how long it took, and why.
 
-    Name a claim by NAMESPACE/NAME or uid, a device by UUID, resource or uid, a node by its name; the beginning of a uid
-    or UUID will do. SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+    SUBJECT is a claim or pod (NAMESPACE/NAME or uid), a device (UUID, resource or uid), a node, a request, a model or a
+    fabric; the beginning of a name will do, and pod/NAME, node/NAME and so on say which kind is meant. SOURCE is a
+    recording, an export, archives and the rest, or a database; by default the log.
 
     Of a claim the outcome comes first: how long it waited, in how many attempts, where the time went, whose it was, and
     what would have helped. Each change comes with its instant, the time spent in the state before, of a claim the time since
@@ -83,7 +84,11 @@ class Account:
         known = self.history if self.history is not None else History()
         self.claims = [known.claims[uid] for uid in sorted(subject.uids) if uid in known.claims]
         self.claims.sort(key=lambda one: one.first)
-        self.devices = [known.devices[uid] for uid in sorted(subject.uids) if uid in known.devices]
+        self.devices = [
+            one
+            for one in known.devices.values()
+            if one.uid in subject.uids or (subject.kind == "node" and one.node == subject.name)
+        ]
 
     def _followed(self, told: Iterable[Moment]) -> Iterator[Moment]:
         for moment in told:
@@ -96,8 +101,7 @@ class Account:
         if self.history is not None:
             for claim in self.claims[-1:]:
                 yield from summary(claim, self.history)
-            for device in self.devices:
-                yield device_summary(device, self.history)
+            yield from devices_summary(self.devices, self.history)
 
     def data(self) -> dict[str, Any]:
         """The histories as plain data."""

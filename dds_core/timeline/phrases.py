@@ -23,10 +23,10 @@ def labels(node: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
             yield f"node {node}: label {key}" + (f"={value}" if value is not None else " was taken off")
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], noun: str = "devices") -> str:
     """Names one by one, or how many they are."""
     if len(names) > MANY:
-        return f"{len(names)} devices ({names[0]} … {names[-1]})"
+        return f"{len(names)} {noun} ({names[0]} … {names[-1]})"
     return ", ".join(names)
 
 

@@ -331,9 +331,9 @@ _SHORTEST = 6
 
 
 class Subject(NamedTuple):
-    """`kind` is claim, device or node, in the publisher's log pool, node or machine; `name` what to call it: namespace/name, the
-    UUID, the node's or pool's name. `uids` are those of its claims, resources or nodes, or the pool's stream: one name may have
-    had several lives, and a device without a resource has none."""
+    """`kind` is claim, device, node, pod, request, model or fabric, in the publisher's log pool, node or machine; `name` what to
+    call it: namespace/name, the UUID, the node's or pool's name. `uids` are those of its claims, resources or nodes, or the
+    pool's stream: one name may have had several lives, and a device without a resource has none."""
 
     kind: str
     name: str
@@ -354,6 +354,8 @@ class Directory(ABC):
 
     kinds: ClassVar[str]
     advice: ClassVar[str]
+    order: ClassVar[tuple[str, ...]] = ()
+    """Kinds of which an earlier one is meant, where things of several kinds have the same full name; KIND/NAME names another."""
 
     def __init__(self) -> None:
         self._names: dict[str, set[tuple[str, str]]] = {}
@@ -393,6 +395,15 @@ class Directory(ABC):
         return Subject(*thing, frozenset(self._uids.get(thing, ())))
 
     def _things(self, text: str) -> set[tuple[str, str]]:
+        kind, _, rest = text.partition("/")
+        wanted = {thing for thing in self._called(rest) if thing[0] == kind} if kind in self.order and rest else set()
+        found = wanted or self._called(text)
+        full = {thing for thing in found if thing[1] == text} or found
+        if self.order and len({name for _, name in full}) == 1:
+            return {min(full, key=lambda thing: self.order.index(thing[0]))}
+        return found
+
+    def _called(self, text: str) -> set[tuple[str, str]]:
         found = set(self._names.get(text, ()))
         if not found and len(text) >= _SHORTEST:
             found = {thing for name, things in self._names.items() if name.startswith(text) for thing in things}

@@ -41,7 +41,7 @@ class DeviceSpan(NamedTuple):
 @dataclass(slots=True)
 class DeviceHistory:
     """One resource, by uid. `uuid` is kept while the resource forgets it on its way back; `named` is the instant at which the
-    fabric told it, 0 before; `gone` that of its end, 0 while it is there."""
+    fabric told it, 0 before; `fabric` is that of its node; `gone` the instant of its end, 0 while it is there."""
 
     uid: str
     first: int

@@ -142,7 +142,7 @@ class History:
         if device is None:
             device = self.devices[resource.uid] = DeviceHistory(resource.uid, at)
         device.resource, device.node, device.model = resource.name, resource.node, resource.model
-        device.fabric = resource.fabric_id or device.fabric
+        device.fabric = self._known.fabric_of(resource.node) or device.fabric
         if resource.uuid:
             device.uuid, device.named = resource.uuid, device.named or at
             self._with_uuid[resource.uuid] = resource.uid

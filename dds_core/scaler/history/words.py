@@ -3,15 +3,15 @@ helped where the log shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
-from dds_core.scaler.history.devices import IDLE, DeviceHistory
+from dds_core.scaler.history.devices import IDLE, STATES, DeviceHistory
 from dds_core.scaler.history.fold import History
 from dds_core.timeline.clock import duration, time_of_day
-from dds_core.timeline.phrases import listed
+from dds_core.timeline.phrases import MANY, listed
 from dds_core.timeline.telling import FOLDED, Entry
 
 MICROSECONDS = 1_000_000
@@ -56,7 +56,7 @@ class Run(NamedTuple):
     @property
     def words(self) -> str:
         """Such as `12 × NodeLimit on node0000, node0001`."""
-        nodes = listed(sorted({one.node for one in self.attempts if one.node}))
+        nodes = listed(sorted({one.node for one in self.attempts if one.node}), "nodes")
         times = f"{len(self.attempts)} × " if len(self.attempts) > 1 else ""
         return f"{times}{self.label}" + (f" on {nodes}" if nodes else "")
 
@@ -81,15 +81,18 @@ def folded(entries: Iterable[Entry], claims: Iterable[ClaimHistory]) -> Iterator
             yield Entry(entry.at, entry.position, FOLDED, cause=cause.rstrip(": "))
 
 
-def device_summary(device: DeviceHistory, history: History) -> str:
-    """How its time was spent."""
-    spent = {state: micros for state, micros in device.spent(history.now).items() if micros}
-    told = ", ".join(f"{state} {duration(micros)}" for state, micros in spent.items())
-    claims = dict.fromkeys(uid for span in device.spans for uid in span.claims)
+def devices_summary(devices: Sequence[DeviceHistory], history: History) -> list[str]:
+    """How the time of these devices was spent, and who used them; empty for none."""
+    if not devices:
+        return []
+    spent = {state: sum(one.spent(history.now)[state] for one in devices) for state in STATES}
+    told = ", ".join(f"{state} {duration(micros)}" for state, micros in spent.items() if micros)
+    nodes = listed(sorted({one.node for one in devices}), "nodes")
+    what = f"{devices[0].model} on {nodes}" if len(devices) == 1 else f"{len(devices)} devices on {nodes}"
+    claims = dict.fromkeys(uid for one in devices for span in one.spans for uid in span.claims)
     names = [history.claims[uid].name if uid in history.claims else uid for uid in claims]
-    return f"{device.model} on {device.node}: {told or 'never attached'}" + (
-        f"; used by {listed(names)}" if names else ""
-    )
+    who = f"{len(names)} claims" if len(names) > MANY else ", ".join(names)
+    return [f"{what}: {told or 'never attached'}", *([f"used by {who}"] if names else [])]
 
 
 def summary(claim: ClaimHistory, history: History) -> list[str]:
@@ -172,7 +175,8 @@ def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> It
         )
     ]
     if idled:
-        yield f"a shorter idle time: {_devices(len(idled))} idled meanwhile on {listed(sorted({one.node for one in idled}))}"
+        nodes = listed(sorted({one.node for one in idled}), "nodes")
+        yield f"a shorter idle time: {_devices(len(idled))} idled meanwhile on {nodes}"
     else:
         yield "a larger pool: no device idled meanwhile"
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from dds_core.events import Decision, Event, Transition
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE
 from dds_core.log.envelope import LeanEvent
-from dds_core.model import AttachRequest, Claim, FabricResource, Node
+from dds_core.model import AttachRequest, Claim, FabricResource, Node, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.state import Picture
 from dds_core.scaler.timeline.scope import scope_of
@@ -175,38 +177,43 @@ _MEANINGS = {
 
 # -- subjects ----------------------------------------------------------------------------------------------------------
 
-_AT_FIRST = (e.ClaimObserved, e.FabricResourceObserved, e.NodeObserved)
+_AT_FIRST = (e.ClaimObserved, e.FabricResourceObserved, e.NodeObserved, e.PodObserved, e.AttachRequestObserved)
 _NAMED_AT_FIRST = frozenset(kind.__name__ for kind in _AT_FIRST)
 NAMING = _NAMED_AT_FIRST | {
     kind.__name__ for kind in (e.Checkpoint, e.ConfigObserved, e.PolicyChanged, e.SliceObserved)
 }
 """The types of events that names come from: all that has to be read to find a subject."""
 
-_NAME, _UUID = b'"name":', b'"uuid":'
+_NAME, _UUID, _CLAIMS, _LABELS = b'"name":', b'"uuid":', b'"claims":', b'"labels":'
 
 
 def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
-    """Of rows of these types, those that can name something: a later change of a claim or node holds no name, and need
-    not even be decoded."""
+    """Of rows of these types, those that can name something: most later changes hold no name, and need not even be decoded."""
     for row in rows:
         data = row.data
         if data is None:
             continue
-        if row.type in _NAMED_AT_FIRST and _NAME not in data and _UUID not in data:
+        if row.type in _NAMED_AT_FIRST and not any(word in data for word in (_NAME, _UUID, _CLAIMS, _LABELS)):
             continue
         yield row
 
 
 class Directory(telling.Directory):
     """Every claim, device and node that was ever seen, by all their names: a claim by namespace/name, name or uid, a device by
-    UUID or by name or uid of its resource, a node by name or uid."""
+    UUID or by name or uid of its resource, a node by name or uid. And what stands for several of them: a pod for its claims, a
+    request for the devices that it asked for, a model or a fabric for its devices."""
 
-    kinds = "claim, device or node"
-    advice = "give namespace/name of a claim, a UUID or resource of a device, or a node"
+    kinds = "claim, device, node, pod, request, model or fabric"
+    advice = (
+        "give namespace/name of a claim or pod, a UUID or resource of a device, a node, a request, a model or a fabric"
+    )
+    order = ("claim", "device", "node", "pod", "request", "model", "fabric")
 
     def __init__(self) -> None:
         super().__init__()
-        self._resources: dict[str, tuple[str, str]] = {}
+        self._resources: dict[str, FabricResource] = {}
+        self._pods: dict[str, Pod] = {}
+        self._claims: dict[tuple[str, str], set[str]] = {}
         self._known = Known()
 
     def read(self, told: Iterable[Moment]) -> Directory:
@@ -217,21 +224,45 @@ class Directory(telling.Directory):
                 restored = isinstance(moment.fact, e.Checkpoint)
                 for one in list(self._known.objects.values()) if restored else [row]:
                     self._take(one)
-        for uid, (name, uuid) in self._resources.items():
-            self._add(("device", uuid or name), uid, name)
+        for uid, resource in self._resources.items():
+            self._add(("device", resource.uuid or resource.name), uid, resource.name)
+            self._stands_for(("request", resource.request), uid)
+            self._stands_for(("model", resource.model), uid)
+            self._stands_for(("fabric", self._known.fabric_of(resource.node)), uid)
         for uuid in self._known.uuid_at.values():
             self._call(("device", uuid), uuid)
+        for model in self._known.config.models:
+            self._call(("model", model.model), model.model)
+        for pod in self._pods.values():
+            name = ("pod", f"{pod.namespace}/{pod.name}")
+            for text in (name[1], pod.name, pod.uid):
+                self._call(name, text)
+            for claim in {*pod.claims, pod.extended_claim}:
+                for uid in self._claims.get((pod.namespace, claim), ()):
+                    self._stands_for(name, uid)
         return self
 
     def _take(self, row: Row | None) -> None:
         match row:
             case Claim():
                 self._add(("claim", f"{row.namespace}/{row.name}"), row.uid, row.name)
+                self._claims.setdefault((row.namespace, row.name), set()).add(row.uid)
             case FabricResource():
-                former = self._resources.get(row.uid, ("", ""))
-                self._resources[row.uid] = (row.name, row.uuid or former[1])
+                former = self._resources.get(row.uid)
+                uuid = row.uuid or (former.uuid if former is not None else "")
+                self._resources[row.uid] = replace(row, uuid=uuid)
             case Node():
                 self._add(("node", row.name), row.uid)
+            case Pod():
+                self._pods[row.uid] = row
+            case AttachRequest():
+                self._add(("request", row.name), row.uid)
+
+    def _stands_for(self, thing: tuple[str, str], uid: str) -> None:
+        """A device or claim of what has a name of its own."""
+        if thing[1]:
+            self._uids.setdefault(thing, set()).add(uid)
+            self._call(thing, thing[1])
 
 
 def _teller(subject: Subject | None, picture: Picture | None) -> Teller:

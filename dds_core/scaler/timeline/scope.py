@@ -17,12 +17,14 @@ from dds_core.timeline.telling import ABOUT_ALL, Pair, Row, Scope, Subject, eith
 def scope_of(subject: Subject, known: Known) -> Scope:
     """The scope of a subject; `known` must learn each fact before the scope is asked."""
     match subject.kind:
-        case "claim":
+        case "claim" | "pod":
             return ClaimScope(subject.uids, known)
         case "device":
             return DeviceScope(subject, known)
-        case _:
+        case "node":
             return NodeScope(subject.name, known)
+        case _:
+            return GroupScope(subject, known)
 
 
 class ClaimScope:
@@ -218,3 +220,38 @@ class NodeScope:
         if isinstance(moved, e.ClaimMoved):
             return moved.claim in self._claims or moved.claim == self._left
         return isinstance(moved, e.DeviceMoved) and moved.resource in self._resources
+
+
+class GroupScope:
+    """The devices of a request, of a model or of a fabric, and what was asked for there."""
+
+    gathers = True
+
+    def __init__(self, subject: Subject, known: Known) -> None:
+        self._kind, self._name, self._uids = subject.kind, subject.name, subject.uids
+        self._known = known
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        row = either(pair)
+        match row:
+            case FabricResource():
+                return row.uid in self._uids
+            case AttachRequest():
+                return self._asks(row.name, row.model, row.node)
+            case Claim() | Pod() | Slice() | Node():
+                return False
+        if isinstance(fact, e.Outcome):
+            return self._kind == "request" and fact.target in (self._name, *self._uids)
+        return getattr(fact, "of", getattr(fact, "uid", "")) in self._uids
+
+    def _asks(self, request: str, model: str, node: str) -> bool:
+        return {"request": request, "model": model, "fabric": self._known.fabric_of(node)}[self._kind] == self._name
+
+    def decision(self, decision: Decision) -> bool:
+        node = getattr(decision, "node", "")
+        if any(one in self._uids for one in decision.for_devices()) or getattr(decision, "resource", "") in self._uids:
+            return True
+        return bool(node) and self._asks(getattr(decision, "request", ""), getattr(decision, "model", ""), node)
+
+    def transition(self, moved: Transition) -> bool:
+        return isinstance(moved, e.DeviceMoved) and moved.resource in self._uids

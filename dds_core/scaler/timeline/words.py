@@ -125,6 +125,7 @@ class Known(telling.Known):
         self.config = Config(uid="")
         self.policy = Policy()
         self.uuid_at: dict[DeviceKey, str] = {}
+        self._node_named: dict[str, str] = {}
 
     def learn(self, fact: Event) -> Pair:
         match fact:
@@ -140,6 +141,8 @@ class Known(telling.Known):
         super()._keep(row)
         if isinstance(row, Config):
             self.config = row
+        if isinstance(row, Node):
+            self._node_named[row.name] = row.uid
         if isinstance(row, Slice) and row.node:  # its devices' UUIDs outlive it, so that what is gone still has a name
             for name, device in row.devices.items():
                 if uuid := self.uuid_of(row.driver, device):
@@ -166,6 +169,11 @@ class Known(telling.Known):
     def resource(self, uid: str) -> FabricResource | None:
         row = self.objects.get(uid)
         return row if isinstance(row, FabricResource) else None
+
+    def fabric_of(self, node: str) -> str:
+        """The fabric that a node's label names, "" for none."""
+        row = self.objects.get(self._node_named.get(node, ""))
+        return row.labels.get(f"{self.config.prefix}/fabric", "") if isinstance(row, Node) else ""
 
     def uuid_of(self, driver: str, device: Device) -> str:
         """The UUID of the hardware that a node's own device is a face of, "" for none."""

@@ -20,6 +20,7 @@ def directory() -> Directory:
     world.resource("gpu-a", "node0")
     world.resource("gpu-b", "node0", uuid="GPU-2222-1", state="Online")
     world.plug("node0", "gpu-9", "GPU-9999-1")
+    world.request("composability-x", "node0")
     return Directory().read(of_steps(world.steps))
 
 
@@ -34,6 +35,11 @@ def directory() -> Directory:
         ("GPU-22", "device", "GPU-2222-1"),
         ("GPU-9999-1", "device", "GPU-9999-1"),
         ("node-node0", "node", "node0"),
+        ("pod/default/train-1", "pod", "default/train-1"),
+        ("claim/default/eval", "claim", "default/eval"),
+        ("composability-x", "request", "composability-x"),
+        ("A100 40G", "model", "A100 40G"),
+        ("fabric/1", "fabric", "1"),
     ],
 )
 def test_a_thing_is_found_by_each_of_its_names(text: str, kind: str, name: str) -> None:
