@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
 
@@ -33,15 +34,18 @@ from dds_commands.running import FINE
 from dds_commands.screen import counted, note, position_bar, show, show_json, show_jsonl, style, width
 from dds_commands.sources import Log, Opened, Recording, Source, cut, folded
 from dds_commands.state import (
+    Filter,
     chosen_claims,
     chosen_devices,
     claim_data,
     device_data,
+    filter_of,
     known_state,
+    of_kind,
     show_claims,
     show_devices,
 )
-from dds_commands.timelines import brief, find, require_path, show_text
+from dds_commands.timelines import brief, require_path, show_text
 from dds_core.component import component_of
 from dds_core.engine import Step
 from dds_core.errors import InputError
@@ -392,15 +396,6 @@ def _show_told(at: int, told: Mapping[str, list[dict[str, Any]]], form: str, **m
         show_jsonl({"kind": kind.removesuffix("s"), **row} for kind, rows in told.items() for row in rows)
 
 
-def _subject(source: Source, text: str | None, wanted: str) -> Subject | None:
-    if text is None:
-        return None
-    subject = find(source, text)
-    if subject.kind != wanted:
-        raise InputError(f"{text} is a {subject.kind}, no {wanted}", fix="use dds timeline for it")
-    return subject
-
-
 # -- of a scaler ---------------------------------------------------------------------------------------------------------
 
 
@@ -411,16 +406,20 @@ class _ScalerView:
         self._source = source
         self._claim, self._node, self._state = claim, node, state
 
+    @cached_property
+    def _wanted(self) -> Filter:
+        return filter_of(self._source, self._claim, self._node, None)
+
     def things(self, picture: Picture) -> Things:
-        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(picture, self._claim, self._node)}
-        devices = {("device", row.uid): device_data(row) for row in chosen_devices(picture, self._claim, self._node)}
+        claims = {("claim", row.uid): claim_data(row) for row in chosen_claims(picture, self._wanted)}
+        devices = {("device", row.uid): device_data(row) for row in chosen_devices(picture, self._wanted)}
         wanted = self._state
         return {key: thing for key, thing in {**claims, **devices}.items() if not wanted or thing["state"] == wanted}
 
     def show_state(self, picture: Picture, at: int, form: str) -> None:
         state = known_state(self._state, CLAIM_STATES, DEVICE_STATES) if self._state else None
-        claims = [row for row in chosen_claims(picture, self._claim, self._node) if state in (None, row.state)]
-        devices = [row for row in chosen_devices(picture, self._claim, self._node) if state in (None, row.state)]
+        claims = [row for row in chosen_claims(picture, self._wanted) if state in (None, row.state)]
+        devices = [row for row in chosen_devices(picture, self._wanted) if state in (None, row.state)]
         if form == "table":
             show_claims(claims, at)
             show("")
@@ -432,7 +431,7 @@ class _ScalerView:
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         if self._claim and self._node:
             raise InputError("--claim and --node do not go together here", fix="give one of them, or --at as well")
-        subject = _subject(self._source, self._claim or self._node, "claim" if self._claim else "node")
+        subject = next(iter(self._wanted.subjects), None)
         counts = _CountedClaims(told(), since)
         entries = self._chosen(SCALER.told.timeline(counts, subject))
         _show_entries(entries, subject, counts, form)
@@ -504,7 +503,7 @@ class _PublisherView:
     def show_changes(self, told: Callable[[], Iterator[Moment]], since: Place, form: str) -> None:
         if form == "mermaid":
             require_path(self._source)
-        subject = _subject(self._source, self._node, "node")
+        subject = of_kind(self._source, self._node, "node") if self._node else None
         counts = _CountedPools(told(), since)
         _show_entries(PUBLISHER.told.timeline(counts, subject), subject, counts, form)
 

@@ -1,21 +1,28 @@
-"""`dds claims` and `dds devices`: what there is now, or was at an instant."""
+"""`dds claims` and `dds devices`: what there is now, or was at an instant; with --all what has ended too."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from dds_commands.parameters import Place, end, end_options, order_options, output_options, source_arguments
-from dds_commands.screen import arranged, note, show, show_data, show_left_out, table
-from dds_commands.sources import Log, Opened, require, silence, silence_words
+from dds_commands.screen import arranged, note, progress, show, show_data, show_left_out, table
+from dds_commands.sources import Log, Opened, Source, cut, require, silence, silence_words
+from dds_commands.timelines import find
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import ClaimHistory, DeviceHistory, History
+from dds_core.scaler.history import data as histories
+from dds_core.scaler.history.devices import STATES
 from dds_core.scaler.state import Picture
+from dds_core.timeline import Subject
 from dds_core.timeline.clock import duration, rfc3339
+
+_R = TypeVar("_R")
 
 
 def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,7 +30,9 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         output_options("table", "json", "jsonl"),
         click.option("--state", metavar="STATE", help="In this state only."),
         click.option("--node", metavar="NODE", help="On this node only."),
-        click.option("--claim", metavar="NS/NAME|UID", help="This claim, or its devices, only."),
+        click.option("--claim", metavar="CLAIM", help="This claim, or its devices, only."),
+        click.option("--of", metavar="SUBJECT", help="What a pod, device, model, fabric or request concerns only."),
+        click.option("--all", "everything", is_flag=True, help="Those too that have ended, each with how."),
         end_options,
         source_arguments,
     ):
@@ -31,14 +40,21 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-CLAIM_ORDERS: Mapping[str, Callable[[ClaimRow], Any]] = {
+_NOW: Mapping[str, Callable[[ClaimRow], Any]] = {
     "name": lambda row: row.claim,
     "state": lambda row: CLAIM_STATES.index(row.state),
     "since": lambda row: row.since,
     "node": lambda row: row.node,
     "attempt": lambda row: (row.cycle, row.attempt),
 }
-DEVICE_ORDERS: Mapping[str, Callable[[DeviceRow], Any]] = {
+_EVER: Mapping[str, Callable[[ClaimHistory, int], Any]] = {
+    "name": lambda one, now: one.name,
+    "waited": lambda one, now: -one.waited(now),
+    "since": lambda one, now: one.first,
+    "node": lambda one, now: one.node,
+    "attempt": lambda one, now: -len(one.attempts),
+}
+_DEVICES_NOW: Mapping[str, Callable[[DeviceRow], Any]] = {
     "name": lambda row: row.device,
     "state": lambda row: DEVICE_STATES.index(row.state),
     "since": lambda row: row.since,
@@ -46,23 +62,35 @@ DEVICE_ORDERS: Mapping[str, Callable[[DeviceRow], Any]] = {
     "model": lambda row: row.model,
     "claims": lambda row: row.claims,
 }
+_DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
+    "name": lambda one, now: one.name,
+    "since": lambda one, now: one.first,
+    "node": lambda one, now: one.node,
+    "model": lambda one, now: one.model,
+    "used": lambda one, now: -one.spent(now)["used"],
+    "idle": lambda one, now: -one.spent(now)["idle"],
+}
 
 
 @click.command("claims", short_help="Show the claims and their states.")
 @_filters
-@order_options(CLAIM_ORDERS)
-def claims(
-    form: str, claim: str | None, node: str | None, state: str | None, sort: str | None, limit: int, **of: Any
-) -> None:
+@order_options({**_NOW, **_EVER})
+def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
     """Show the claims: their state, since when, their node and devices.
 
-    SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+    With --all also those that have ended: for which pod, how long they waited, in how many attempts, and how that ended;
+    --sort waited shows first who waited longest. SOURCE is a recording, an export, archives and the rest, or a database;
+    by default the log.
     """
-    picture, now = _picture(form, **of)
-    chosen = chosen_claims(picture, claim, node, state)
-    rows, left = arranged(chosen, CLAIM_ORDERS[sort] if sort else None, limit)
+    if everything:
+        history, wanted = _history(form, **of)
+        past = [one for one in history.claims.values() if wanted.takes(_concerns_claim(history, one), one.state)]
+        _show_past(past, _key(_EVER, sort, "--all"), limit, form, history, show_past_claims, histories.claim_data)
+        return
+    picture, now, wanted, ended = _picture(form, "claim", **of)
+    rows, left = arranged(chosen_claims(picture, wanted), _key(_NOW, sort, "claims that are there"), limit)
     if form == "table":
-        show_claims(rows, now)
+        show_claims(rows, now, ended(rows))
     else:
         show_data(map(claim_data, rows), form)
     show_left_out(left, form)
@@ -70,35 +98,166 @@ def claims(
 
 @click.command("devices", short_help="Show the attached devices and their states.")
 @_filters
-@order_options(DEVICE_ORDERS)
-def devices(
-    form: str, claim: str | None, node: str | None, state: str | None, sort: str | None, limit: int, **of: Any
-) -> None:
+@order_options({**_DEVICES_NOW, **_DEVICES_EVER})
+def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
     """Show the devices that were attached: their state, since when, their node and who holds them.
 
-    SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+    With --all also those that went back: how long each was used, idle, attaching and detaching, and by whom. SOURCE is a
+    recording, an export, archives and the rest, or a database; by default the log.
     """
-    picture, now = _picture(form, **of)
-    chosen = chosen_devices(picture, claim, node, state)
-    rows, left = arranged(chosen, DEVICE_ORDERS[sort] if sort else None, limit)
+    if everything:
+        history, wanted = _history(form, **of)
+        past = [one for one in history.devices.values() if wanted.takes(_concerns_device(history, one), one.life)]
+        _show_past(
+            past, _key(_DEVICES_EVER, sort, "--all"), limit, form, history, show_past_devices, histories.device_data
+        )
+        return
+    picture, now, wanted, ended = _picture(form, "device", **of)
+    rows, left = arranged(chosen_devices(picture, wanted), _key(_DEVICES_NOW, sort, "devices that are there"), limit)
     if form == "table":
-        show_devices(rows, now)
+        show_devices(rows, now, ended(rows))
     else:
         show_data(map(device_data, rows), form)
     show_left_out(left, form)
 
 
-def _picture(
-    form: str, sources: tuple[str, ...], url: str | None, name: str | None, at: str | None, until: str | None
-) -> tuple[Picture, int]:
-    """The picture that is asked for, and the instant that its times count back from: now for the whole of a log that may be
-    written just now, else one that a table begins with."""
+def _key(keys: Mapping[str, _R], sort: str | None, where: str) -> _R | None:
+    if sort is not None and sort not in keys:
+        raise InputError(f"--sort {sort} says nothing of {where}", fix=f"give one of {', '.join(keys)}")
+    return keys[sort] if sort is not None else None
+
+
+def _show_past(
+    past: Sequence[_R],
+    key: Callable[[_R, int], Any] | None,
+    limit: int,
+    form: str,
+    history: History,
+    shown: Callable[[list[_R], History], None],
+    data: Callable[[_R, int], dict[str, Any]],
+) -> None:
+    by = (lambda one: key(one, history.now)) if key is not None else None
+    rows, left = arranged(past, by, limit)
+    if form == "table":
+        shown(rows, history)
+    else:
+        show_data((data(one, history.now) for one in rows), form)
+    show_left_out(left, form)
+
+
+# -- what is asked for ---------------------------------------------------------------------------------------------------
+
+
+class Concerns(NamedTuple):
+    """What a claim or device has to do with, by uid or name."""
+
+    claims: Iterable[str] = ()
+    devices: Iterable[str] = ()
+    nodes: Iterable[str] = ()
+    models: Iterable[str] = ()
+    fabrics: Iterable[str] = ()
+
+    def include(self, subject: Subject) -> bool:
+        """Whether a subject is among them."""
+        match subject.kind:
+            case "claim" | "pod":
+                return not subject.uids.isdisjoint(self.claims)
+            case "node":
+                return subject.name in self.nodes
+            case "model":
+                return subject.name in self.models
+            case "fabric":
+                return subject.name in self.fabrics
+            case _:
+                return subject.name in self.devices or not subject.uids.isdisjoint(self.devices)
+
+
+class Filter(NamedTuple):
+    """What concerns all of these subjects, in this state."""
+
+    subjects: tuple[Subject, ...] = ()
+    state: str | None = None
+
+    def takes(self, concerns: Concerns, state: str) -> bool:
+        """Whether it is wanted."""
+        return (self.state is None or state == self.state) and all(map(concerns.include, self.subjects))
+
+
+EVERYTHING = Filter()
+
+
+def filter_of(source: Source, claim: str | None, node: str | None, of: str | None, state: str | None = None) -> Filter:
+    """By the names that a person wrote. Raises NoSuchSubject, AmbiguousSubject, and InputError for another kind of subject."""
+    subjects = [of_kind(source, text, kind) for text, kind in ((claim, "claim"), (node, "node")) if text]
+    return Filter((*subjects, *([find(source, of)] if of else [])), state)
+
+
+def of_kind(source: Source, text: str, kind: str) -> Subject:
+    """The subject of this name. Raises InputError where it is one of another kind."""
+    subject = find(source, text)
+    if subject.kind != kind:
+        raise InputError(
+            f"{text} is a {subject.kind}, no {kind}", fix=f"give {kind}/NAME, or use dds timeline or --of for it"
+        )
+    return subject
+
+
+def _opened(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | None) -> Source:
+    source = opened.source(sources, url, name)
+    require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
+    return source
+
+
+def _history(
+    form: str,
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    at: str | None,
+    until: str | None,
+    state: str | None,
+    **names: Any,
+) -> tuple[History, Filter]:
+    """All that the source tells, and what of it is asked for."""
     with Opened() as opened:
-        source = opened.source(sources, url, name)
-        require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
+        source = _opened(opened, sources, url, name)
+        wanted = filter_of(source, **names, state=known_state(state, CLAIM_STATES, DEVICE_STATES) if state else None)
+        last = end(source.span, at, until)
+        history = History().read(progress(cut(source.told(), *last), None, "reading"))
+    if form == "table":
+        show(f"as of {rfc3339(last.at if last.at is not None else history.now)}")
+    return history, wanted
+
+
+Ended = Callable[[Sequence[Any]], str]
+"""What to say where there is no row."""
+
+
+def _picture(
+    form: str,
+    kind: str,
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    at: str | None,
+    until: str | None,
+    state: str | None,
+    **names: Any,
+) -> tuple[Picture, int, Filter, Ended]:
+    """The picture that is asked for; the instant that its times count back from: now for the whole of a log that may be written
+    just now, else one that a table begins with; and what of it is wanted."""
+    states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
+    with Opened() as opened:
+        source = _opened(opened, sources, url, name)
+        wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
         picture = source.picture(*last)
         head = source.live_head() if last == Place() and isinstance(source, Log) else None
+        there = picture.lives if kind == "claim" else picture.devices
+        seen = 0
+        if not there.rows:
+            known = source.component.told.directory().read(progress(source.named(), None, "counting"))
+            seen = sum(len(one.uids) for one in known.subjects() if one.kind == kind)
     if head is None:
         now = last.at if last.at is not None else picture.now
         if form == "table":
@@ -108,36 +267,36 @@ def _picture(
         silent = silence(head, picture, now)
         if silent:
             note(silence_words(silent, SCALER.name))
-    return picture, now
+
+    def ended(rows: Sequence[Any]) -> str:
+        if there.rows:
+            return f"none of them; {len(there.rows)} are there, --all shows those too that have ended"
+        return f"none now; {seen} ended: --all" if seen else f"no {kind}s"
+
+    return picture, now, wanted, ended
 
 
-def chosen_claims(
-    picture: Picture, claim: str | None = None, node: str | None = None, state: str | None = None
-) -> list[ClaimRow]:
-    """The claims that pass the filters. Raises InputError for a state that does not exist."""
-    wanted = known_state(state, CLAIM_STATES) if state else None
-    return [
-        row
-        for row in claim_rows(picture)
-        if (not claim or claim in (row.claim, row.uid))
-        and (not node or row.node == node)
-        and (wanted is None or row.state == wanted)
-    ]
+def chosen_claims(picture: Picture, wanted: Filter = EVERYTHING) -> list[ClaimRow]:
+    """The claims that are wanted."""
+    return [row for row in claim_rows(picture) if wanted.takes(row.concerns(picture), row.state)]
 
 
-def chosen_devices(
-    picture: Picture, claim: str | None = None, node: str | None = None, state: str | None = None
-) -> list[DeviceRow]:
-    """The devices that pass the filters. Raises InputError for a state that does not exist."""
-    wanted = known_state(state, DEVICE_STATES) if state else None
-    names = {row.claim for row in claim_rows(picture) if claim in (row.claim, row.uid)} if claim else set()
-    return [
-        row
-        for row in device_rows(picture)
-        if (not claim or names.intersection(row.claims))
-        and (not node or row.node == node)
-        and (wanted is None or row.state == wanted)
-    ]
+def chosen_devices(picture: Picture, wanted: Filter = EVERYTHING) -> list[DeviceRow]:
+    """The devices that are wanted."""
+    return [row for row in device_rows(picture) if wanted.takes(row.concerns(picture), row.state)]
+
+
+def _concerns_claim(history: History, one: ClaimHistory) -> Concerns:
+    had = [device for device in history.devices.values() if any(one.uid in span.claims for span in device.spans)]
+    devices = {name for device in had for name in (device.uid, device.name)}
+    nodes = {attempt.node for attempt in one.attempts}
+    models = {model for attempt in one.attempts for model in attempt.models} | {device.model for device in had}
+    return Concerns((one.uid,), devices, nodes, models, {history.fabric_of(node) for node in nodes})
+
+
+def _concerns_device(history: History, one: DeviceHistory) -> Concerns:
+    claims = {uid for span in one.spans for uid in span.claims}
+    return Concerns(claims, (one.uid, one.name), (one.node,), (one.model,), (one.fabric,))
 
 
 def known_state(text: str, *tables: tuple[str, ...]) -> str:
@@ -149,7 +308,7 @@ def known_state(text: str, *tables: tuple[str, ...]) -> str:
     return found
 
 
-def show_claims(rows: list[ClaimRow], now: int) -> None:
+def show_claims(rows: list[ClaimRow], now: int, empty: str = "no claims") -> None:
     """A table of claims; times count back from `now`."""
     table(
         ("claim", "state", "for", "node", "attempt", "devices"),
@@ -157,17 +316,48 @@ def show_claims(rows: list[ClaimRow], now: int) -> None:
             (r.claim, r.state, duration(now - r.since), r.node, f"{r.cycle}.{r.attempt}", ", ".join(r.devices))
             for r in rows
         ],
-        "no claims",
+        empty,
     )
 
 
-def show_devices(rows: list[DeviceRow], now: int) -> None:
+def show_devices(rows: list[DeviceRow], now: int, empty: str = "no devices") -> None:
     """A table of devices; times count back from `now`."""
     table(
         ("device", "state", "for", "node", "model", "claims"),
         [(r.device, r.state, duration(now - r.since), r.node, r.model, ", ".join(r.claims)) for r in rows],
-        "no devices",
+        empty,
     )
+
+
+def show_past_claims(past: list[ClaimHistory], history: History) -> None:
+    """A table of what became of claims."""
+    table(
+        ("claim", "outcome", "waited", "attempts", "node", "pod", "cause"),
+        [
+            (
+                one.name,
+                one.outcome,
+                duration(one.waited(history.now)),
+                str(len(one.attempts)),
+                one.node,
+                ", ".join(one.pods) or "-",
+                one.cause,
+            )
+            for one in past
+        ],
+        "no claims",
+    )
+
+
+def show_past_devices(past: list[DeviceHistory], history: History) -> None:
+    """A table of what became of devices."""
+    rows = []
+    for one in past:
+        spent = one.spent(history.now)
+        users = {uid for span in one.spans for uid in span.claims}
+        times = [duration(spent[state]) if spent[state] else "-" for state in STATES]
+        rows.append((one.name, one.state or "gone", one.node, one.model, *times, str(len(users))))
+    table(("device", "state", "node", "model", *STATES, "claims"), rows, "no devices")
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------
@@ -186,6 +376,21 @@ class ClaimRow(NamedTuple):
     devices: tuple[str, ...]
     pods: tuple[str, ...]
 
+    def concerns(self, picture: Picture) -> Concerns:
+        """What it has to do with."""
+        claim = picture.claims.get(self.uid)
+        results = claim.allocation.results if claim is not None and claim.allocation is not None else ()
+        had = [resource for one in results if (resource := picture.resource_of(one.key)) is not None]
+        asked = (found for one in results if (found := picture.model_of_result(one)) is not None)
+        models = {*(one.model for one in had), *(one.model for one in asked)}
+        return Concerns(
+            (self.uid,),
+            {*self.devices, *(one.uid for one in had)},
+            (self.node,),
+            models,
+            (picture.fabric_of.get(self.node, ""),),
+        )
+
 
 class DeviceRow(NamedTuple):
     """A device as it stands: `claims` hold it, `idle_since` is 0 while it is in use."""
@@ -199,6 +404,15 @@ class DeviceRow(NamedTuple):
     model: str
     claims: tuple[str, ...]
     idle_since: int
+
+    def concerns(self, picture: Picture) -> Concerns:
+        """What it has to do with."""
+        named = (
+            picture.claim_named.get((namespace, name)) for namespace, _, name in (c.partition("/") for c in self.claims)
+        )
+        claims = {uid for uid in named if uid is not None}
+        fabric = picture.fabric_of.get(self.node, "")
+        return Concerns(claims, (self.uid, self.device, self.resource), (self.node,), (self.model,), (fabric,))
 
 
 def claim_rows(picture: Picture) -> list[ClaimRow]:

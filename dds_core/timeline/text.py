@@ -72,8 +72,9 @@ def _states(entry: Entry, style: Style, origin: int) -> tuple[str, int]:
     states = f"{entry.source} → {entry.target}" if entry.source != entry.target else f"{entry.target} (stays)"
     after = f"+{duration(entry.after)}" if entry.after is not None else ""
     times = [after, duration(max(0, entry.at - origin))] if origin else [after]
-    told = "".join(f"{time.ljust(_AFTER)}  " for time in times)
-    return f"{style(states.ljust(_STATES), 'state')}  {told}", _STATES + 2 + len(told)
+    gap = "  " if len(times) == 1 else " "
+    told = gap + "".join(f"{time.ljust(_AFTER)}{gap}" for time in times)
+    return f"{style(states.ljust(_STATES), 'state')}{told}", _STATES + len(told)
 
 
 def _wrapped(start: str, column: int, text: str, role: str, width: int, style: Style) -> Iterator[str]:

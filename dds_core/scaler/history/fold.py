@@ -57,6 +57,10 @@ class History:
         for event in moment.caused:
             self._event(event, at)
 
+    def fabric_of(self, node: str) -> str:
+        """The fabric that a node's label names, "" for none."""
+        return self._known.fabric_of(node)
+
     # -- objects -------------------------------------------------------------------------------------------------------
 
     def _fact(self, fact: Event, at: int) -> None:
