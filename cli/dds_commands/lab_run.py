@@ -16,7 +16,7 @@ from types import FrameType
 
 import click
 
-from dds_commands.parameters import FILE, output_options
+from dds_commands.parameters import output_options
 from dds_commands.running import FINE, VERIFICATION
 from dds_commands.screen import counted, note, position_bar, show, show_data, table
 from dds_core.errors import InputError
@@ -50,9 +50,7 @@ class Seconds(click.ParamType[float]):
 
 @click.command("run")
 @click.argument("scenario", metavar="SCENARIO")
-@click.option(
-    "-o", "--output", metavar="FILE", type=FILE, help="The recording; by default SCENARIO.jsonl.gz in this folder."
-)
+@click.option("-o", "--output", metavar="FILE", help="The recording; by default SCENARIO.jsonl.gz in this folder.")
 @click.option("--replace", is_flag=True, help="Write over a recording that is there already.")
 @click.option("--no-recording", is_flag=True, help="Write no recording, only say what came of it.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Another seed than the scenario's.")
@@ -140,11 +138,9 @@ def scenarios(form: str) -> None:
 
 
 @click.command("record")
-@click.option("--kubeconfig", "path", metavar="FILE", type=FILE, required=True, help="The cluster and who asks it.")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The cluster and who asks it.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one by default.")
-@click.option(
-    "-o", "--output", metavar="FILE", type=FILE, required=True, help="The recording; gzipped when it ends in .gz."
-)
+@click.option("-o", "--output", metavar="FILE", required=True, help="The recording; gzipped when it ends in .gz.")
 @click.option("--duration", type=Seconds(), help="Stop after so long, such as 10m; by default at Ctrl-C.")
 @click.option("--resources", metavar="NAMES", help=f"Only these, with commas between: {', '.join(RESOURCES)}.")
 @click.option("--raw", is_flag=True, help="Keep objects whole, with environment values, annotations and all else.")
@@ -208,7 +204,7 @@ def _tell_recorded(found: Recorded, output: str) -> None:
 
 
 @click.command("conform")
-@click.option("--kubeconfig", "path", metavar="FILE", type=FILE, required=True, help="The server and who asks it.")
+@click.option("--kubeconfig", "path", metavar="FILE", required=True, help="The server and who asks it.")
 @click.option("--context", metavar="NAME", help="Context of the administrator; the current one by default.")
 @click.option(
     "--as-user",

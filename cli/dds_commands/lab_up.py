@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from dds_commands.parameters import FILE, made, state_folder
+from dds_commands.parameters import made, state_folder
 from dds_commands.running import FINE
 from dds_commands.screen import show
 from dds_core.errors import InputError
@@ -31,11 +31,7 @@ from dds_lab.serving import Address, serve
 @click.option("--listen", "host", metavar="HOST", default=LOOPBACK, show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Port; by default any that is free.")
 @click.option(
-    "--kubeconfig",
-    "path",
-    metavar="FILE",
-    type=FILE,
-    help="Where to write the kubeconfig; by default a file of its own.",
+    "--kubeconfig", "path", metavar="FILE", help="Where to write the kubeconfig; by default a file of its own."
 )
 @click.option("--no-tls", is_flag=True, help="Serve plain HTTP; on loopback only.")
 @click.option("--speed", type=click.FloatRange(0.001, 10_000), help="Seconds of the lab's time that pass in a second.")

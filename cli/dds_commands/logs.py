@@ -17,7 +17,6 @@ from dds_adapters.jsonl import JsonlLog, archive, export, redact_file
 from dds_adapters.kubernetes import EVALUATOR
 from dds_adapters.sql import SqlLog, follow
 from dds_commands.parameters import (
-    FILE,
     STANDARD,
     Place,
     end_options,
@@ -52,8 +51,8 @@ def log() -> None:
 
 
 @log.command("import")
-@click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
-@click.option("--anchor", "anchor_file", metavar="FILE", type=FILE, help="Anchors that the log must agree with.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
 @log_option
 def log_import(files: tuple[str, ...], anchor_file: str | None, url: str | None, name: str | None) -> None:
     """Take a log in from an export, or from its archives and the rest, oldest first.
@@ -81,7 +80,7 @@ def _log_file(path: str) -> JsonlLog:
 
 
 @log.command("export")
-@click.argument("names", metavar="FILE | [SOURCE]...", type=FILE, nargs=-1)
+@click.argument("names", metavar="FILE | [SOURCE]...", nargs=-1)
 @output_option
 @click.option("--until", type=click.IntRange(min=1), metavar="POSITION", help="The last position to be exported.")
 @log_option
@@ -123,7 +122,7 @@ def _log(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | 
 
 @log.command("verify")
 @source_arguments
-@click.option("--anchor", "anchor_file", metavar="FILE", type=FILE, help="Anchors that the log must agree with.")
+@click.option("--anchor", "anchor_file", metavar="FILE", help="Anchors that the log must agree with.")
 @output_options("table", "json")
 def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anchor_file: str | None, form: str) -> int:
     """Check that a log was not changed, and that every decision in it is the one that the rules make.
@@ -138,7 +137,7 @@ def log_verify(sources: tuple[str, ...], url: str | None, name: str | None, anch
 
 
 @log.command("archive")
-@click.argument("file", metavar="FILE", type=FILE)
+@click.argument("file", metavar="FILE")
 @click.option(
     "--checkpoint",
     type=click.IntRange(min=1),
@@ -286,7 +285,7 @@ def _row_data(row: Envelope) -> dict[str, Any]:
 @log.command("redact")
 @click.option("--position", "positions", type=click.IntRange(min=1), multiple=True, help="An event; may be repeated.")
 @click.option("--stream", metavar="UID", help="Every event of this stream.")
-@click.option("--file", "path", metavar="FILE", type=FILE, help="Redact this export or archive instead of a log.")
+@click.option("--file", "path", metavar="FILE", help="Redact this export or archive instead of a log.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @log_option
 def log_redact(

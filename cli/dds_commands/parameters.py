@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import cache, wraps
@@ -62,8 +62,6 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 LOG_VARIABLE = "DDS_LOG"
 NAME_VARIABLE = "DDS_LOG_NAME"
-FILE = click.Path(readable=False)
-"""A path, or a URL, as it was written; shells complete files for it, and who opens it says what is wrong with it."""
 STANDARD = "-"
 """In place of a file: standard input, or output."""
 
@@ -241,7 +239,6 @@ def log_option(command: _F) -> _F:
         "--log",
         "url",
         metavar="URL",
-        type=FILE,
         envvar=LOG_VARIABLE,
         help=f"The log: a database URL or the path of a SQLite file; by default {LOG_VARIABLE}, else the one of dds serve.",
     )
@@ -250,7 +247,7 @@ def log_option(command: _F) -> _F:
 
 def source_arguments(command: _F) -> _F:
     """[SOURCE]... or --log URL, and --name."""
-    sources = click.argument("sources", metavar="[SOURCE]...", type=FILE, nargs=-1)
+    sources = click.argument("sources", metavar="[SOURCE]...", nargs=-1)
     return sources(log_option(command))
 
 
@@ -276,7 +273,6 @@ def output_option(command: _F) -> _F:
         "-o",
         "--output",
         metavar="FILE",
-        type=FILE,
         help="Write to this file, whole or not at all, gzipped if its name ends in .gz; - is standard output.",
     )(command)
 
@@ -284,6 +280,10 @@ def output_option(command: _F) -> _F:
 def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """--format, by default the first of these, --json for short, and -o FILE. The command is given the form as `form`, and what
     it shows goes to the file."""
+    which = click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+    )
+    short = click.option("--json", "as_json", is_flag=True, help="For --format json.")
 
     def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
@@ -292,15 +292,6 @@ def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., 
             with nullcontext() if output is None or output == STANDARD else into_file(output, _named()):
                 return command(*args, form=chosen, **more)
 
-        which = click.option(
-            "--format",
-            "form",
-            type=click.Choice(forms),
-            default=forms[0],
-            show_default=True,
-            help="Form of the output.",
-        )
-        short = click.option("--json", "as_json", is_flag=True, help="For --format json.")
         return which(short(output_option(run)))
 
     return with_them
@@ -327,17 +318,12 @@ def require_end(option: str) -> None:
         raise InputError(f"{option} never ends, and so its output would never be a whole file", fix="use > FILE for it")
 
 
-def order_options(keys: Iterable[str]) -> Callable[[_F], _F]:
-    """--sort, by one of these keys, and --limit, for `dds_commands.screen.arranged`."""
-    order = click.option(
-        "--sort", type=click.Choice(list(keys)), help="In this order; --sort since has the longest first."
-    )
+def order_options(*keys: str) -> Callable[[_F], _F]:
+    """--sort, by one of these fields, and --limit, for `dds_commands.screen.arranged`."""
+    order = click.option("--sort", type=click.Choice(keys), help="In this order; --sort since has the longest first.")
+    rows = click.IntRange(min=0)
     limit = click.option(
-        "--limit",
-        type=click.IntRange(min=0),
-        default=0,
-        metavar="N",
-        help="So many rows at most; 0, the default, for all.",
+        "--limit", type=rows, default=0, show_default=True, metavar="N", help="Rows at most, 0 for all."
     )
     return lambda command: order(limit(command))
 

@@ -17,7 +17,6 @@ from dds_adapters.sql import Database, random_salt
 from dds_adapters.sql.urls import as_url
 from dds_commands.logs import verify_rows
 from dds_commands.parameters import (
-    FILE,
     NAME_VARIABLE,
     Place,
     default_log,
@@ -72,7 +71,7 @@ from dds_core.timeline.phrases import listed, spoken
 
 
 @click.command("replay")
-@click.argument("sources", metavar="[SOURCE]...", type=FILE, nargs=-1)
+@click.argument("sources", metavar="[SOURCE]...", nargs=-1)
 @click.option("--at", metavar="TIME", help="Show claims and devices, or pools and machines, as of this instant.")
 @since_option
 @click.option("--until", metavar="TIME|POSITION", help="Go no further than this instant or position.")
@@ -81,14 +80,11 @@ from dds_core.timeline.phrases import listed, spoken
 @click.option("--state", metavar="STATE", help="Only changes into this state, or what is in it.")
 @click.option("--diff", nargs=2, metavar="A B", help="Show what differs between two instants.")
 @click.option("--verify", "verifying", is_flag=True, help="Check the chain and every decision.")
-@click.option(
-    "--policy", "policy_file", metavar="FILE", type=FILE, help="Decide under this policy (YAML, TOML or JSON)."
-)
+@click.option("--policy", "policy_file", metavar="FILE", help="Decide under this policy (YAML, TOML or JSON).")
 @click.option(
     "--log",
     "url",
     metavar="URL",
-    type=FILE,
     help="With a SOURCE: write the replayed recording into a new log of this database. Without: the log that is read.",
 )
 @click.option("--checkpoint", is_flag=True, help="With SOURCE and --log: end the log with a checkpoint.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
+from click import shell_completion
 
 from dds_commands.database import db
 from dds_commands.doctor import doctor
@@ -38,6 +38,17 @@ def dds() -> None:
     """
 
 
+class _Completing(shell_completion.ShellComplete):
+    """Where nothing else may come a file may, as a shell has it by itself."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[shell_completion.CompletionItem]:
+        return super().get_completions(args, incomplete) or [shell_completion.CompletionItem(incomplete, type="file")]
+
+
+for known in (shell_completion.BashComplete, shell_completion.ZshComplete, shell_completion.FishComplete):
+    shell_completion.add_completion_class(type(known.__name__, (_Completing, known), {}), known.name)
+
+
 @click.command("completion", short_help="Print what makes a shell complete dds commands.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
@@ -48,10 +59,10 @@ def completion(shell: str) -> None:
     zsh    source <(dds completion zsh)      in ~/.zshrc
     fish   dds completion fish | source      in ~/.config/fish/config.fish
     """
-    found = get_completion_class(shell)
+    found = shell_completion.get_completion_class(shell)
     assert found is not None
-    # Not that of bash itself, which asks the bash of this machine for its version: the script may be for another one.
-    show(ShellComplete.source(found(dds, {}, "dds", COMPLETING)).rstrip())
+    # Not its own `source`, which asks the bash of this machine for its version: the script may be for another one.
+    show(shell_completion.ShellComplete.source(found(dds, {}, "dds", COMPLETING)).rstrip())
 
 
 for command in (

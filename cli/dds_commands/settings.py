@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 from click.core import ParameterSource
 
-from dds_commands.parameters import FILE, mapping_from
+from dds_commands.parameters import mapping_from
 from dds_core.errors import InputError
 
 DEFAULT = "default"
@@ -53,8 +53,6 @@ class Setting(click.Option):
 
 def setting(flag: str, help: str, **more: Any) -> Callable[[_F], _F]:
     """An option that is a setting; `flag` as `click.option` takes it, such as --migrate/--no-migrate."""
-    if more.get("metavar") in ("FILE", "FOLDER"):
-        more["type"] = click.Path(readable=False, file_okay=more["metavar"] == "FILE")
     variable = "DDS_" + flag.split("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(flag, cls=Setting, envvar=variable, show_envvar=True, help=help, **more)
 
@@ -75,7 +73,6 @@ def config_option(command: _F) -> _F:
     return click.option(
         "--config",
         metavar="FILE",
-        type=FILE,
         envvar="DDS_CONFIG",
         show_envvar=True,
         is_eager=True,

@@ -74,7 +74,7 @@ _DEVICES_EVER: Mapping[str, Callable[[DeviceHistory, int], Any]] = {
 
 @click.command("claims", short_help="Show the claims and their states.")
 @_filters
-@order_options({**_NOW, **_EVER})
+@order_options(*{**_NOW, **_EVER})
 def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
     """Show the claims: their state, since when, their node and devices.
 
@@ -98,7 +98,7 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
 
 @click.command("devices", short_help="Show the attached devices and their states.")
 @_filters
-@order_options({**_DEVICES_NOW, **_DEVICES_EVER})
+@order_options(*{**_DEVICES_NOW, **_DEVICES_EVER})
 def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any) -> None:
     """Show the devices that were attached: their state, since when, their node and who holds them.
 

@@ -50,7 +50,7 @@ def test_a_real_bash_completes_what_is_typed() -> None:
         ("claims --fo", ["plain,--format"]),
         ("replay --policy x", ["file,x"]),
         ("log verify -o x", ["file,x"]),
-        ("serve --archive-folder x", ["dir,x"]),
+        ("lab run x", ["file,x"]),
         ("diagram d", ["plain,device"]),
     ],
 )
