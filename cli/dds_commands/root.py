@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click import shell_completion
 
+from dds_commands.costs import costs
 from dds_commands.database import db
 from dds_commands.doctor import doctor
 from dds_commands.lab import lab
@@ -75,6 +76,7 @@ for command in (
     claims,
     devices,
     pools,
+    costs,
     log,
     db,
     lab,

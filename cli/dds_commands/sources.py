@@ -21,7 +21,7 @@ from dds_adapters.kubernetes.recording import NotARecording, read_recording, rep
 from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.excerpts import Excerpt, found_claim
-from dds_commands.parameters import LOG_VARIABLE, STANDARD, served_log, without_password
+from dds_commands.parameters import LOG_VARIABLE, STANDARD, Place, served_log, without_password
 from dds_commands.screen import progress
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
@@ -32,6 +32,7 @@ from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource, LeanEvent
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import History
 from dds_core.scaler.policy import Policy
 from dds_core.timeline import Moment, Subject
 from dds_core.timeline.clock import duration
@@ -242,6 +243,12 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
     """Raises InputError, with what to do instead, when the source is another component's."""
     if source.component is not component:
         raise InputError(f"it is the log of a {source.component.name}", where=source.label, fix=fix)
+
+
+def history_of(source: Source, last: Place) -> History:
+    """What became of every claim and device until there. Raises InputError for the log of a publisher."""
+    require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
+    return History().read(progress(cut(source.told(), *last), None, "reading"))
 
 
 class Opened:

@@ -10,7 +10,7 @@ import click
 
 from dds_commands.parameters import Place, end, end_options, order_options, output_options, source_arguments
 from dds_commands.screen import arranged, note, progress, show, show_data, show_left_out, table
-from dds_commands.sources import Log, Opened, Source, cut, require, silence, silence_words
+from dds_commands.sources import Log, Opened, Source, history_of, require, silence, silence_words
 from dds_commands.timelines import find
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
@@ -202,12 +202,6 @@ def of_kind(source: Source, text: str, kind: str) -> Subject:
     return subject
 
 
-def _opened(opened: Opened, sources: tuple[str, ...], url: str | None, name: str | None) -> Source:
-    source = opened.source(sources, url, name)
-    require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
-    return source
-
-
 def _history(
     form: str,
     sources: tuple[str, ...],
@@ -220,10 +214,10 @@ def _history(
 ) -> tuple[History, Filter]:
     """All that the source tells, and what of it is asked for."""
     with Opened() as opened:
-        source = _opened(opened, sources, url, name)
+        source = opened.source(sources, url, name)
         wanted = filter_of(source, **names, state=known_state(state, CLAIM_STATES, DEVICE_STATES) if state else None)
         last = end(source.span, at, until)
-        history = History().read(progress(cut(source.told(), *last), None, "reading"))
+        history = history_of(source, last)
     if form == "table":
         show(f"as of {rfc3339(last.at if last.at is not None else history.now)}")
     return history, wanted
@@ -248,7 +242,8 @@ def _picture(
     just now, else one that a table begins with; and what of it is wanted."""
     states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
     with Opened() as opened:
-        source = _opened(opened, sources, url, name)
+        source = opened.source(sources, url, name)
+        require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
         picture = source.picture(*last)
@@ -270,7 +265,7 @@ def _picture(
 
     def ended(rows: Sequence[Any]) -> str:
         if there.rows:
-            return f"none of them; {len(there.rows)} are there, --all shows those too that have ended"
+            return f"none of the {len(there.rows)} that are there; --all has those that have ended"
         return f"none now; {seen} ended: --all" if seen else f"no {kind}s"
 
     return picture, now, wanted, ended

@@ -206,10 +206,14 @@ def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = 
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
     for line in head:
         show(fill(line, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
-    show(dress(LEGEND, "fact"))
+    told = list(entries)
+    marked = any(entry.notes or entry.kind == DECISION for entry in told)
+    legend = [LEGEND] * marked + ["+ since the change before, then since its pod came"] * bool(origin)
+    for line in legend:
+        show(dress(line, "fact"))
     count = 0
     named = subject.kind not in ("claim", "device") or len(subject.uids) > 1
-    for line in render_lines(entries, width=width(), style=dress, names=named, origin=origin):
+    for line in render_lines(told, width=width(), style=dress, names=named, origin=origin):
         count += 1
         show(line)
     if not count:

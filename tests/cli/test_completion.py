@@ -85,8 +85,8 @@ def test_lines_are_as_wide_as_columns_says(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert width() == wide
-    lines = fine("timeline", "default/train-1", FIRST_ATTACH).splitlines()
+    lines = fine("timeline", "default/train-1", FIRST_ATTACH, "--full").splitlines()
     assert wide == 80 or wide - 30 < max(map(len, lines)) <= wide  # at 80 a UUID alone is wider
     file = tmp_path / "out"
-    fine("timeline", "default/train-1", FIRST_ATTACH, "-o", str(file))
+    fine("timeline", "default/train-1", FIRST_ATTACH, "--full", "-o", str(file))
     assert file.read_text().splitlines() == lines

@@ -59,6 +59,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "claims",
             "devices",
             "pools",
+            "usage",
             "timeline",
             "diagram",
             "completion",

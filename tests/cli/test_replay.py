@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
-from tests.support.commands import FIRST_ATTACH, TWO_CLAIMS, dds, fine, log_of, refused
+from tests.support.commands import FIRST_ATTACH, RECORDINGS, TWO_CLAIMS, dds, fine, log_of, refused
 
 UUIDS = ("GPU-1027c4d1-c386-bbc4-cd61-3e30d8f16adf", "GPU-78e51061-7311-d8a3-c2ce-6f447ed4d57b")
 CLAIM = "4c97d4da-43d3-49f5-831d-d1298cf37f8b"
@@ -109,7 +109,8 @@ def test_tables_are_for_people(log: str) -> None:
     assert first.startswith("as of 20")
     assert heading.split() == ["CLAIM", "STATE", "FOR", "NODE", "ATTEMPT", "DEVICES"]
     assert text.splitlines()[2].split()[:2] == ["default/train-1", "Attached"]
-    assert fine("claims", log, "--at", "02:11:20", "--state", "Bound").endswith("Z\nno claims\n")
+    empty = fine("claims", log, "--at", "02:11:20", "--state", "Bound")
+    assert empty.endswith("Z\nnone of the 1 that are there; --all has those that have ended\n")
     assert "DEVICE" in fine("devices", log, "--at", "02:11:20")
     assert [
         json.loads(line)["state"] for line in fine("devices", log, "--at", "02:11:20", "--format", "jsonl").splitlines()
@@ -119,7 +120,7 @@ def test_tables_are_for_people(log: str) -> None:
 
 def test_now_is_the_end(log: str) -> None:
     assert fine("claims", log, "--format", "json") == fine("claims", FIRST_ATTACH, "--format", "json")
-    assert fine("devices", log).endswith("Z\nno devices\n")
+    assert fine("devices", log).endswith("Z\nnone now; 2 ended: --all\n")
 
 
 def test_a_position_is_an_instant_too(log: str) -> None:
@@ -224,3 +225,38 @@ def test_the_log_comes_from_the_option_or_the_environment(log: str) -> None:
 def test_diagrams_are_the_tables_of_the_engine() -> None:
     assert fine("diagram") == fine("diagram", "claim") == mermaid(CLAIM_TABLE)
     assert fine("diagram", "device") == mermaid(DEVICE_TABLE)
+
+
+def test_those_that_have_ended_are_shown_too(log: str) -> None:
+    for source in (log, FIRST_ATTACH):
+        (claim,) = json.loads(fine("claims", source, "--all", "--json"))
+        assert (claim["outcome"], claim["node"], claim["pods"]) == ("bound", "node0001", ["default/train-1"])
+        assert [one["outcome"] for one in claim["attempts"]] == ["diverted", "bound"]
+        assert claim["waited_seconds"] == pytest.approx(sum(claim["stage_seconds"].values()))
+        assert [one["state"] for one in json.loads(fine("devices", source, "--all", "--json"))] == ["", ""]
+
+
+def test_they_are_sorted_limited_and_chosen_by_any_subject() -> None:
+    source = str(RECORDINGS / "burst.jsonl.gz")
+    rows = json.loads(fine("claims", source, "--all", "--sort", "waited", "--json"))
+    waits = [row["waited_seconds"] for row in rows]
+    assert waits == sorted(waits, reverse=True) and len(rows) == 40
+    assert json.loads(fine("claims", source, "--all", "--sort", "waited", "--limit", "3", "--json")) == rows[:3]
+    used = json.loads(fine("devices", source, "--all", "--sort", "used", "--json"))
+    assert [row["seconds"]["used"] for row in used] == sorted((r["seconds"]["used"] for r in used), reverse=True)
+    for of, mine in (
+        ("H100 80G", lambda row: any("H100 80G" in one["models"] for one in row["attempts"])),
+        ("node0003", lambda row: any(one["node"] == "node0003" for one in row["attempts"])),
+        ("pod/default/burst-026", lambda row: row["pods"] == ["default/burst-026"]),
+        ("fabric/1", lambda row: True),
+    ):
+        found = {row["claim"] for row in json.loads(fine("claims", source, "--all", "--of", of, "--json"))}
+        assert found >= {row["claim"] for row in rows if mine(row)}, of
+        assert found and (of == "fabric/1" or len(found) < 40)
+
+
+def test_a_filter_that_names_nothing_is_refused(log: str) -> None:
+    assert "did you mean node0001" in refused("claims", log, "--node", "nod0001")
+    assert "did you mean default/train-1" in refused("devices", log, "--claim", "default/trian-1")
+    assert "node0001 is a node, no claim" in refused("claims", log, "--claim", "node0001", "--all")
+    assert "--sort waited says nothing of claims that are there" in refused("claims", log, "--sort", "waited")

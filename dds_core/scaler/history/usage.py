@@ -69,6 +69,19 @@ def provisioned(history: History, by: Sequence[str], name_of_day: Callable[[int]
     return dict(found)
 
 
+def most_at_once(history: History) -> dict[str, tuple[int, int]]:
+    """By model: the most devices that were ever in use at once, and the sum of what each node ever used at once."""
+    steps: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for device in history.devices.values():
+        for span in device.spans:
+            if span.state == USED:
+                steps[device.model] += [(span.since, 1), (span.until or history.now, -1)]
+    nodes: Counter[str] = Counter()
+    for (_, model, _), (peak, _) in _peaks(history, daily=False).items():
+        nodes[model] += peak
+    return {model: (_peak(changes), nodes[model]) for model, changes in steps.items()}
+
+
 def _peaks(history: History, *, daily: bool) -> dict[tuple[str, str, int], tuple[int, int]]:
     """By node, model and day (0 for all days together): the most devices in use at once, and how long the span is."""
     steps: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)

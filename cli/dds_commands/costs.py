@@ -1,0 +1,242 @@
+"""`dds usage`: what devices were used for, what that cost, and what it would have taken with devices of each node's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from dds_commands.parameters import end, end_options, mapping_from, output_options, source_arguments
+from dds_commands.screen import arranged, show, show_data, show_json, show_left_out, table
+from dds_commands.sources import Opened, history_of
+from dds_core.errors import InputError
+from dds_core.scaler.history import History
+from dds_core.scaler.history.devices import STATES, USED
+from dds_core.scaler.history.usage import DAY, HOLDERS, PLACES, Key, most_at_once, provisioned, usage
+from dds_core.timeline.clock import day, duration, rfc3339
+
+HOUR = 3_600_000_000
+DIMENSIONS = (*PLACES, *HOLDERS)
+OTHERS = "*"
+"""In a file of prices or watts: every model that is not named."""
+CURRENCY = "currency"
+
+
+class Watts(NamedTuple):
+    """What a device draws while it is in use, and in every other state."""
+
+    used: float
+    idle: float
+
+
+class Rates(NamedTuple):
+    """Price of a device-hour and watts, by model; empty where no file was given."""
+
+    prices: Mapping[str, float]
+    watts: Mapping[str, Watts]
+    currency: str = ""
+
+
+class Row(NamedTuple):
+    """Device-time (microseconds) of one value of the dimensions: by state, and had each node owned its peak (None where that
+    cannot be told by them); what both cost, and the energy in kWh, None without rates for one of its models."""
+
+    key: Key
+    spent: dict[str, int]
+    fixed: int | None
+    cost: float | None
+    fixed_cost: float | None
+    energy: float | None
+    fixed_energy: float | None
+
+    @property
+    def total(self) -> int:
+        """On a node, in whatever state."""
+        return sum(self.spent.values())
+
+
+@click.command("usage", short_help="Tell what devices were used for, and what it cost.")
+@source_arguments
+@end_options
+@output_options("table", "json", "jsonl")
+@click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"By {', '.join(DIMENSIONS)}.")
+@click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
+@click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle.")
+@click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Rows at most, 0 for all.")
+def costs(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    at: str | None,
+    until: str | None,
+    form: str,
+    by: str,
+    price_file: str | None,
+    watts_file: str | None,
+    limit: int,
+) -> None:
+    """Tell how long devices were in use, idle, being attached, being detached, or in error; what that cost and how much energy it
+    took, where prices and watts are given; and what the same work would have taken had each node owned as many devices as
+    it ever used at once. What several claims hold together is divided among them.
+
+    A file of prices has lines such as `A100 40G: 2.5`, `"*": 1` for all other models, and `currency: EUR`; one of watts
+    lines such as `A100 40G: {used: 300, idle: 60}`, or one number for both.
+    """
+    wanted = dimensions(by)
+    rates = read_rates(price_file, watts_file)
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        history = history_of(source, end(source.span, at, until))
+    chosen = sorted(rows_of(history, wanted, rates), key=lambda row: (-row.spent[USED], -row.total, row.key))
+    rows, left = arranged(chosen, None, limit)
+    if form == "json":
+        show_json(_document(history, rows, wanted, rates))
+    elif form == "jsonl":
+        show_data((_data(row, wanted) for row in rows), form)
+    else:
+        _show(history, rows, wanted, rates)
+    show_left_out(left, form)
+
+
+def dimensions(by: str) -> tuple[str, ...]:
+    """What rows are told by. Raises InputError."""
+    wanted = tuple(dict.fromkeys(part.strip() for part in by.split(",") if part.strip()))
+    strange = [one for one in wanted if one not in DIMENSIONS]
+    if strange or not wanted:
+        what = f"{strange[0]!r} is nothing that use is told by" if strange else "--by names nothing"
+        raise InputError(what, fix=f"give some of {', '.join(DIMENSIONS)}, with commas between them")
+    return wanted
+
+
+# -- rates ---------------------------------------------------------------------------------------------------------------
+
+
+def read_rates(price_file: str | None, watts_file: str | None) -> Rates:
+    """What the files say. Raises InputError."""
+    said = mapping_from(price_file, InputError, "A100 40G: 2.5") if price_file else {}
+    currency = str(said.pop(CURRENCY, ""))
+    prices = {str(model): _number(value, price_file or "", model) for model, value in said.items()}
+    drawn = mapping_from(watts_file, InputError, "A100 40G: 300") if watts_file else {}
+    return Rates(
+        prices, {str(model): _watts(value, watts_file or "", model) for model, value in drawn.items()}, currency
+    )
+
+
+def _watts(value: object, where: str, model: object) -> Watts:
+    if not isinstance(value, dict):
+        return Watts(*[_number(value, where, model)] * 2)
+    if value.keys() != {"used", "idle"}:
+        raise InputError(f"{model} needs used and idle", where=where, fix=f"write {model}: {{used: 300, idle: 60}}")
+    return Watts(_number(value["used"], where, model), _number(value["idle"], where, model))
+
+
+def _number(value: object, where: str, model: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise InputError(f"{value!r} of {model} is no number of 0 or more", where=where, fix="write one, such as 2.5")
+    return float(value)
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(history: History, by: Sequence[str], rates: Rates) -> list[Row]:
+    """A row for each value of the dimensions that any device-time has."""
+    models = (*by, "model")
+    spent = usage(history, models, _name_of_day)
+    fixed = provisioned(history, models, _name_of_day) if set(by) <= set(PLACES) else None
+    keys = dict.fromkeys(key[:-1] for key in (*spent, *(fixed or ())))
+    return [_row(key, spent, fixed, rates) for key in keys]
+
+
+def _name_of_day(number: int) -> str:
+    return day(number * DAY)
+
+
+def _row(key: Key, spent: Mapping[Key, dict[str, int]], fixed: Mapping[Key, int] | None, rates: Rates) -> Row:
+    here = {each[-1]: found for each, found in spent.items() if each[:-1] == key}
+    owned = {each[-1]: found for each, found in fixed.items() if each[:-1] == key} if fixed is not None else None
+    return Row(
+        key,
+        {state: sum(found[state] for found in here.values()) for state in STATES},
+        sum(owned.values()) if owned is not None else None,
+        _cost({model: sum(found.values()) for model, found in here.items()}, rates),
+        _cost(owned, rates),
+        _energy({model: (found[USED], sum(found.values())) for model, found in here.items()}, rates),
+        _energy(
+            {m: (here[m][USED] if m in here else 0, t) for m, t in owned.items()} if owned is not None else None, rates
+        ),
+    )
+
+
+def _cost(times: Mapping[str, int] | None, rates: Rates) -> float | None:
+    """Of device-time by model."""
+    prices = [rates.prices.get(model, rates.prices.get(OTHERS)) for model in times or ()]
+    if times is None or not rates.prices or None in prices:
+        return None
+    return sum(micros / HOUR * (price or 0.0) for micros, price in zip(times.values(), prices, strict=True))
+
+
+def _energy(times: Mapping[str, tuple[int, int]] | None, rates: Rates) -> float | None:
+    """In kWh, of the time in use and in all by model."""
+    drawn = [rates.watts.get(model, rates.watts.get(OTHERS)) for model in times or ()]
+    if times is None or not rates.watts or None in drawn:
+        return None
+    pairs = zip(times.values(), (one or Watts(0.0, 0.0) for one in drawn), strict=True)
+    return sum((used * watts.used + max(0, total - used) * watts.idle) / HOUR / 1000 for (used, total), watts in pairs)
+
+
+# -- output --------------------------------------------------------------------------------------------------------------
+
+
+def _show(history: History, rows: Sequence[Row], by: Sequence[str], rates: Rates) -> None:
+    show(f"{rfc3339(history.first)} to {rfc3339(history.now)}, {duration(history.now - history.first)}")
+    headings = [*by, *STATES, "in all", "had nodes their own"]
+    headings += ["cost", "of their own"] * bool(rates.prices) + ["kWh", "of their own"] * bool(rates.watts)
+    table(headings, [_cells(row, rates) for row in rows], "no device was attached")
+    for model, (fleet, nodes) in sorted(most_at_once(history).items()):
+        show(f"{model}: at most {fleet} in use at once; nodes that own their devices would need {nodes}")
+
+
+def _cells(row: Row, rates: Rates) -> list[str]:
+    times = [_time(row.spent[state]) for state in STATES]
+    cells = [*(value or "-" for value in row.key), *times, _time(row.total), _time(row.fixed)]
+    cells += [_money(one, rates) for one in (row.cost, row.fixed_cost)] * bool(rates.prices)
+    return cells + ["-" if one is None else f"{one:,.2f}" for one in (row.energy, row.fixed_energy)] * bool(rates.watts)
+
+
+def _time(micros: int | None) -> str:
+    """Of hours as such, of less as it is spoken."""
+    if not micros:
+        return "-"
+    return duration(micros) if micros < HOUR else f"{micros / HOUR:,.1f} h"
+
+
+def _money(amount: float | None, rates: Rates) -> str:
+    return "-" if amount is None else f"{amount:,.2f} {rates.currency}".rstrip()
+
+
+def _document(history: History, rows: Sequence[Row], by: Sequence[str], rates: Rates) -> dict[str, Any]:
+    return {
+        "from": rfc3339(history.first),
+        "to": rfc3339(history.now),
+        "currency": rates.currency or None,
+        "rows": [_data(row, by) for row in rows],
+        "most_at_once": {
+            model: {"fleet": fleet, "sum_of_nodes": nodes} for model, (fleet, nodes) in most_at_once(history).items()
+        },
+    }
+
+
+def _data(row: Row, by: Sequence[str]) -> dict[str, Any]:
+    second = 1_000_000
+    return {
+        **dict(zip(by, row.key, strict=True)),
+        "seconds": {state: micros / second for state, micros in row.spent.items()},
+        "total_seconds": row.total / second,
+        "owned_seconds": row.fixed / second if row.fixed is not None else None,
+        "cost": row.cost,
+        "owned_cost": row.fixed_cost,
+        "kwh": row.energy,
+        "owned_kwh": row.fixed_energy,
+    }
