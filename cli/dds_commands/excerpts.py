@@ -18,7 +18,7 @@ from dds_core.events.shared import Outcome
 from dds_core.lifecycle import BOUND, RELEASED
 from dds_core.log import Envelope, LeanEvent
 from dds_core.log.envelope import lean
-from dds_core.model import AttachRequest, Claim, Config, FabricResource, Node, Pod, Slice
+from dds_core.model import Allocation, AttachRequest, Claim, Config, FabricResource, Node, Pod, Slice
 from dds_core.replay import event_of
 from dds_core.scaler.component import SCALER as COMPONENT
 from dds_core.scaler.events import DeviceMoved
@@ -74,7 +74,8 @@ class Excerpt:
         own = sorted(
             (row for uid in self._claim.uids for row in self._log.read(stream=uid)), key=lambda one: one.position
         )
-        for first, last in self._waits(own):
+        waits = list(self._waits(own))
+        for first, last in waits:
             self._keep(self._log.read_lean(first - 1, last))
             self._last = max(self._last, last)
         for row in own:
@@ -86,8 +87,9 @@ class Excerpt:
             self._group(row)  # the log goes on until there
         self._keep(self._log.read_lean(stream=SCALER, types=_OF_ALL))
         self._streams({row.stream for row in self._log.holding(b"", [_type(Config)])})
-        self._streams(self._surroundings())
+        self._streams(self._surroundings(own))
         self._streams(self._spoken_of())
+        self._pools(own, waits)
         return [self._found[position] for position in sorted(self._found)]
 
     def _keep(self, rows: Iterable[LeanEvent]) -> None:
@@ -131,23 +133,31 @@ class Excerpt:
                     found |= {one.uid for one in changes.consumers or ()} | {changes.owner or ""}
         yield from found - {""}
 
-    def _surroundings(self) -> set[str]:
-        """The nodes and pools that the claim was allocated on: what they listed, and what was asked for and attached there."""
-        nodes, pools = set(), set()
-        for row in self._found.values():
-            if row.stream in self._claim.uids and row.type == _type(Claim):
-                allocation = getattr(_observed(row), "allocation", None)
-                if allocation:
-                    nodes.add(allocation.node)
-                    pools |= {result.pool for result in allocation.results}
+    def _surroundings(self, own: list[Envelope]) -> set[str]:
+        """The nodes that the claim was allocated on: what they listed, and what was asked for and attached there."""
         found: list[LeanEvent] = []
-        for node in nodes - {""}:
+        for node in {one.node for one in self._allocations(own)} - {""}:
             at = [_type(kind) for kind in (Slice, AttachRequest, FabricResource)]
             found += self._log.holding(f'"node":"{node}"'.encode(), at)
             found += self._log.holding(f'"name":"{node}"'.encode(), [_type(Node)])
-        for pool in pools - nodes:
-            found += self._log.holding(f'"pool":"{pool}"'.encode(), [_type(Slice)])
         return {row.stream for row in found}
+
+    @staticmethod
+    def _allocations(own: list[Envelope]) -> list[Allocation]:
+        claims = (_observed(lean(row)) for row in own if row.type == _type(Claim))
+        return [one.allocation for one in claims if one is not None and one.allocation]
+
+    def _pools(self, own: list[Envelope], waits: list[tuple[int, int]]) -> None:
+        """Of the slices of its pools: how each device was listed before that changed while the claim waited. With every attach in a
+        whole fabric they change, so that their other events would be most of the log."""
+        pools = {result.pool for one in self._allocations(own) for result in one.results}
+        firsts = [row for pool in pools for row in self._log.holding(f'"pool":"{pool}"'.encode(), [_type(Slice)])]
+        self._keep(firsts)
+        streams = {row.stream for row in firsts} - self._whole
+        for first, last in waits:
+            for row in [one for one in self._found.values() if one.stream in streams and first <= one.position <= last]:
+                for device in getattr(event_of(row, COMPONENT), "devices", ()):
+                    self._keep(self._log.last_holding(f'"{device}":'.encode(), row.stream, first))
 
     def _spoken_of(self) -> set[str]:
         """The devices that came, went or changed hands, what decisions name, and what became of them."""

@@ -5,19 +5,8 @@ from __future__ import annotations
 import click
 from click import shell_completion
 
-from dds_commands.costs import costs
-from dds_commands.database import db
-from dds_commands.doctor import doctor
-from dds_commands.lab import lab
-from dds_commands.logs import log
-from dds_commands.pools import pools
-from dds_commands.replaying import replay
-from dds_commands.running import COMPLETING, Commands
+from dds_commands.running import COMPLETING, Commands, Loaded
 from dds_commands.screen import show
-from dds_commands.serve import publish, serve
-from dds_commands.state import claims, devices
-from dds_commands.status import status
-from dds_commands.timelines import diagram, timeline
 from dds_core import __version__
 
 
@@ -66,21 +55,13 @@ def completion(shell: str) -> None:
     show(shell_completion.ShellComplete.source(found(dds, {}, "dds", COMPLETING)).rstrip())
 
 
-for command in (
-    serve,
-    publish,
-    status,
-    doctor,
-    replay,
-    timeline,
-    claims,
-    devices,
-    pools,
-    costs,
-    log,
-    db,
-    lab,
-    diagram,
-    completion,
-):
-    dds.add_command(command)
+dds.commands = Loaded(
+    {
+        **dict.fromkeys(("serve", "publish"), "serve"),
+        **dict.fromkeys(("claims", "devices"), "state"),
+        **dict.fromkeys(("timeline", "diagram"), "timelines"),
+        "status": "status", "replay": "replaying", "pools": "pools", "usage": "costs",
+        "log": "logs", "db": "database", "doctor": "doctor", "lab": "lab",
+    }
+)
+dds.add_command(completion)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
 from typing import Any
@@ -37,6 +38,39 @@ def require(extra: str) -> None:
         if find_spec(package) is None:
             where = click.get_current_context().command_path
             raise InputError(f"the package {package} is not installed", where=where, fix=install_hint(extra))
+
+
+class Loaded(dict[str, click.Command]):
+    """Commands by name, each loaded from its module of this package when it is first asked for: a command need not wait for what
+    only others need."""
+
+    def __init__(self, modules: Mapping[str, str]) -> None:
+        super().__init__()
+        self._modules = dict(modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._modules, *super().__iter__()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules or super().__contains__(name)
+
+    def __missing__(self, name: str) -> click.Command:
+        module = import_module(f"dds_commands.{self._modules[name]}")
+        found = next(one for one in vars(module).values() if isinstance(one, click.Command) and one.name == name)
+        self[name] = found
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 - it is this method
+
+    def items(self) -> Any:
+        return [(name, self[name]) for name in self]
+
+    def values(self) -> Any:
+        return [self[name] for name in self]
 
 
 class Commands(click.Group):

@@ -79,8 +79,9 @@ class Account:
 
     def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
         self.subject = subject
-        self.history = History() if component is SCALER else None
-        self.entries = list(component.told.timeline(self._followed(told), subject))
+        teller = component.told.teller(subject, None)
+        self.history = History(teller.known) if component is SCALER else None
+        self.entries = list(component.told.timeline(self._followed(told), subject, teller))
         known = self.history if self.history is not None else History()
         self.claims = [known.claims[uid] for uid in sorted(subject.uids) if uid in known.claims]
         self.claims.sort(key=lambda one: one.first)

@@ -106,7 +106,7 @@ class PublisherKnown(Known):
         self.pool_config = PoolConfig(uid="")
         self._hosts: dict[str, str] = {}
 
-    def learn(self, fact: Event) -> Pair:
+    def _learnt(self, fact: Event) -> Pair:
         """Take a fact in; gives what it is about, before and after."""
         match fact:
             case e.Checkpoint():
@@ -121,7 +121,7 @@ class PublisherKnown(Known):
                 stock = Stock(fact.fabric, fact.model, fact.free, fact.devices, fact.whole)
                 old, self.stocks[fact.subject] = self.stocks.get(fact.subject), stock
                 return old, stock
-        return super().learn(fact)
+        return super()._learnt(fact)
 
     def _keep(self, row: Row) -> None:
         super()._keep(row)

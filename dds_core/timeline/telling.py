@@ -200,9 +200,16 @@ class Known:
         self.gone: dict[str, str] = {}
         self.states: dict[str, tuple[str, int]] = {}
         self._uuids: dict[str, str] = {}
+        self._last: tuple[Event | None, Pair] = (None, UNCHANGED)
 
     def learn(self, fact: Event) -> Pair:
-        """Take a fact in; gives what it is about, before and after."""
+        """Take a fact in; gives what it is about, before and after. Several may share what is known: the same fact, told again at
+        once, is taken in once."""
+        if fact is not self._last[0]:
+            self._last = (fact, self._learnt(fact))
+        return self._last[1]
+
+    def _learnt(self, fact: Event) -> Pair:
         kind = KIND_OF.get(type(fact))
         if kind is None:
             return UNCHANGED
@@ -294,7 +301,7 @@ class Teller(ABC, Generic[K]):
     """Tells one moment after the other."""
 
     def __init__(self, known: K, scope: Scope) -> None:
-        self._known = known
+        self.known = self._known = known
         self._scope = scope
         self._pending: list[Note] = []
         self._last = (0, 0)
@@ -434,9 +441,11 @@ class Telling:
     directory: Callable[[], Directory]
     teller: Callable[[Subject | None, Any], Teller[Any]]
 
-    def timeline(self, told: Iterable[Moment], subject: Subject | None = None) -> Iterator[Entry]:
+    def timeline(
+        self, told: Iterable[Moment], subject: Subject | None = None, teller: Teller[Any] | None = None
+    ) -> Iterator[Entry]:
         """The entries of a subject, or of everything, in the order of their instants."""
-        teller = self.teller(subject, None)
+        teller = teller if teller is not None else self.teller(subject, None)
         for moment in told:
             yield from teller.tell(moment)
         yield from teller.rest()

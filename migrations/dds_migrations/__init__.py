@@ -9,11 +9,7 @@ from __future__ import annotations
 import enum
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect, text
 
 VERSION_TABLE = "dds_schema"
 """Where a database keeps the name of its newest migration."""
@@ -30,14 +26,20 @@ class Status(enum.Enum):
 
 def newest() -> str:
     """The revision that this version of the code needs."""
-    revision = _scripts().get_current_head()
-    assert revision is not None, "there is always a first migration"
-    return revision
+    return revisions()[-1]
+
+
+def revisions() -> list[str]:
+    """Every revision that this version of the code knows, oldest first: as the migrations' files are called."""
+    return sorted(path.name[1:5] for path in (Path(__file__).parent / "versions").glob("v[0-9]*.py"))
 
 
 def current(connection: Connection) -> str | None:
     """The revision of the database, None when it has no schema of ours."""
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    return str(found) if found is not None else None
 
 
 def check(connection: Connection) -> Status:
@@ -47,23 +49,16 @@ def check(connection: Connection) -> Status:
         return Status.MISSING
     if revision == newest():
         return Status.CURRENT
-    known = {script.revision for script in _scripts().walk_revisions()}
-    return Status.OLDER if revision in known else Status.NEWER
+    return Status.OLDER if revision in revisions() else Status.NEWER
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the migrations that the database lacks, up to `revision`."""
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    from alembic import command  # loaded where something is to be changed, which is seldom
+    from alembic.config import Config
 
-
-def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    return config
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)

@@ -18,7 +18,9 @@ def test_a_log_goes_through_postgres_unchanged(postgres: Postgres, tmp_path: Pat
     done = program("log", "verify", url, env={"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"})
     assert (done.returncode, done.stderr) == (0, "")
     assert fine("log", "anchor", "--log", url) == fine("log", "anchor", "--log", sqlite)
-    assert fine("timeline", "default/train-1", url) == fine("timeline", "default/train-1", FIRST_ATTACH)
+    for full in ((), ("--full",), ("--json",)):
+        whole = fine("timeline", "default/train-1", FIRST_ATTACH, *full)
+        assert fine("timeline", "default/train-1", url, *full) == whole
     assert fine("claims", url, "--at", "02:11:20") == fine("claims", FIRST_ATTACH, "--at", "02:11:20")
     fine("log", "archive", str(tmp_path / "old.gz"), "--log", url)
     assert "every decision" in fine("log", "verify", str(tmp_path / "old.gz"), url)

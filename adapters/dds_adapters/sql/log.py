@@ -257,6 +257,11 @@ class SqlLog:
         condition, chosen = self._statements.among(streams)  # SQLite would rather walk the whole log by a bare position
         return self._chosen(f"{condition} AND position + 0 <= ?", (chosen, until)) if streams else []
 
+    def last_holding(self, data: bytes, stream: str, before: int) -> list[LeanEvent]:
+        """The last event of a stream before a position that holds these bytes, if there is one."""
+        condition = f"stream = ? AND position + 0 < ? AND {self._statements.holding()} ORDER BY version DESC LIMIT 1"
+        return self._chosen(condition, (stream, before, data))
+
     def _chosen(self, condition: str, parameters: Row) -> list[LeanEvent]:
         """In order. Sorted here: a database that is asked to would rather walk the whole log in its order."""
         query = f"SELECT {quoted(LEAN_FIELDS)} FROM {events.name} WHERE log = ? AND {condition}"

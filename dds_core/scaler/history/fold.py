@@ -23,11 +23,12 @@ class History:
     """The claims and devices of a log by uid, those that have ended too. Begins empty, or at a checkpoint that the log begins
     with. `first` and `now` are the instants of the first and the newest moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known | None = None) -> None:
+        """`known` is that of a teller which is told the same moments."""
         self.claims: dict[str, ClaimHistory] = {}
         self.devices: dict[str, DeviceHistory] = {}
         self.first = self.now = 0
-        self._known = Known()
+        self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
         self._pods_of: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         self._attaching_at: dict[str, set[str]] = defaultdict(set)

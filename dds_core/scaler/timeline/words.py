@@ -127,14 +127,14 @@ class Known(telling.Known):
         self.uuid_at: dict[DeviceKey, str] = {}
         self._node_named: dict[str, str] = {}
 
-    def learn(self, fact: Event) -> Pair:
+    def _learnt(self, fact: Event) -> Pair:
         match fact:
             case e.PolicyChanged():
                 self.policy = read_policy(fact.policy)
             case e.Checkpoint():
                 self.begin(load(fact.picture))
             case _:
-                return super().learn(fact)
+                return super()._learnt(fact)
         return UNCHANGED
 
     def _keep(self, row: Row) -> None:
