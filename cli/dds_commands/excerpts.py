@@ -148,8 +148,8 @@ class Excerpt:
         return [one.allocation for one in claims if one is not None and one.allocation]
 
     def _pools(self, own: list[Envelope], waits: list[tuple[int, int]]) -> None:
-        """Of the slices of its pools: how each device was listed before that changed while the claim waited. With every attach in a
-        whole fabric they change, so that their other events would be most of the log."""
+        """Of the slices of its pools: how each device was listed before that changed while the claim waited. With every attach in
+        a whole fabric they change, so that their other events would be most of the log."""
         pools = {result.pool for one in self._allocations(own) for result in one.results}
         firsts = [row for pool in pools for row in self._log.holding(f'"pool":"{pool}"'.encode(), [_type(Slice)])]
         self._keep(firsts)

@@ -60,8 +60,14 @@ dds.commands = Loaded(
         **dict.fromkeys(("serve", "publish"), "serve"),
         **dict.fromkeys(("claims", "devices"), "state"),
         **dict.fromkeys(("timeline", "diagram"), "timelines"),
-        "status": "status", "replay": "replaying", "pools": "pools", "usage": "costs",
-        "log": "logs", "db": "database", "doctor": "doctor", "lab": "lab",
+        "status": "status",
+        "replay": "replaying",
+        "pools": "pools",
+        "usage": "costs",
+        "log": "logs",
+        "db": "database",
+        "doctor": "doctor",
+        "lab": "lab",
     }
 )
 dds.add_command(completion)
