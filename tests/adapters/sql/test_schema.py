@@ -51,6 +51,25 @@ def test_an_upgrade_tells_what_it_did_and_may_be_repeated(url: str) -> None:
     place.close()
 
 
+def test_what_helps_readers_is_made_where_it_is_missing(url: str) -> None:
+    """A database of before has none, and is as good: only slower to search."""
+    sql.upgrade(url)
+    engine = engine_for(url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("DROP INDEX dds_events_first")
+    place = SqlPlace(url)
+    log, _ = opened(place, groups(5))
+    assert isinstance(log, sql.SqlLog)
+    found = log.holding(b'"ordinal":1', ["ClaimMoved"], "claim-1")
+    assert [row.position for row in found] and sql.check(url)
+    sql.upgrade(url)
+    with engine.connect() as connection:
+        assert "dds_events_first" in {one["name"] for one in inspect(connection).get_indexes("dds_events")}
+    assert log.holding(b'"ordinal":1', ["ClaimMoved"], "claim-1") == found
+    place.close()
+    engine.dispose()
+
+
 def test_an_incident_can_be_read_with_the_databases_own_shell(place: SqlPlace) -> None:
     opened(place, groups(3))
     engine = engine_for(place.url)
