@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from dds_commands.parameters import end, end_options, mapping_from, output_options, source_arguments
+from dds_commands.parameters import end_options, mapping_from, output_options, period, since_option, source_arguments
 from dds_commands.screen import arranged, show, show_data, show_json, show_left_out, table
 from dds_commands.sources import Opened, history_of
 from dds_core.errors import InputError
@@ -58,6 +58,7 @@ class Row(NamedTuple):
 
 @click.command("usage", short_help="Tell what devices were used for, and what it cost.")
 @source_arguments
+@since_option
 @end_options
 @output_options("table", "json", "jsonl")
 @click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"By {', '.join(DIMENSIONS)}.")
@@ -68,6 +69,7 @@ def costs(
     sources: tuple[str, ...],
     url: str | None,
     name: str | None,
+    since: str | None,
     at: str | None,
     until: str | None,
     form: str,
@@ -87,7 +89,11 @@ def costs(
     rates = read_rates(price_file, watts_file)
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        history = history_of(source, end(source.span, at, until))
+        first, last = period(source.span, since, at, until)
+        if first.position is not None:
+            raise InputError("time is counted from an instant, not from a position", fix="give --since an instant, or 2h")
+        history = history_of(source, last)
+    history.first = max(history.first, first.at or 0)
     chosen = sorted(rows_of(history, wanted, rates), key=lambda row: (-row.spent[USED], -row.total, row.key))
     rows, left = arranged(chosen, None, limit)
     if form == "json":

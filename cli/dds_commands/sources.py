@@ -246,9 +246,13 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
 
 
 def history_of(source: Source, last: Place) -> History:
-    """What became of every claim and device until there. Raises InputError for the log of a publisher."""
+    """What became of every claim and device until there: what went on at that instant goes on to it. Raises InputError for the log
+    of a publisher."""
     require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
-    return History().read(progress(cut(source.told(), *last), None, "reading"))
+    history = History().read(progress(cut(source.told(), *last), None, "reading"))
+    if last.at is not None:
+        history.now = max(history.now, min(last.at, source.span()[1]))
+    return history
 
 
 class Opened:

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from dds_commands.parameters import Place, end, end_options, order_options, output_options, source_arguments
+from dds_commands.parameters import (
+    Place,
+    end,
+    end_options,
+    order_options,
+    output_options,
+    period,
+    since_option,
+    source_arguments,
+)
 from dds_commands.screen import arranged, note, progress, show, show_data, show_left_out, table
 from dds_commands.sources import Log, Opened, Source, history_of, require, silence, silence_words
 from dds_commands.timelines import find
@@ -33,6 +42,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--claim", metavar="CLAIM", help="This claim, or its devices, only."),
         click.option("--of", metavar="SUBJECT", help="What a pod, device, model, fabric or request concerns only."),
         click.option("--all", "everything", is_flag=True, help="Those too that have ended, each with how."),
+        since_option,
         end_options,
         source_arguments,
     ):
@@ -84,7 +94,8 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     """
     if everything:
         history, wanted = _history(form, **of)
-        past = [one for one in history.claims.values() if wanted.takes(_concerns_claim(history, one), one.state)]
+        there = (one for one in history.claims.values() if not one.gone or one.gone >= history.first)
+        past = [one for one in there if wanted.takes(_concerns_claim(history, one), one.state)]
         _show_past(past, _key(_EVER, sort, "--all"), limit, form, history, show_past_claims, histories.claim_data)
         return
     picture, now, wanted, ended = _picture(form, "claim", **of)
@@ -107,7 +118,8 @@ def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any
     """
     if everything:
         history, wanted = _history(form, **of)
-        past = [one for one in history.devices.values() if wanted.takes(_concerns_device(history, one), one.life)]
+        there = (one for one in history.devices.values() if not one.gone or one.gone >= history.first)
+        past = [one for one in there if wanted.takes(_concerns_device(history, one), one.life)]
         _show_past(
             past, _key(_DEVICES_EVER, sort, "--all"), limit, form, history, show_past_devices, histories.device_data
         )
@@ -207,17 +219,21 @@ def _history(
     sources: tuple[str, ...],
     url: str | None,
     name: str | None,
+    since: str | None,
     at: str | None,
     until: str | None,
     state: str | None,
     **names: Any,
 ) -> tuple[History, Filter]:
-    """All that the source tells, and what of it is asked for."""
+    """All that the source tells, and what of it is asked for: what was still there since its `first`."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
         wanted = filter_of(source, **names, state=known_state(state, CLAIM_STATES, DEVICE_STATES) if state else None)
-        last = end(source.span, at, until)
+        first, last = period(source.span, since, at, until)
+        if first.position is not None:
+            raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
         history = history_of(source, last)
+    history.first = max(history.first, first.at or 0)
     if form == "table":
         show(f"as of {rfc3339(last.at if last.at is not None else history.now)}")
     return history, wanted
@@ -233,6 +249,7 @@ def _picture(
     sources: tuple[str, ...],
     url: str | None,
     name: str | None,
+    since: str | None,
     at: str | None,
     until: str | None,
     state: str | None,
@@ -241,6 +258,8 @@ def _picture(
     """The picture that is asked for; the instant that its times count back from: now for the whole of a log that may be written
     just now, else one that a table begins with; and what of it is wanted."""
     states = CLAIM_STATES if kind == "claim" else DEVICE_STATES
+    if since is not None:
+        raise InputError("--since says nothing of what is there now", fix="give --all as well")
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")

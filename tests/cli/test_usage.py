@@ -103,3 +103,14 @@ def test_what_use_is_not_told_by_is_refused(by: str) -> None:
 def test_the_log_of_a_publisher_has_no_use() -> None:
     log = str(DATA / "logs" / "both-publisher.log.jsonl.gz")
     assert "it is the log of a publisher" in refused("usage", log)
+
+
+def test_two_halves_are_the_whole() -> None:
+    whole, first, second = (
+        json.loads(fine("usage", BURST, "--json", "--by", "node,model", *span))["rows"]
+        for span in ((), ("--until", "02:22:30"), ("--since", "02:22:30"))
+    )
+    for row in whole:
+        parts = [one for half in (first, second) for one in half if (one["node"], one["model"]) == (row["node"], row["model"])]
+        assert sum(one["total_seconds"] for one in parts) == pytest.approx(row["total_seconds"])
+    assert "not from a position" in refused("usage", BURST, "--since", "17")

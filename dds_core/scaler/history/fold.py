@@ -21,7 +21,8 @@ UNSCHEDULABLE = "Unschedulable"
 
 class History:
     """The claims and devices of a log by uid, those that have ended too. Begins empty, or at a checkpoint that the log begins
-    with. `first` and `now` are the instants of the first and the newest moment."""
+    with. `first` and `now` are the instants of the first and the newest moment; use is counted from `first`, which may be set
+    later."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known` is that of a teller which is told the same moments."""

@@ -29,7 +29,7 @@ def usage(history: History, by: Sequence[str], name_of_day: Callable[[int], str]
     """Device-time by the values of `by` (of `PLACES` and `HOLDERS`), "" where nobody held the device."""
     found: dict[Key, Spent] = defaultdict(lambda: dict.fromkeys(STATES, 0))
     for device in history.devices.values():
-        for span, day, micros in _pieces(device, history.now, "day" in by):
+        for span, day, micros in _pieces(device, history, "day" in by):
             place = {
                 "model": device.model,
                 "node": device.node,
@@ -73,9 +73,10 @@ def most_at_once(history: History) -> dict[str, tuple[int, int]]:
     """By model: the most devices that were ever in use at once, and the sum of what each node ever used at once."""
     steps: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for device in history.devices.values():
-        for span in device.spans:
-            if span.state == USED:
-                steps[device.model] += [(span.since, 1), (span.until or history.now, -1)]
+        for span, _, micros in _pieces(device, history, False):
+            if span.state == USED and micros:
+                begin = max(span.since, history.first)
+                steps[device.model] += [(begin, 1), (begin + micros, -1)]
     nodes: Counter[str] = Counter()
     for (_, model, _), (peak, _) in _peaks(history, daily=False).items():
         nodes[model] += peak
@@ -86,9 +87,9 @@ def _peaks(history: History, *, daily: bool) -> dict[tuple[str, str, int], tuple
     """By node, model and day (0 for all days together): the most devices in use at once, and how long the span is."""
     steps: dict[tuple[str, str, int], list[tuple[int, int]]] = defaultdict(list)
     for device in history.devices.values():
-        for span, day, micros in _pieces(device, history.now, daily):
+        for span, day, micros in _pieces(device, history, daily):
             if span.state == USED and micros:
-                begin = max(span.since, day * DAY) if daily else span.since
+                begin = max(span.since, history.first, day * DAY)
                 steps[device.node, device.model, day] += [(begin, 1), (begin + micros, -1)]
     return {key: (_peak(changes), _long(history, key[2], daily=daily)) for key, changes in steps.items()}
 
@@ -107,12 +108,13 @@ def _long(history: History, day: int, *, daily: bool) -> int:
     return min(history.now, (day + 1) * DAY) - max(history.first, day * DAY)
 
 
-def _pieces(device: DeviceHistory, now: int, daily: bool) -> Iterator[tuple[DeviceSpan, int, int]]:
-    """The spans of a device, cut at midnight (UTC) where days are asked for: the span, the number of the day, microseconds."""
+def _pieces(device: DeviceHistory, history: History, daily: bool) -> Iterator[tuple[DeviceSpan, int, int]]:
+    """The spans of a device from the history's beginning on, cut at midnight (UTC) where days are asked for: the span, the number
+    of the day, microseconds."""
     for span in device.spans:
-        since, until = span.since, max(span.since, span.until or now)
+        since, until = max(span.since, history.first), max(span.since, span.until or history.now)
         if not daily:
-            yield span, 0, until - since
+            yield span, 0, max(0, until - since)
             continue
         while since < until:
             day = since // DAY
