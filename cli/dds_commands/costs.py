@@ -91,7 +91,9 @@ def costs(
         source = opened.source(sources, url, name)
         first, last = period(source.span, since, at, until)
         if first.position is not None:
-            raise InputError("time is counted from an instant, not from a position", fix="give --since an instant, or 2h")
+            raise InputError(
+                "time is counted from an instant, not from a position", fix="give --since an instant, or 2h"
+            )
         history = history_of(source, last)
     history.first = max(history.first, first.at or 0)
     chosen = sorted(rows_of(history, wanted, rates), key=lambda row: (-row.spent[USED], -row.total, row.key))

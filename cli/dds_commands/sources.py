@@ -246,8 +246,8 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
 
 
 def history_of(source: Source, last: Place) -> History:
-    """What became of every claim and device until there: what went on at that instant goes on to it. Raises InputError for the log
-    of a publisher."""
+    """What became of every claim and device until there: what went on at that instant goes on to it. Raises InputError for the
+    log of a publisher."""
     require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
     history = History().read(progress(cut(source.told(), *last), None, "reading"))
     if last.at is not None:

@@ -111,6 +111,11 @@ def test_two_halves_are_the_whole() -> None:
         for span in ((), ("--until", "02:22:30"), ("--since", "02:22:30"))
     )
     for row in whole:
-        parts = [one for half in (first, second) for one in half if (one["node"], one["model"]) == (row["node"], row["model"])]
+        parts = [
+            one
+            for half in (first, second)
+            for one in half
+            if (one["node"], one["model"]) == (row["node"], row["model"])
+        ]
         assert sum(one["total_seconds"] for one in parts) == pytest.approx(row["total_seconds"])
     assert "not from a position" in refused("usage", BURST, "--since", "17")
