@@ -104,6 +104,13 @@ class Account:
                 yield from summary(claim, self.history)
             yield from devices_summary(self.devices, self.history)
 
+    def in_short(self) -> list[Entry]:
+        """The entries that matter, attempts that ended alike as one."""
+        if self.history is None:
+            return self.entries
+        only = self.claims[0].uid if len(self.claims) == 1 else ""
+        return list(essence(list(folded(self.entries, self.history.claims, only))))
+
     def data(self) -> dict[str, Any]:
         """The histories as plain data."""
         if self.history is None:
@@ -193,8 +200,7 @@ def show_timeline(account: Account, form: str, *, full: bool) -> None:
             show(path_diagram(entries).rstrip("\n"))
         case _:
             origin = account.claims[0].origin if len(account.claims) == 1 else 0
-            short = not full and account.history is not None
-            told = list(essence(list(folded(entries, account.claims)))) if short else entries
+            told = entries if full else account.in_short()
             show_text(told, subject, account.head(), origin)
             if told != entries:
                 show("--full tells every fact, and each attempt")

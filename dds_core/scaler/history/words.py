@@ -3,7 +3,7 @@ helped where the log shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -66,19 +66,25 @@ def runs(claim: ClaimHistory) -> list[Run]:
     return [Run(list(alike)) for _, alike in groupby(claim.attempts, key=lambda one: (one.outcome, one.reason))]
 
 
-def folded(entries: Iterable[Entry], claims: Iterable[ClaimHistory]) -> Iterator[Entry]:
-    """The same entries, but one instead of all those of attempts that ended alike one after the other."""
-    many = [run for claim in claims for run in runs(claim) if len(run.attempts) > 1 and run.attempts[-1].outcome]
-    told: set[int] = set()
+def folded(entries: Iterable[Entry], claims: Mapping[str, ClaimHistory], subject: str = "") -> Iterator[Entry]:
+    """The same entries, but one instead of all those of a claim's attempts that ended alike one after the other. Entries that are
+    no claim's belong to the claim `subject` (uid), if there is one."""
+    known: dict[str, list[Run]] = {}
+    told: set[tuple[str, int]] = set()
     for entry in entries:
-        place = next((n for n, run in enumerate(many) if run.since <= entry.at <= run.until), None)
-        if place is None:
+        uid = entry.uid if entry.kind == "claim" else subject
+        if uid not in known:
+            claim = claims.get(uid)
+            known[uid] = [run for run in runs(claim) if len(run.attempts) > 1] if claim is not None else []
+        run = next((one for one in known[uid] if one.since <= entry.at <= one.until), None)
+        if run is None:
             yield entry
-        elif place not in told:
-            told.add(place)
-            run = many[place]
-            cause = f"{run.words}, until {time_of_day(run.until)[:8]}: {run.attempts[-1].cause}"
-            yield Entry(entry.at, entry.position, FOLDED, cause=cause.rstrip(": "))
+        elif (uid, run.since) not in told:
+            told.add((uid, run.since))
+            whose = "" if uid == subject else f"{entry.name}: "
+            why = run.attempts[-1].cause
+            cause = f"{whose}{run.words}, until {time_of_day(run.until)[:8]}" + (f": {why}" if why else "")
+            yield Entry(entry.at, entry.position, FOLDED, cause=cause)
 
 
 def devices_summary(devices: Sequence[DeviceHistory], history: History) -> list[str]:
