@@ -154,6 +154,8 @@ class ClaimHistory:
         self.state, self.since = life.state, life.since
         if life.state in _STAGE_OF:
             self.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, devices=life.devices))
+            if life.state == lifecycle.BOUND:
+                self._end(BOUND, life.since)
             self.enter(_STAGE_OF[life.state], life.since if life.state == lifecycle.BOUND else life.began, life.node)
 
     def enter(self, stage: str, at: int, node: str = "") -> None:

@@ -7,11 +7,13 @@ from itertools import pairwise
 
 import pytest
 
+from dds_core.events import Checkpoint
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
 from dds_core.scaler.fold import apply
 from dds_core.scaler.history import BOUND, ClaimHistory, History
-from dds_core.scaler.state import Picture
+from dds_core.scaler.state import PROJECTION, Picture, dump
+from dds_core.timeline import Moment
 from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
 
 
@@ -82,3 +84,26 @@ def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     longest = max(histories.claims.values(), key=lambda one: one.stages(histories.now).get("pool", 0))
     stages = longest.stages(histories.now)
     assert stages["pool"] > sum(stages.values()) / 2
+
+
+def with_most_in_use(name: str) -> list[Moment]:
+    """The moments of a recording from that on at which most claims are in use, after a checkpoint."""
+    moments, picture = list(told(name)), Picture()
+    best, rest = 0, moments
+    for place, moment in enumerate(moments):
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(picture, event, moment.at)
+                picture.dirty.clear()
+        used = sum(life.state == IN_USE for life in picture.lives.rows.values())
+        if used > best:
+            checkpoint = Checkpoint(projection=PROJECTION, picture=dump(picture))
+            best, rest = used, [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
+    return rest
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_a_log_that_begins_in_the_middle_tells_the_same_end(name: str) -> None:
+    whole, rest = History().read(told(name)), History().read(with_most_in_use(name))
+    found = {uid: (one.outcome, one.cause, one.node) for uid, one in rest.claims.items() if one.attempts}
+    assert found == {uid: (one.outcome, one.cause, one.node) for uid, one in whole.claims.items() if uid in found}
