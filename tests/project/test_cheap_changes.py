@@ -34,8 +34,8 @@ SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
 MORE = {
     **dict.fromkeys(SHARED, 14),  # what runs, replays, measures or tells of components has to know them
     **dict.fromkeys(
-        ("ClaimMoved", "DeviceMoved"), 12
-    ),  # the steps of lives: measured, told in Kubernetes Events, logged, kept as histories
+        ("ClaimMoved", "DeviceMoved"), 13
+    ),  # the steps of lives: measured, told in Kubernetes Events, logged, kept as histories, shown by views of the SQL log
     **dict.fromkeys(
         ("AttachOrdered", "HandOver", "DevicesGiven", "DetachOrdered", "PoolPublished", "PoolWithdrawn"), 8
     ),  # told outside too

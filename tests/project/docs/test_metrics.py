@@ -90,4 +90,4 @@ def test_a_query_gives_rows(url: str, query: str) -> None:
 
 
 def test_there_is_something_to_try() -> None:
-    assert len(QUERIES) == 5
+    assert len(QUERIES) == 7
