@@ -278,8 +278,8 @@ def output_option(command: _F) -> _F:
 
 
 def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--format, by default the first of these, --json for short, and -o FILE. The command is given the form as `form`, and what
-    it shows goes to the file."""
+    """--format, by default the first of these, --json for short where that is one, and -o FILE. The command is given the form as
+    `form`, and what it shows goes to the file."""
     which = click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
     )
@@ -292,7 +292,7 @@ def output_options(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., 
             with nullcontext() if output is None or output == STANDARD else into_file(output, _named()):
                 return command(*args, form=chosen, **more)
 
-        return which(short(output_option(run)))
+        return which(short(output_option(run)) if "json" in forms else output_option(run))
 
     return with_them
 
@@ -316,6 +316,12 @@ def require_end(option: str) -> None:
     """Raises InputError where the output of a command that never ends by itself is to be a file."""
     if click.get_current_context().params.get("output") not in (None, STANDARD):
         raise InputError(f"{option} never ends, and so its output would never be a whole file", fix="use > FILE for it")
+
+
+def require_file(what: str) -> None:
+    """Raises InputError, with what stands against a terminal, where -o was not given."""
+    if click.get_current_context().params.get("output") is None:
+        raise InputError(what, fix="give -o FILE, or -o - for standard output")
 
 
 def order_options(*keys: str) -> Callable[[_F], _F]:

@@ -64,6 +64,7 @@ dds.commands = Loaded(
         "replay": "replaying",
         "pools": "pools",
         "usage": "costs",
+        "export": "exporting",
         "log": "logs",
         "db": "database",
         "doctor": "doctor",

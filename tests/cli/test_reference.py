@@ -55,6 +55,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "publish",
             "doctor",
             "status",
+            "export",
             "replay",
             "claims",
             "devices",

@@ -1,0 +1,45 @@
+"""What an export is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dds_core.events.shared import Alerted
+from dds_core.scaler.history import ClaimHistory, DeviceHistory, History
+from dds_core.timeline import Moment
+
+
+class Story:
+    """The histories of a log, and its alerts. `since` is the first instant that is wanted: what was gone before is left out, all
+    else is told whole. `now` is until when what goes on is told."""
+
+    def __init__(self, cluster: str, told: Iterable[Moment], begun: Callable[[int, int], bool]) -> None:
+        self.cluster = cluster
+        self.history = History()
+        self.alerts: list[tuple[int, Alerted]] = []
+        self.since = 0
+        for moment in told:
+            self.history.take(moment)
+            if not self.since and begun(moment.at, moment.position):
+                self.since = moment.at
+            new = [one for one in moment.caused if isinstance(one, Alerted) and not one.reissued]
+            self.alerts += [(moment.at, one) for one in new if self.since]
+        self.now = self.history.now
+        self.since = self.since or self.now
+
+    @property
+    def claims(self) -> list[ClaimHistory]:
+        """In the order in which they came."""
+        found = [one for one in self.history.claims.values() if not one.gone or one.gone >= self.since]
+        return sorted(found, key=lambda one: one.first)
+
+    @property
+    def devices(self) -> list[DeviceHistory]:
+        """By node, in the order in which they came."""
+        found = [one for one in self.history.devices.values() if not one.gone or one.gone >= self.since]
+        return sorted(found, key=lambda one: (one.node, one.first))
+
+    def names(self, uids: Iterable[str]) -> list[str]:
+        """What claims and devices are called; anything else as it is."""
+        known = self.history.claims, self.history.devices
+        return [next((one[uid].name for one in known if uid in one), uid) for uid in uids]

@@ -1,0 +1,69 @@
+"""`dds export`: the histories of claims and devices for other tools."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+
+import click
+
+from dds_adapters.export import TABLES, Story, csv_table, otlp, perfetto
+from dds_commands.parameters import end_options, output_options, period, require_file, since_option, source_arguments
+from dds_commands.screen import note, progress
+from dds_commands.sources import Opened, Recording, cut, require
+from dds_core.errors import InputError
+from dds_core.scaler.component import SCALER
+
+
+@click.command("export", short_help="Claims and devices for Perfetto, OpenTelemetry or a spreadsheet.")
+@source_arguments
+@since_option
+@end_options
+@output_options("csv", "otlp", "perfetto")
+@click.option("--table", type=click.Choice(list(TABLES)), help="Which table, with --format csv; by default claims.")
+def export(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    since: str | None,
+    at: str | None,
+    until: str | None,
+    form: str,
+    table: str | None,
+) -> None:
+    """Write what became of every claim and device in the form of another tool.
+
+    \b
+    csv       a table for spreadsheets and data frames
+    otlp      one trace a claim, as JSON lines for OpenTelemetry's collector and Jaeger
+    perfetto  a timeline of all claims and devices, for https://ui.perfetto.dev; -o FILE is needed
+
+    SOURCE is a recording, an export, archives and the rest, or a database; by default the log. With --since what was gone
+    before is left out, and everything else is told whole; of --table use, device-time from then on.
+    """
+    if table is not None and form != "csv":
+        raise InputError(f"--table says nothing with --format {form}", fix="leave it out, or use --format csv")
+    if form == "perfetto":
+        require_file("a trace of Perfetto is no text")
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        require(source, SCALER, "give the log of a scaler: --name CLUSTER/scaler")
+        first, last = period(source.span, since, at, until)
+        cluster = (source.log_name if isinstance(source, Recording) else source.source.name).partition("/")[0]
+        story = Story(cluster, progress(cut(source.told(), *last), None, "reading"), first.begun)
+    if not story.claims and not story.devices:
+        note("no claims and no devices: the file says nothing")
+    _write(story, form, table or "claims")
+
+
+def _write(story: Story, form: str, table: str) -> None:
+    sys.stdout.flush()
+    if form != "csv":
+        for part in otlp(story) if form == "otlp" else perfetto(story):
+            sys.stdout.buffer.write(part)
+        return
+    text = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="")
+    try:
+        csv_table(table, story, text)
+    finally:
+        text.detach()

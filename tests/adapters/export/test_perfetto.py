@@ -1,0 +1,232 @@
+"""A Perfetto file tells what the histories tell, slice by slice, and no two slices on a track overlap."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dds_adapters.export import Story, perfetto
+from dds_adapters.export.perfetto import Slice, lanes, message
+from dds_core.events.shared import Alerted
+from dds_core.scaler.history import BOUND
+from tests.core.scaler.history.told import LOGS, RECORDINGS, told
+from tests.support.drawn import examples
+from tests.support.traces import Trace, decoded, fields
+
+ALL = [*RECORDINGS, *LOGS]
+OVER = 1000
+
+
+def story(name: str) -> Story:
+    return Story("prod-eu", told(name), lambda at, position: True)
+
+
+def trace(story: Story) -> Trace:
+    return decoded(b"".join(perfetto(story)))
+
+
+def expected(story: Story) -> Counter[tuple[str, str, str, int, int]]:
+    """Uid, category, name and nanoseconds of each slice, off the histories."""
+    found: Counter[tuple[str, str, str, int, int]] = Counter()
+    now = story.history.now
+    for claim in story.history.claims.values():
+        for span in claim.spans:
+            found[claim.uid, "stage", span.stage, span.since * OVER, (span.until or now) * OVER] += 1
+        for one in claim.attempts:
+            name = f"attempt: {one.reason or one.outcome or 'under way'}"
+            found[claim.uid, "attempt", name, one.since * OVER, (one.until or now) * OVER] += 1
+    for device in story.history.devices.values():
+        for held in device.spans:
+            found[device.uid, "state", held.state, held.since * OVER, (held.until or now) * OVER] += 1
+    return found
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slices_are_the_spans_and_attempts_of_the_history(name: str) -> None:
+    whole = story(name)
+    found = trace(whole)
+    assert Counter((one.uid, one.category, one.name, one.since, one.until) for one in found.slices) == expected(whole)
+    names = {one.uid: one.name for one in whole.history.claims.values()}
+    nodes = {one.uid: f"node {one.node}" for one in whole.history.devices.values()}
+    assert all(one.track == names[one.uid] for one in found.slices if one.process == "claims")
+    assert all(one.process == nodes.get(one.uid, "claims") for one in found.slices)
+
+
+@pytest.mark.parametrize("name", ["node_limit", "attach_failure", "cut-short", "burst"])
+def test_where_an_attempt_failed(name: str) -> None:
+    whole = story(name)
+    failed = Counter(
+        (claim.name, f"failed: {one.reason}", one.until * OVER)
+        for claim in whole.claims
+        for one in claim.attempts
+        if one.outcome == "failed"
+    )
+    found = Counter((one.track, one.name, one.since) for one in trace(whole).instants if one.category == "failure")
+    assert found == failed
+    assert found
+
+
+def test_what_a_person_was_called_for() -> None:
+    moments = list(told("first_attach"))
+    claim = next(iter(story("first_attach").history.claims))
+    place = len(moments) // 2
+    before = moments[place]
+    new, again = (Alerted(claim, "NoProgress", "nothing comes", "attach", reissued=one) for one in (False, True))
+    called = before._replace(fact=None, caused=[new, again])
+    found = trace(Story("c", [*moments[:place], called, *moments[place:]], lambda at, position: True))
+    ((one, notes),) = ((one, notes) for one, notes in found.notes.items() if one.category == "alert")
+    assert (one.process, one.track, one.name, one.since) == ("cluster c", "alerts", "NoProgress", before.at * OVER)
+    assert notes == {"of": "default/train-1", "text": "nothing comes"}
+
+
+@pytest.mark.parametrize("name", ["burst", "restarts", "node_limit"])
+def test_counters_say_at_each_instant_how_many_there_are(name: str) -> None:
+    whole = story(name)
+    now = whole.history.now + 1
+    waits = [span for claim in whole.claims for span in claim.spans if span.stage != BOUND]
+    used = [span for device in whole.devices for span in device.spans if span.state == "used"]
+    for counter, spans in (("claims waiting", waits), ("devices used", used)):
+        values = trace(whole).counters[counter]
+        assert values[0][0] == whole.since * OVER
+        for at, value in values:
+            there = sum(max(one.since, whole.since) * OVER <= at < (one.until or now) * OVER for one in spans)
+            assert value == there, (counter, at)
+    assert trace(whole).counters.keys() == {
+        "claims waiting",
+        *(f"devices {state}" for state in ("used", "idle", "attaching", "detaching", "error")),
+    }
+
+
+def test_the_clock_of_the_trace_is_the_wall_clock() -> None:
+    whole = story("first_attach")
+    assert trace(whole).clocks == {6: whole.since * OVER, 1: whole.since * OVER}
+
+
+def test_what_a_slice_says_beside_its_name() -> None:
+    found = trace(story("first_attach")).notes
+    about = [notes for one, notes in found.items() if one.name == "used"]
+    assert {one["claims"] for one in about} == {"default/train-1"}
+    fabric = next(notes for one, notes in found.items() if one.name == "fabric")
+    assert fabric == {"node": "node0000", "whose": "the fabric: attaching the device"}
+
+
+def test_what_goes_on_says_so_and_ends_with_what_is_told() -> None:
+    moments = list(told("first_attach"))
+    cut = Story("c", moments[: len(moments) // 2], lambda at, position: True)
+    found = trace(cut)
+    going = sorted((one.name, one.until) for one, notes in found.notes.items() if "open" in notes)
+    claim, devices = cut.claims[0], cut.devices
+    names = [*("attempt: under way" for one in claim.attempts if not one.until), claim.stage]
+    assert going == sorted((name, cut.now * OVER) for name in [*names, *(one.state for one in devices if one.state)])
+
+
+def test_the_same_story_is_the_same_file() -> None:
+    assert list(perfetto(story("burst"))) == list(perfetto(story("burst")))
+
+
+def test_nothing_told_is_a_trace_without_events() -> None:
+    found = trace(Story("c", [], lambda at, position: True))
+    assert (found.slices, found.instants) == ([], [])
+
+
+TIMES = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(lambda pair: Slice(min(pair), max(pair), ()))
+
+
+@examples(60, 2000)
+@given(slices=st.lists(TIMES, max_size=12))
+def test_slices_that_overlap_go_on_tracks_of_their_own(slices: list[Slice]) -> None:
+    found = lanes(slices)
+    assert Counter(one for lane in found for one in lane) == Counter(slices)
+    for lane in found:
+        for one, other in combinations(lane, 2):
+            apart = one.until <= other.since or other.until <= one.since
+            within = one.since <= other.since <= other.until <= one.until
+            around = other.since <= one.since <= one.until <= other.until
+            assert apart or within or around
+
+
+def test_what_nests_needs_no_second_track() -> None:
+    attempts = [Slice(0, 5, ()), Slice(5, 5, ()), Slice(5, 9, ())]
+    stages = [Slice(0, 2, ()), Slice(2, 5, ()), Slice(5, 9, ()), Slice(9, 20, ())]
+    assert len(lanes([*attempts, *stages])) == 1
+    assert [len(lane) for lane in lanes([Slice(0, 5, ()), Slice(3, 8, ()), Slice(6, 7, ())])] == [2, 1]
+
+
+HOSTILE = ("<script>alert(1)</script>", "\u202eevil\u202c", "x" * 5000, "=1+1", "a\x00b", "naïve ☃ 💥", "lone \ud800")
+
+
+def test_any_text_and_number_survives() -> None:
+    for text in HOSTILE:
+        (number, data) = next(fields(message((7, text))))
+        assert (number, data.decode()) == (7, text.replace("\ud800", "?"))
+    for value in (0, 1, 127, 128, 300, 2**32, 1795227693565526000, 2**64 - 1):
+        assert list(fields(message((61, value)))) == [(61, value)]
+
+
+def unknown(found: Any) -> list[str]:
+    """Fields that the message's definition does not have, at any depth."""
+    kinds = importlib.import_module("google.protobuf.unknown_fields")
+    names = [f"{found.DESCRIPTOR.name}.{one.field_number}" for one in kinds.UnknownFieldSet(found)]
+    for one, value in found.ListFields():
+        if one.message_type is not None:
+            inner = [value] if hasattr(value, "DESCRIPTOR") else value
+            names += [name for message in inner for name in unknown(message)]
+    return names
+
+
+def test_the_official_messages_read_the_same() -> None:
+    official = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2", reason="no package perfetto")
+    data = b"".join(perfetto(story("burst")))
+    parsed = official.Trace.FromString(data)
+    assert unknown(parsed) == []
+    events = [packet.track_event for packet in parsed.packet if packet.HasField("track_event")]
+    kinds = Counter(one.type for one in events)
+    found, event = decoded(data), official.TrackEvent
+    assert kinds[event.TYPE_SLICE_BEGIN] == kinds[event.TYPE_SLICE_END] == len(found.slices)
+    assert kinds[event.TYPE_COUNTER] == sum(map(len, found.counters.values()))
+    assert kinds[event.TYPE_INSTANT] == len(found.instants)
+    names = Counter(one.name for one in events if one.type == event.TYPE_SLICE_BEGIN)
+    assert names == Counter(one.name for one in found.slices)
+    (clock,) = (packet.clock_snapshot for packet in parsed.packet if packet.HasField("clock_snapshot"))
+    assert [one.clock_id for one in clock.clocks] == [official.BUILTIN_CLOCK_BOOTTIME, official.BUILTIN_CLOCK_REALTIME]
+
+
+@pytest.fixture(scope="module")
+def trace_processor() -> Any:
+    """The official trace processor on a file. Its package fetches the program; a test does not."""
+    api = pytest.importorskip("perfetto.trace_processor", reason="no package perfetto")
+    kept = sorted(Path.home().glob(".local/share/perfetto/prebuilts/trace_processor_shell*"))
+    program = shutil.which("trace_processor_shell") or next((str(one) for one in kept if one.suffix != ".tmp"), None)
+    if program is None:
+        how = "python -c 'from perfetto.trace_processor import TraceProcessor; TraceProcessor()' fetches it"
+        pytest.skip(f"no trace_processor_shell: {how}")
+    return lambda file: api.TraceProcessor(trace=str(file), config=api.TraceProcessorConfig(bin_path=program))
+
+
+@pytest.mark.parametrize("name", ["first_attach", "attach_failure", "node_limit", "burst"])
+def test_the_official_trace_processor_finds_the_same_slices(name: str, trace_processor: Any, tmp_path: Path) -> None:
+    file = tmp_path / "trace.pftrace"
+    file.write_bytes(b"".join(perfetto(story(name))))
+    with trace_processor(file) as processor:
+        found = Counter(
+            (row.process, row.track, row.category, row.name, row.ts, row.dur)
+            for row in processor.query(
+                "SELECT process.name AS process, process_track.name AS track, category, slice.name AS name, ts, dur "
+                "FROM slice JOIN process_track ON track_id = process_track.id JOIN process USING (upid)"
+            )
+        )
+        wrong = "SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
+        assert [row.name for row in processor.query(wrong)] == []
+    told = decoded(file.read_bytes())
+    assert found == Counter(
+        (one.process, one.track, one.category, one.name, one.since, one.until - one.since)
+        for one in [*told.slices, *told.instants]
+    )
