@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from dds_core.timeline.telling import (
     DECISION,
     ERASED,
     FACT,
+    UNCHANGED,
     Entry,
     Everything,
     Moment,
@@ -92,18 +93,100 @@ def _set_anew(before: object, after: Claim) -> set[str]:
 # -- teller ------------------------------------------------------------------------------------------------------------
 
 
+class Heard:
+    """One event of a moment, as it was learned: a fact with what it is about before and after, and whether somebody else did a
+    scaler's work; a transition with the time spent in the state before. None for what was erased."""
+
+    __slots__ = ("_known", "_words", "act", "after", "event", "pair")
+
+    def __init__(
+        self, event: Event | None, known: Known, pair: Pair = UNCHANGED, act: bool = False, after: int | None = None
+    ) -> None:
+        self.event, self.pair, self.act, self.after = event, pair, act, after
+        self._known = known
+        self._words: list[str] | None = None
+
+    def words(self, fact: Event) -> list[str]:
+        """The sentences of the fact; to be asked for before the next event is learned."""
+        if self._words is None:
+            self._words = fact_words(fact, self.pair, self._known)
+        return self._words
+
+
+class Learning:
+    """What is known of a log so far. One is enough for all who tell of the same moments."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self._acts = Acts()
+
+    def events(self, moment: Moment) -> Iterator[Heard]:
+        """The moment's events, each learned before it is given."""
+        if moment.fact is not None:
+            pair = self.known.learn(moment.fact)
+            yield Heard(moment.fact, self.known, pair, self._acts.is_act(moment.fact, pair))
+        if moment.erased:
+            yield Heard(None, self.known)
+        for event in moment.caused:
+            if isinstance(event, Decision):
+                self._acts.decided(event)
+            after = self._moved(event, moment.at) if isinstance(event, Transition) else None
+            yield Heard(event, self.known, after=after)
+
+    def _moved(self, event: Transition, at: int) -> int | None:
+        """Keep the state that a life is in now; gives the time spent in the one before."""
+        states = self.known.states
+        state, since = states.get(event.subject, ("", at))
+        target = getattr(event, "target", "")
+        if target in ("Gone", ""):
+            states.pop(event.subject, None)
+        elif state != target or getattr(event, "trigger", "").startswith("allocated"):
+            states[event.subject] = (target, at)
+        return at - since if state else None
+
+
 class Teller(telling.Teller[Known]):
     """Entries are changes of claims and devices, and decisions that came without one."""
 
-    def __init__(self, known: Known, scope: Scope) -> None:
-        super().__init__(known, scope)
-        self._acts = Acts()
+    def __init__(self, learning: Learning, scope: Scope) -> None:
+        super().__init__(learning.known, scope)
+        self._learning = learning
+        self._entries: list[Entry] = []
 
     def _tell(self, moment: Moment) -> list[Entry]:
-        self._note_fact(moment)
-        entries: list[Entry] = []
-        for event in moment.caused:
-            self._take(event, moment, entries)
+        for heard in self._learning.events(moment):
+            self.hear(heard, moment)
+        return self._heard(moment)
+
+    def hear(self, heard: Heard, moment: Moment) -> None:
+        """Take in one event of the moment."""
+        event = heard.event
+        if event is None:
+            many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
+            self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
+        elif isinstance(event, Transition):
+            if self._scope.transition(event):
+                self._entries.append(self._closed(self._entry(event, moment, heard.after)))
+        elif isinstance(event, Decision):
+            if self._scope.decision(event):
+                self._note(Note(moment.at, DECISION, decision_words(event, self._known)))
+        elif self._scope.fact(event, heard.pair):
+            kind = ACT if heard.act else FACT
+            self._pending += [Note(moment.at, kind, text) for text in heard.words(event)]
+
+    def end(self, moment: Moment) -> list[Entry]:
+        """The moment was heard whole; gives its entries."""
+        self._last = (moment.at, moment.position)
+        return self._heard(moment)
+
+    def _note(self, note: Note) -> None:
+        if self._entries:
+            self._entries[-1] = with_note(self._entries[-1], note)
+        else:
+            self._pending.append(note)
+
+    def _heard(self, moment: Moment) -> list[Entry]:
+        entries, self._entries = self._entries, []
         return entries or self._decided(moment)
 
     def _decided(self, moment: Moment) -> list[Entry]:
@@ -113,42 +196,6 @@ class Teller(telling.Teller[Known]):
             return []
         self._pending.remove(first)
         return [self._closed(Entry(moment.at, moment.position, DECISION, cause=first.text))]
-
-    def _note_fact(self, moment: Moment) -> None:
-        if moment.fact is not None:
-            pair = self._known.learn(moment.fact)
-            act = self._acts.is_act(moment.fact, pair)
-            if self._scope.fact(moment.fact, pair):
-                words = fact_words(moment.fact, pair, self._known)
-                self._pending += [Note(moment.at, ACT if act else FACT, text) for text in words]
-        if moment.erased:
-            many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
-            self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
-
-    def _take(self, event: Event, moment: Moment, entries: list[Entry]) -> None:
-        if isinstance(event, Transition):
-            since = self._moved(event, moment.at)
-            if self._scope.transition(event):
-                entries.append(self._closed(self._entry(event, moment, since)))
-        elif isinstance(event, Decision):
-            self._acts.decided(event)
-            if self._scope.decision(event):
-                note = Note(moment.at, DECISION, decision_words(event, self._known))
-                if entries:
-                    entries[-1] = with_note(entries[-1], note)
-                else:
-                    self._pending.append(note)
-
-    def _moved(self, event: Transition, at: int) -> int | None:
-        """Keep the state that a life is in now; gives the time spent in the one before."""
-        states = self._known.states
-        state, since = states.get(event.subject, ("", at))
-        target = getattr(event, "target", "")
-        if target in ("Gone", ""):
-            states.pop(event.subject, None)
-        elif state != target or getattr(event, "trigger", "").startswith("allocated"):
-            states[event.subject] = (target, at)
-        return at - since if state else None
 
     def _entry(self, event: Transition, moment: Moment, after: int | None) -> Entry:
         assert isinstance(event, e.ClaimMoved | e.DeviceMoved)
@@ -269,10 +316,26 @@ def _teller(subject: Subject | None, picture: Picture | None) -> Teller:
     known = Known()
     if picture is not None:
         known.begin(picture)
-    return Teller(known, scope_of(subject, known) if subject is not None else Everything())
+    return Teller(Learning(known), scope_of(subject, known) if subject is not None else Everything())
 
 
 TOLD = Telling(NAMING, naming, Directory, _teller)
 """How the scaler's log is told."""
 
 timeline = TOLD.timeline
+
+
+def timelines(told: Iterable[Moment], subjects: Sequence[Subject]) -> list[list[Entry]]:
+    """The timelines of many subjects, each as `timeline` gives it, in one reading."""
+    learning = Learning(Known())
+    tellers = [Teller(learning, scope_of(subject, learning.known)) for subject in subjects]
+    found: list[list[Entry]] = [[] for _ in subjects]
+    for moment in told:
+        for heard in learning.events(moment):
+            for teller in tellers:
+                teller.hear(heard, moment)
+        for entries, teller in zip(found, tellers, strict=True):
+            entries += teller.end(moment)
+    for entries, teller in zip(found, tellers, strict=True):
+        entries += teller.rest()
+    return found
