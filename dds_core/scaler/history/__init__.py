@@ -7,6 +7,6 @@ decides nothing, and no rule reads it.
 
 from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
-from dds_core.scaler.history.fold import History
+from dds_core.scaler.history.fold import Alert, History
 
-__all__ = ["BOUND", "WHOSE", "Attempt", "ClaimHistory", "DeviceHistory", "DeviceSpan", "History", "Span"]
+__all__ = ["BOUND", "WHOSE", "Alert", "Attempt", "ClaimHistory", "DeviceHistory", "DeviceSpan", "History", "Span"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from dds_core.events import Event
 from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
@@ -19,15 +20,25 @@ UNSCHEDULABLE = "Unschedulable"
 """Reason of PodScheduled=False when the scheduler found no node, among other things for want of a device."""
 
 
+class Alert(NamedTuple):
+    """What dds called a person for, when, and about what."""
+
+    at: int
+    of: str
+    reason: str
+    text: str
+
+
 class History:
-    """The claims and devices of a log by uid, those that have ended too. Begins empty, or at a checkpoint that the log begins
-    with. `first` and `now` are the instants of the first and the newest moment; use is counted from `first`, which may be set
-    later."""
+    """The claims and devices of a log by uid, those that have ended too, and its alerts. Begins empty, or at a checkpoint that
+    the log begins with. `first` and `now` are the instants of the first and the newest moment; use is counted from `first`,
+    which may be set later."""
 
     def __init__(self, known: Known | None = None) -> None:
         """`known` is that of a teller which is told the same moments."""
         self.claims: dict[str, ClaimHistory] = {}
         self.devices: dict[str, DeviceHistory] = {}
+        self.alerts: list[Alert] = []
         self.first = self.now = 0
         self._known = known if known is not None else Known()
         self._uid_of: dict[tuple[str, str], str] = {}
@@ -189,6 +200,8 @@ class History:
                 for uid in event.for_claims():
                     if event.mode != "observe" and uid in self.claims:
                         self.claims[uid].exchanging(at)
+            case e.Alerted() if not event.reissued:
+                self.alerts.append(Alert(at, self._known.called(event.of), event.reason, event.text))
 
     def _claim_moved(self, move: e.ClaimMoved, at: int) -> None:
         history = self.claims.get(move.claim)

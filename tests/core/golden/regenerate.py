@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from dds_adapters import jsonl
 from dds_core.log import EventLog
-from tests.core.golden.replays import ALL, GOLDEN, digests_of, log_of, replayed, timeline_of
+from tests.core.golden.replays import ALL, GOLDEN, REPORTED, digests_of, log_of, overview_of, replayed, timeline_of
 
 LARGE = ("burst",)
 """Their logs are kept as digests."""
@@ -27,6 +27,8 @@ def exported(log: EventLog, folder: Path) -> Path:
 
 def write(name: str) -> None:
     (GOLDEN / f"{name}.txt").write_text(timeline_of(name))
+    if name in REPORTED:
+        (GOLDEN / "reports" / f"{name}.txt").write_text(overview_of(name))
     log = log_of(replayed(name))
     if name in LARGE:
         (GOLDEN / "logs" / f"{name}.digests").write_text(digests_of(log.read()))

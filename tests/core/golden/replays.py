@@ -21,6 +21,8 @@ from dds_core.events import Started
 from dds_core.log import Envelope, MemoryLog, fixed_salts
 from dds_core.replay import of_steps
 from dds_core.scaler.component import Engine
+from dds_core.scaler.history import History
+from dds_core.scaler.history.overview import overview
 from dds_core.scaler.policy import Policy, read_policy
 from dds_core.scaler.timeline import timeline
 from dds_core.timeline import render_text
@@ -59,6 +61,8 @@ SHARES_NAMED = "shares-named"
 its devices; as recorded none of its claims is ours."""
 
 ALL = (*RECORDED, SHARES_NAMED)
+REPORTED = ("attach_failure", "node_limit", "burst")
+"""The incidents whose reports are committed."""
 SMALL = tuple(name for name in ALL if name != "burst")
 
 LOG_NAME = "golden/scaler"
@@ -116,6 +120,11 @@ def replayed(name: str, *, engine: Engine | None = None, policy: Policy | None =
 def timeline_of(name: str) -> str:
     """The timeline of all lives in a recording."""
     return render_text(timeline(of_steps(replayed(name))), width=120, names=True)
+
+
+def overview_of(name: str) -> str:
+    """The sentences of a report."""
+    return "".join(f"{line}\n" for line in overview(History().read(of_steps(replayed(name)))))
 
 
 def log_of(steps: Iterable[Step], *, batch: int = 100) -> MemoryLog:

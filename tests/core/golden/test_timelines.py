@@ -12,7 +12,7 @@ from difflib import unified_diff
 import pytest
 
 from dds_core.timeline.clock import time_of_day
-from tests.core.golden.replays import ALL, GOLDEN, RECORDINGS, recorded, timeline_of
+from tests.core.golden.replays import ALL, GOLDEN, RECORDINGS, REPORTED, overview_of, recorded, timeline_of
 
 _INSTANT = re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b")
 
@@ -23,6 +23,13 @@ def test_the_timeline_is_the_one_that_was_checked(name: str) -> None:
     told = timeline_of(name)
     changed = "\n".join(list(unified_diff(golden.splitlines(), told.splitlines(), "golden", "now", lineterm=""))[:60])
     assert told == golden, f"the timeline of {name} has changed:\n{changed}"
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_a_report_says_in_a_few_lines_what_happened(name: str) -> None:
+    told = overview_of(name)
+    assert told == (GOLDEN / "reports" / f"{name}.txt").read_text()
+    assert len(told.splitlines()) <= 25
 
 
 def test_every_recording_has_a_timeline_a_note_and_a_log() -> None:

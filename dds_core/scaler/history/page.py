@@ -1,0 +1,200 @@
+"""What a page shows, as compact data: patches that add to one another, the first of which holds everything.
+
+A page keeps strings, claims and devices by number and takes each patch in by one function. A report is one patch; a live page is
+given another whenever something has changed. Instants are milliseconds since the first moment, null where there is none. In
+rows a string is a number: its place in `strings`, to which each patch adds.
+
+    claim     [number, uid, name, pods, outcome, cause, first, gone, spans, attempts]
+              spans: stage (its place in `stages`), since, until, node, and so on
+              attempts: [since, until, node, outcome, reason, cause, models]
+    device    [number, uid, name, resource, node, model, fabric, first, gone, spans]
+              spans: [state (its place in `states`), since, until, numbers of claims]
+    alert     [at, of, reason, text]
+    account   [kind, what it is about, head, entries]: of a claim its number, of a device or node its name
+              entries: [at, kind, name, trigger, from, to, milliseconds in `from`, cause, notes], notes: at, kind, text, and so on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
+from dds_core.scaler.history.devices import STATES, DeviceHistory
+from dds_core.scaler.history.fold import Alert, History
+from dds_core.scaler.history.overview import devices_since, ranked
+from dds_core.scaler.history.words import device_summary, summary
+from dds_core.timeline.telling import Entry, Subject
+
+VERSION = 1
+STAGES = (*WHOSE, BOUND)
+
+_SUBJECTS = 300
+_LINES = 60_000
+"""Timelines are told of so many things, with so many entries and notes together: of the claims that waited longest or were not
+served first, then of devices, then of nodes."""
+
+Row = list[Any]
+
+
+class Page:
+    """The numbers that a page knows; gives patches."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._strings: dict[str, int] = {"": 0}
+        self._sent = 0
+        self._claims: dict[str, int] = {}
+        self._devices: dict[str, int] = {}
+
+    def beginning(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """What the first patch says once and for all; `meta` is kept as it is."""
+        return {
+            "version": VERSION,
+            "start": self.first // 1000,
+            **meta,
+            "stages": list(WHOSE.items()),
+            "states": list(STATES),
+        }
+
+    def patch(
+        self,
+        history: History,
+        claims: Iterable[ClaimHistory],
+        devices: Iterable[DeviceHistory],
+        alerts: Iterable[Alert] = (),
+        accounts: Iterable[Row] = (),
+        more: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """These claims and devices as they are now, and what is new."""
+        rows = {
+            "now": self.ms(history.now),
+            "claims": [self._claim(one) for one in claims],
+            "devices": [self._device(one) for one in devices],
+            "alerts": [[self.ms(one.at), *map(self._text, (one.of, one.reason, one.text))] for one in alerts],
+            "accounts": list(accounts),
+        }
+        strings = list(self._strings)[self._sent :]
+        self._sent = len(self._strings)
+        return {**(more or {}), "strings": strings, **rows}
+
+    def account(self, subject: Subject, head: Sequence[str], entries: Iterable[Entry]) -> Row:
+        """What happened to something."""
+        about = self._number(self._claims, min(subject.uids)) if subject.kind == "claim" else self._text(subject.name)
+        return [
+            self._text(subject.kind),
+            about,
+            [self._text(one) for one in head],
+            [self._entry(one) for one in entries],
+        ]
+
+    def ms(self, at: int) -> int | None:
+        """The instant as the page counts."""
+        return (at - self.first) // 1000 if at else None
+
+    def _text(self, text: str) -> int:
+        return self._number(self._strings, text)
+
+    @staticmethod
+    def _number(known: dict[str, int], key: str) -> int:
+        return known.setdefault(key, len(known))
+
+    def _claim(self, claim: ClaimHistory) -> Row:
+        spans: Row = []
+        for span in claim.spans:
+            spans += [STAGES.index(span.stage), self.ms(span.since), self.ms(span.until), self._text(span.node)]
+        return [
+            self._number(self._claims, claim.uid),
+            self._text(claim.uid),
+            self._text(claim.name),
+            [self._text(pod) for pod in claim.pods],
+            self._text(claim.outcome),
+            self._text(claim.cause),
+            self.ms(claim.first),
+            self.ms(claim.gone),
+            spans,
+            [self._attempt(one) for one in claim.attempts],
+        ]
+
+    def _attempt(self, one: Attempt) -> Row:
+        texts = map(self._text, (one.node, one.outcome, one.reason, one.cause))
+        return [self.ms(one.since), self.ms(one.until), *texts, [self._text(model) for model in one.models]]
+
+    def _device(self, device: DeviceHistory) -> Row:
+        return [
+            self._number(self._devices, device.uid),
+            *map(self._text, (device.uid, device.name, device.resource, device.node, device.model, device.fabric)),
+            self.ms(device.first),
+            self.ms(device.gone),
+            [
+                [
+                    STATES.index(span.state),
+                    self.ms(span.since),
+                    self.ms(span.until),
+                    [self._number(self._claims, uid) for uid in span.claims],
+                ]
+                for span in device.spans
+            ],
+        ]
+
+    def _entry(self, entry: Entry) -> Row:
+        after = None if entry.after is None else entry.after // 1000
+        notes: Row = []
+        for note in entry.notes:
+            notes += [self.ms(note.at), self._text(note.kind), self._text(note.text)]
+        names = map(self._text, (entry.kind, entry.name, entry.trigger, entry.source, entry.target))
+        return [self.ms(entry.at), *names, after, self._text(entry.cause or entry.meaning), notes]
+
+
+def subjects(history: History, since: int = 0) -> list[Subject]:
+    """What timelines are told of: everything, or what matters most where there is too much."""
+    claims = ranked(history, since)
+    unserved = [one for one in claims if one.outcome != BOUND]
+    chosen = list({one.uid: one for one in (*unserved[: _SUBJECTS // 2], *claims)}.values())[:_SUBJECTS]
+    resources: dict[str, set[str]] = {}
+    for one in devices_since(history, since):
+        resources.setdefault(one.name, set()).add(one.uid)
+    nodes = {one.node for one in history.devices.values()} | {s.node for one in claims for s in one.spans}
+    found = [Subject("claim", one.name, frozenset({one.uid})) for one in chosen]
+    found += [Subject("device", name, frozenset(uids)) for name, uids in resources.items()]
+    found += [Subject("node", name, frozenset()) for name in sorted(nodes - {""})]
+    return found[:_SUBJECTS]
+
+
+def report(
+    history: History,
+    about: Sequence[Subject],
+    timelines: Sequence[Iterable[Entry]],
+    meta: Mapping[str, Any],
+    since: int = 0,
+) -> dict[str, Any]:
+    """All of a log in one patch; `timelines` are those of `about`. It says how many things have no timeline in it."""
+    page = Page(history.first)
+    claims, devices = ranked(history, since), devices_since(history, since)
+    alerts = [one for one in history.alerts if one.at >= since]
+    first = page.patch(history, claims, devices, alerts)
+    accounts, lines = [], 0
+    for subject, told in zip(about, timelines, strict=True):
+        entries = [one for one in told if one.at >= since]
+        lines += sum(1 + len(one.notes) for one in entries)
+        if lines > _LINES:
+            break
+        accounts.append(page.account(subject, _head(subject, history), entries))
+    rest = page.patch(history, (), (), (), accounts)
+    everything = len(claims) + len({one.name for one in devices}) + len({one.node for one in devices} - {""})
+    more = {"since": page.ms(since) or 0, "untold": max(0, everything - len(accounts))}
+    return {
+        **page.beginning(meta),
+        **more,
+        **first,
+        "strings": first["strings"] + rest["strings"],
+        "accounts": accounts,
+    }
+
+
+def _head(subject: Subject, history: History) -> list[str]:
+    if subject.kind == "claim":
+        return summary(history.claims[min(subject.uids)], history)
+    if subject.kind == "device":
+        return [device_summary(history.devices[uid], history) for uid in sorted(subject.uids)]
+    return []
