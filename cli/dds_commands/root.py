@@ -65,6 +65,7 @@ dds.commands = Loaded(
         "pools": "pools",
         "usage": "costs",
         "export": "exporting",
+        "report": "reports",
         "log": "logs",
         "db": "database",
         "doctor": "doctor",

@@ -45,6 +45,7 @@ READERS = (
     ("claims",),
     ("devices",),
     ("timeline", "default/train-1"),
+    ("report",),
     ("status",),
     ("replay",),
     ("log", "verify"),

@@ -62,6 +62,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "pools",
             "usage",
             "timeline",
+            "report",
             "diagram",
             "completion",
         ),

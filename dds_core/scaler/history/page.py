@@ -23,7 +23,7 @@ from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
 from dds_core.scaler.history.devices import STATES, DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.overview import devices_since, ranked
-from dds_core.scaler.history.words import device_summary, summary
+from dds_core.scaler.history.words import devices_summary, summary
 from dds_core.timeline.telling import Entry, Subject
 
 VERSION = 1
@@ -196,5 +196,5 @@ def _head(subject: Subject, history: History) -> list[str]:
     if subject.kind == "claim":
         return summary(history.claims[min(subject.uids)], history)
     if subject.kind == "device":
-        return [device_summary(history.devices[uid], history) for uid in sorted(subject.uids)]
+        return devices_summary([history.devices[uid] for uid in sorted(subject.uids)], history)
     return []

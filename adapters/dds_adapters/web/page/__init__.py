@@ -1,0 +1,67 @@
+"""The page that shows a log: its assets, put together to one file that asks nobody for anything.
+
+The data stand in it gzipped and in base64, so that nothing that they say can end the element that holds them; the page's content
+security policy allows this very script and this very style and nothing else, no request either.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+_SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "time.js",
+    "model.js",
+    "axis.js",
+    "address.js",
+    "curves.js",
+    "rows.js",
+    "panel.js",
+    "print.js",
+    "main.js",
+)
+_STYLES = ("vendor/uPlot.min.css", "page.css")
+_LICENCE = "vendor/uPlot.LICENSE"
+
+
+def document(title: str, data: bytes) -> str:
+    """The whole page, with the first patch (`dds_core.scaler.history.page`) as JSON."""
+    packed = base64.b64encode(gzip.compress(data, mtime=0)).decode()
+    return filled(title=escape(title), policy=policy(), style=style(), script=script(), data=packed)
+
+
+def filled(**parts: str) -> str:
+    """The page's frame with these parts, each in its place."""
+    before, *rest = _asset("page.html").split("{{")
+    return before + "".join(parts[name] + text for name, _, text in (piece.partition("}}") for piece in rest))
+
+
+def policy(connect: str = "'none'") -> str:
+    """The content security policy; `connect` says whom the page may ask."""
+    sources = (f"{kind}-src 'sha256-{_digest(text)}'" for kind, text in (("script", script()), ("style", style())))
+    return f"default-src 'none'; {'; '.join(sources)}; img-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def script() -> str:
+    """All of it, to stand in one element; modules of one scope, in order."""
+    licence = "".join(f" * {line}\n" for line in _asset(_LICENCE).splitlines())
+    return f"/*! uPlot\n{licence} */\n" + "\n".join(map(_asset, _SCRIPTS))
+
+
+@cache
+def style() -> str:
+    return "\n".join(map(_asset, _STYLES))
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,79 @@
+// The pool and its use over time, by uPlot, on the same axis as the rows below.
+
+const SERIES = [
+  { name: "devices, all states", colour: "attached", width: 1.5 },
+  { name: "in use", colour: "used", width: 1.5, fill: true },
+  { name: "idle", colour: "idle", width: 1.25, dash: [5, 3] },
+  { name: "claims waiting", colour: "alert", width: 2 },
+];
+const GRAIN = 2;
+
+/** The highest value of each curve in each of `number` parts between two places. */
+function sampled(model, axis, from, to, number) {
+  const { times, values } = model.curves();
+  const places = new Float64Array(number), found = values.map(() => new Float64Array(number));
+  let next = 0;
+  const now = values.map(() => 0);
+  const most = now.slice();
+  const passTo = (at) => {
+    for (; next < times.length && times[next] <= at; next += 1) {
+      for (let n = 0; n < now.length; n += 1) most[n] = Math.max(most[n], (now[n] = values[n][next]));
+    }
+  };
+  passTo(axis.instant(from));
+  for (let part = 0; part < number; part += 1) {
+    for (let n = 0; n < now.length; n += 1) most[n] = now[n];
+    places[part] = from + ((to - from) * part) / (number - 1 || 1);
+    passTo(axis.instant(Math.min(to, places[part] + (to - from) / number)));
+    found.forEach((list, n) => { list[part] = most[n]; });
+  }
+  return [places, ...found];
+}
+
+class Curves {
+  /** `chosen` is told the two places between which something was drawn. */
+  constructor(element, chosen) {
+    this.element = element;
+    this.chosen = chosen;
+    this.made = "";
+  }
+
+  draw(model, axis, view, label, palette) {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    const from = view.from(), to = view.to(axis);
+    const made = [width, height, label, palette.key].join();
+    this.scale = [from, to];
+    this.peaks = model.curves().values.map((list) => list.reduce((most, one) => Math.max(most, one), 0));
+    this.top = Math.max(1, ...this.peaks);
+    const data = sampled(model, axis, from, to, Math.max(2, Math.floor((width - label) / GRAIN)));
+    if (made === this.made) return void this.plot.setData(data);
+    this.plot?.destroy();
+    this.made = made;
+    this.plot = new uPlot(this.options(width, height, label, palette), data, this.element);
+  }
+
+  options(width, height, label, palette) {
+    return {
+      width, height, padding: [8, 0, 6, 0], legend: { show: false },
+      cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
+      scales: { x: { time: false, range: () => this.scale }, y: { range: () => [0, this.top * 1.08] } },
+      axes: [
+        { show: false },
+        { size: label, stroke: palette.dim, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, space: 26,
+          incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4] },
+      ],
+      series: [{}, ...SERIES.map((one) => ({
+        label: one.name, stroke: palette[one.colour], width: one.width, dash: one.dash, points: { show: false },
+        fill: one.fill ? palette.usedFill : undefined, paths: uPlot.paths.stepped({ align: 1 }),
+      }))],
+      hooks: { setSelect: [(plot) => this.selected(plot)] },
+    };
+  }
+
+  selected(plot) {
+    const { left, width } = plot.select;
+    if (width < 4) return;
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+    this.chosen(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
+  }
+}

@@ -1,0 +1,477 @@
+// The page: what is looked at, what people do to it, and one drawing for everything that has changed since the last.
+
+const $ = (id) => document.getElementById(id);
+const TABS = ["waits", "claims", "devices", "alerts"];
+const ZOOM = 1.4, TAP = 4;
+
+class Page {
+  constructor() {
+    this.model = new Model();
+    this.axis = new Axis(new Float64Array([0, 1]), false);
+    this.view = new View();
+    this.rows = new Rows($("rows"));
+    this.curves = new Curves($("chart"), (from, to) => this.look(() => this.view.set(this.axis, from, to)));
+    this.address = new Address((state) => this.goTo(state));
+    this.state = this.address.read();
+    this.panel = new Panel(this.model, {
+      open: (kind, key) => this.open(kind, key), go: (at) => this.scrub(at), time: (at) => this.time(at),
+      close: () => this.close(), facts: (on) => this.change({ facts: on ? "1" : "" }),
+    });
+    this.stale = new Set();
+    this.listen();
+  }
+
+  /** Take in a patch: the first, which says everything, or what has changed since. */
+  take(patch) {
+    const isFirst = !this.model.revision;
+    this.model.take(patch);
+    this.newAxis();
+    $("span").textContent = this.words();
+    $("sentences").replaceChildren(...this.model.summary.map((text) => make("li", {}, text)));
+    $("tab-alerts").textContent = `Alerts (${this.model.alerts.length})`;
+    if (isFirst) this.goTo(this.state);
+    this.touch("rows", "alerts", "picture", "detail", "legend");
+  }
+
+  words() {
+    const { start, now, since, dds } = this.model, from = start + since;
+    const last = dayOf(start + now) === dayOf(from) ? "" : `${dayOf(start + now)} `;
+    return `${dayOf(from)} ${timeOfDay(from, 1000)} to ${last}${timeOfDay(start + now, 1000)} UTC · dds ${dds}`;
+  }
+
+  time = (at) => timeOfDay(this.model.start + at);
+
+  newAxis() {
+    const seen = this.view.range?.map((place) => this.axis.instant(place));
+    this.axis = new Axis(this.model.instants(), this.state.gaps === "1");
+    if (seen) this.view.set(this.axis, ...seen.map((at) => this.axis.place(at)));
+  }
+
+  // -- what is looked at ------------------------------------------------------------------------------------------------
+
+  /** As the address says. */
+  goTo(state) {
+    this.state = { ...state, tab: TABS.includes(state.tab) ? state.tab : DEFAULTS.tab };
+    const number = (text) => (text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
+    this.at = number(this.state.at);
+    const [from, to] = [number(this.state.from), number(this.state.to)];
+    this.view.range = null;
+    this.newAxis();
+    if (from !== null && to !== null && to > from) this.view.set(this.axis, this.axis.place(from), this.axis.place(to));
+    for (const name of ["sort", "group"]) {
+      $(name).value = this.state[name];
+      this.state[name] = $(name).value ||= DEFAULTS[name];
+    }
+    $("search").value = this.state.q;
+    $("gaps").checked = this.state.gaps === "1";
+    this.touch("rows", "picture", "detail", "alerts", "legend");
+  }
+
+  /** Look at something else, and keep it in the address. */
+  change(more) {
+    Object.assign(this.state, more);
+    if ("gaps" in more) this.newAxis();
+    this.look(() => {}, "rows", "detail", "legend");
+  }
+
+  look(change, ...stale) {
+    change();
+    const range = this.view.range?.map((place) => Math.round(this.axis.instant(place)));
+    Object.assign(this.state, { from: String(range?.[0] ?? ""), to: String(range?.[1] ?? ""), at: String(this.at ?? "") });
+    this.address.write(this.state);
+    this.touch(...stale);
+  }
+
+  /** Where nobody has chosen one, the picture is that of the end on a live page, else of the time at which most claims waited. */
+  get instant() { return this.at ?? (this.model.live ? this.model.now : this.model.worst()); }
+
+  scrub(at) {
+    const within = Math.round(Math.min(Math.max(at, this.model.since), this.model.now));
+    this.look(() => {
+      this.at = this.model.live && within >= this.model.now ? null : within;
+      const place = this.axis.place(within), from = this.view.from(), to = this.view.to(this.axis);
+      if (place < from || place > to) this.view.set(this.axis, place - (to - from) / 2, place + (to - from) / 2);
+    }, "picture");
+  }
+
+  zoom = (factor, place) => this.look(() => this.view.zoom(this.axis, factor, place));
+
+  move = (by) => this.look(() => this.view.move(this.axis, by));
+
+  get selection() {
+    const [kind, ...rest] = this.state.sel.split(":");
+    return this.state.sel ? { kind, key: rest.join(":") } : null;
+  }
+
+  keyOf = (thing) => (thing.kind === "claim" ? thing.uid : thing.name);
+
+  isSelected = (row) => row.kind !== "group" && this.state.sel === `${row.thing.kind}:${this.keyOf(row.thing)}`;
+
+  open(kind, key) {
+    this.change({ sel: `${kind}:${key}` });
+    $("detail").scrollTop = 0;
+  }
+
+  close() {
+    this.change({ sel: "" });
+    $("rows").focus();
+  }
+
+  // -- drawing ----------------------------------------------------------------------------------------------------------
+
+  touch(...stale) {
+    stale.forEach((part) => this.stale.add(part));
+    if (!this.model.revision) return;
+    this.frame ??= requestAnimationFrame(() => { this.frame = undefined; this.draw(); });
+  }
+
+  draw() {
+    const { model, axis, view, state, stale } = this;
+    const label = parseFloat(getComputedStyle($("board")).getPropertyValue("--label"));
+    const palette = this.palette();
+    if (stale.delete("rows")) this.showRows();
+    const width = ($("rows").clientWidth || $("stage").clientWidth) - label;
+    $("chart").style.width = `${width + label}px`;
+    this.label = label;
+    this.width = width;
+    this.curves.draw(model, axis, view, label, palette);
+    $("chart").setAttribute("aria-label", `Over time: ${SERIES.map((one, n) => `${one.name} ${this.curves.peaks[n]} at most`).join(", ")}`);
+    const from = view.from(), to = view.to(axis), time = overTime(axis, from, to, width);
+    const ticks = axis.ticks(from, to, ((to - from) / width) * 90, model.start);
+    this.ruler(time, ticks, palette);
+    if (state.tab !== "alerts") {
+      const isWaits = state.tab === "waits";
+      const longest = isWaits ? this.rows.rows.reduce((most, row) => Math.max(most, model.waited(row.thing)), 1) : 0;
+      const place = isWaits ? fromZero(longest, width) : time;
+      const marks = (context, height) => (isWaits ? this.waitMarks(context, height, place, palette) : this.timeMarks(context, height, place, ticks, palette));
+      this.rows.draw(model, place, palette, { marks, label: (row) => this.labelOf(row), isSelected: this.isSelected });
+    }
+    this.line(time);
+    if (stale.delete("picture")) $("picture").replaceChildren(...this.panel.picture(this.instant));
+    if (stale.delete("detail")) this.showDetail();
+    if (stale.delete("alerts")) this.showAlerts();
+    if (stale.delete("legend")) this.showLegend();
+  }
+
+  showRows() {
+    const { state } = this, isAlerts = state.tab === "alerts";
+    for (const tab of TABS) {
+      $(`tab-${tab}`).setAttribute("aria-selected", tab === state.tab);
+      $(`tab-${tab}`).tabIndex = tab === state.tab ? 0 : -1;
+    }
+    $("panel").setAttribute("aria-labelledby", `tab-${state.tab}`);
+    $("rows").setAttribute("aria-labelledby", `tab-${state.tab}`);
+    $("sorting").hidden = state.tab === "devices" || isAlerts;
+    $("grouping").hidden = state.tab !== "devices";
+    if (!isAlerts) this.rows.show(rowsOf(this.model, state));
+    const isEmpty = !isAlerts && !this.rows.rows.length;
+    $("rows").hidden = isAlerts || isEmpty;
+    $("alerts").hidden = !isAlerts;
+    $("none").hidden = !isEmpty;
+    $("none").textContent = state.q ? `nothing matches ${state.q.slice(0, 200)}` : `no ${state.tab === "devices" ? "device" : "claim"} was seen`;
+    $("board").dataset.tab = state.tab;
+  }
+
+  labelOf(row) {
+    if (!row.thing.spans) return [`${row.count}`, ""];
+    if (row.kind === "device") {
+      const span = this.model.spanAt(row.thing, this.instant);
+      return [this.state.group === "model" ? row.thing.node : row.thing.model, span ? this.model.states[span.state] : ""];
+    }
+    const again = row.thing.attempts.length > 1 ? `${row.thing.attempts.length}×` : "";
+    return [lengthOf(this.model.waited(row.thing)), `${row.thing.outcome} ${again}`.trim()];
+  }
+
+  showDetail() {
+    const chosen = this.selection;
+    this.panel.isFull = this.state.facts === "1";
+    const told = chosen && this.panel.detail(chosen);
+    $("detail").hidden = !chosen;
+    $("detail").replaceChildren(...(told ?? (chosen ? [make("p", {}, "it is not in this page")] : [])));
+  }
+
+  showAlerts() {
+    const { model } = this;
+    const about = (name) => {
+      const claim = model.claims.find((one) => one?.name === name), device = model.devices.find((one) => one?.name === name);
+      return claim ? this.panel.link("claim", claim.uid, name) : device ? this.panel.link("device", name, name) : name;
+    };
+    const rows = model.alerts.map((one) => [this.panel.instant(one.at), one.reason, about(one.of), one.text]);
+    $("alerts").replaceChildren(rows.length ? tableOf(["at", "reason", "about", "what it says"], rows) : make("p", {}, "no alert"));
+  }
+
+  showLegend() {
+    const { model } = this, chip = (kind, name, title) => make("span", { title }, make("i", { class: `chip ${kind}` }), name);
+    const colours = this.state.tab === "devices" ? model.states.map((name, n) => chip(`state-${n}`, name))
+      : [...model.stages.map(([name, whose], n) => chip(`stage-${n}`, name, whose)), chip(`stage-${model.bound}`, "bound")];
+    const curves = SERIES.map((one) => make("span", {}, make("i", { class: `stroke ${one.colour}` }), one.name));
+    $("legend").replaceChildren(make("span", {}, make("b", {}, "Curves ")), ...curves, make("span", {}, make("b", {}, "Bars ")), ...colours);
+  }
+
+  /** The ruler: instants, alerts, and the handle. */
+  ruler(time, { step, found }, palette) {
+    const height = $("scrubber").clientHeight, context = cleared($("scrubber").querySelector("canvas"), this.width, height);
+    context.fillStyle = palette.dim;
+    let free = -Infinity;
+    for (const at of found) {
+      const x = time.x(at), text = timeOfDay(this.model.start + at, step), long = context.measureText(text).width;
+      context.fillRect(x, height - 5, 1, 5);
+      if (x - long / 2 > free && x + long / 2 < this.width) context.fillText(text, x - long / 2, height - 13), free = x + long / 2 + 8;
+    }
+    context.fillStyle = palette.alert;
+    for (const { at } of this.model.alerts) triangle(context, time.x(at), 0, 5);
+    context.fillStyle = palette.text;
+    triangle(context, time.x(this.instant), height, -8);
+    const seen = this.model.start + this.axis.instant(this.view.from());
+    $("day").textContent = `${dayOf(seen)} UTC`;
+    const slider = $("scrubber");
+    slider.setAttribute("aria-valuemin", Math.round(this.model.since));
+    slider.setAttribute("aria-valuemax", Math.round(this.model.now));
+    slider.setAttribute("aria-valuenow", Math.round(this.instant));
+    slider.setAttribute("aria-valuetext", `${this.time(this.instant)} UTC`);
+  }
+
+  timeMarks(context, height, time, { found }, palette) {
+    context.fillStyle = palette.grid;
+    for (const at of found) context.fillRect(time.x(at), 0, 1, height);
+    let free = -Infinity;
+    for (const gap of this.axis.cuts) {
+      const x = time.x(gap.since), text = `⋯ ${lengthOf(gap.until - gap.since)}`, end = time.x(gap.until) + 3;
+      context.fillStyle = palette.group;
+      context.fillRect(x, 0, Math.max(2, end - 3 - x), height);
+      context.fillStyle = palette.dim;
+      if (end > free) context.fillText(text, end, height - 8), free = end + context.measureText(text).width + 8;
+    }
+    context.fillStyle = palette.alert;
+    for (const { at } of this.model.alerts) context.fillRect(time.x(at), 0, 1, height);
+  }
+
+  waitMarks(context, height, { scale, width }, palette) {
+    const step = stepOf(100 / scale);
+    for (let at = step; at * scale < width; at += step) {
+      context.fillStyle = palette.grid;
+      context.fillRect(at * scale, 0, 1, height);
+      context.fillStyle = palette.dim;
+      context.fillText(lengthOf(at), at * scale + 3, height - 8);
+    }
+  }
+
+  line(time) {
+    const x = time.x(this.instant);
+    $("line").hidden = x < 0 || x > this.width + 1;
+    $("line").style.transform = `translateX(${this.label + Math.min(x, this.width - 1)}px)`;
+  }
+
+  /** The colours of the page, for canvases; those of paper are light. */
+  palette(onPaper = false) {
+    const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    const key = onPaper ? "light" : theme;
+    this.palettes ??= {};
+    return (this.palettes[key] ??= this.colours(key));
+  }
+
+  colours(key) {
+    const probe = $("probe");
+    probe.style.colorScheme = key;
+    const colour = (name) => {
+      probe.style.color = `var(--${name})`;
+      return getComputedStyle(probe).color;
+    };
+    const named = ["text", "dim", "grid", "group", "selected", "edge", "on-bar", "alert", "attached", "used-fill"].map((name) => [
+      name.replace(/-./, (two) => two[1].toUpperCase()), colour(name)]);
+    const stages = [0, 1, 2, 3, 4, 5, 6, 7].map((n) => colour(`stage-${n}`)), states = [0, 1, 2, 3, 4].map((n) => colour(`state-${n}`));
+    return { key, ...Object.fromEntries(named), stages, states, used: states[0], idle: states[1] };
+  }
+
+  // -- what people do ---------------------------------------------------------------------------------------------------
+
+  listen() {
+    const redraw = () => this.touch();
+    new ResizeObserver(redraw).observe($("stage"));
+    $("rows").addEventListener("scroll", redraw, { passive: true });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    for (const tab of TABS) $(`tab-${tab}`).addEventListener("click", () => this.change({ tab }));
+    $("tabs").addEventListener("keydown", (event) => this.tabKey(event));
+    for (const name of ["sort", "group"]) $(name).addEventListener("change", () => this.change({ [name]: $(name).value }));
+    $("search").addEventListener("input", () => { $("rows").scrollTop = 0; this.change({ q: $("search").value }); });
+    $("gaps").addEventListener("change", () => this.change({ gaps: $("gaps").checked ? "1" : "" }));
+    $("in").addEventListener("click", () => this.zoom(1 / ZOOM));
+    $("out").addEventListener("click", () => this.zoom(ZOOM));
+    $("whole").addEventListener("click", () => this.look(() => { this.view.range = null; }));
+    $("theme").addEventListener("click", () => this.switchTheme());
+    $("rows").addEventListener("keydown", (event) => this.rowKey(event));
+    $("rows").addEventListener("click", (event) => this.clickRow(event));
+    $("scrubber").addEventListener("keydown", (event) => this.scrubKey(event));
+    document.addEventListener("keydown", (event) => this.anyKey(event));
+    window.addEventListener("beforeprint", () => { $("summary").open = true; preparePrint($("print"), this); });
+    window.addEventListener("afterprint", () => { $("print").hidden = true; });
+    this.palette();
+    this.themeWord();
+    this.listenToPointers();
+  }
+
+  listenToPointers() {
+    const canvas = this.rows.canvas;
+    drags(canvas, {
+      moved: (dx, dy) => {
+        if (this.state.tab !== "waits") this.move((-dx / this.width) * (this.view.to(this.axis) - this.view.from()));
+        if (dy) $("rows").scrollTop -= dy;
+      },
+      pinched: (ratio, x) => this.state.tab !== "waits" && this.zoom(1 / ratio, this.placeAt(x)),
+    });
+    drags($("scrubber"), { begun: (x) => this.scrubTo(x), moved: (dx, dy, x) => this.scrubTo(x) });
+    for (const element of [canvas, $("chart"), $("scrubber")]) {
+      element.addEventListener("wheel", (event) => this.wheel(event, element === canvas), { passive: false });
+    }
+    canvas.addEventListener("pointermove", (event) => this.tip(event));
+    canvas.addEventListener("pointerleave", () => { $("tip").hidden = true; });
+  }
+
+  placeAt(x) {
+    const from = this.view.from(), to = this.view.to(this.axis);
+    return from + ((x - $("stage").getBoundingClientRect().left - this.label) / this.width) * (to - from);
+  }
+
+  scrubTo(x) { this.scrub(this.axis.instant(this.placeAt(x))); }
+
+  wheel(event, isRows) {
+    const isZoom = event.ctrlKey || event.metaKey || !isRows, isAcross = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if ((!isZoom && !isAcross) || (isRows && this.state.tab === "waits")) return;
+    event.preventDefault();
+    const by = event.deltaX || event.deltaY;
+    if (isAcross && !event.ctrlKey) this.move((by / this.width) * (this.view.to(this.axis) - this.view.from()));
+    else this.zoom(Math.exp(event.deltaY * (event.deltaMode ? 0.05 : 0.002)), this.placeAt(event.clientX));
+  }
+
+  tip(event) {
+    const tip = $("tip"), box = this.rows.canvas.getBoundingClientRect();
+    const found = event.buttons ? undefined : this.rows.barAt(this.model, event.clientX - box.left, event.clientY - box.top);
+    tip.hidden = !found;
+    if (!found) return;
+    const { row, span } = found, { model } = this;
+    const claims = (span.claims ?? []).map((n) => model.claims[n]?.name.slice(0, 80)).join(", ");
+    const what = row.kind === "claim" ? model.stages[span.stage]?.[1] ?? "in use" : `${model.states[span.state]}${claims ? ` by ${claims}` : ""}`;
+    tip.textContent = `${row.text.slice(0, 80)}: ${what}, ${lengthOf(model.end(span) - span.since)} from ${this.time(span.since)}${span.node ? `, ${span.node}` : ""}`;
+    tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
+    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+  }
+
+  clickRow(event) {
+    if (this.rows.canvas.dragged) return;
+    const row = this.rows.at(event.clientY - $("rows").getBoundingClientRect().top);
+    if (!row) return;
+    this.rows.current = this.rows.rows.indexOf(row);
+    this.openRow(row);
+  }
+
+  openRow(row) {
+    if (row.kind !== "group") this.open(row.thing.kind, this.keyOf(row.thing));
+    else this.touch();
+  }
+
+  rowKey(event) {
+    const page = Math.max(1, Math.floor($("rows").clientHeight / ROW) - 1), { rows } = this;
+    const across = (this.view.to(this.axis) - this.view.from()) / 8;
+    const keys = {
+      ArrowDown: () => rows.choose(rows.current + 1), ArrowUp: () => rows.choose(rows.current - 1),
+      PageDown: () => rows.choose(rows.current + page), PageUp: () => rows.choose(rows.current - page),
+      Home: () => rows.choose(0), End: () => rows.choose(rows.rows.length - 1),
+      ArrowLeft: () => this.move(-across), ArrowRight: () => this.move(across),
+      "+": () => this.zoom(1 / ZOOM), "=": () => this.zoom(1 / ZOOM), "-": () => this.zoom(ZOOM),
+      0: () => this.look(() => { this.view.range = null; }),
+      Enter: () => { this.openRow(rows.rows[rows.current]); this.draw(); $("detail").focus(); },
+    };
+    this.pressed(event, keys);
+  }
+
+  scrubKey(event) {
+    const step = (this.view.to(this.axis) - this.view.from()) / 100;
+    const by = (places) => this.scrub(this.axis.instant(this.axis.place(this.instant) + places));
+    const keys = {
+      ArrowLeft: () => by(-step), ArrowDown: () => by(-step), ArrowRight: () => by(step), ArrowUp: () => by(step),
+      PageUp: () => by(10 * step), PageDown: () => by(-10 * step),
+      Home: () => this.scrub(this.model.since), End: () => this.scrub(this.model.now),
+      "+": () => this.zoom(1 / ZOOM), "=": () => this.zoom(1 / ZOOM), "-": () => this.zoom(ZOOM),
+    };
+    this.pressed(event, keys);
+  }
+
+  tabKey(event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const tab = TABS[(TABS.indexOf(this.state.tab) + by + TABS.length) % TABS.length];
+    this.change({ tab });
+    $(`tab-${tab}`).focus();
+  }
+
+  anyKey(event) {
+    if (event.key === "Escape" && this.state.sel) this.close();
+    if (event.key !== "/" || /^(INPUT|SELECT)$/.test(event.target.tagName)) return;
+    event.preventDefault();
+    $("search").focus();
+  }
+
+  pressed(event, keys) {
+    const act = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+    this.touch();
+  }
+
+  switchTheme() {
+    document.documentElement.dataset.theme = this.palette().key === "dark" ? "light" : "dark";
+    this.themeWord();
+    this.touch();
+  }
+
+  themeWord() { $("theme").textContent = this.palette().key === "dark" ? "Light" : "Dark"; }
+}
+
+function triangle(context, x, y, size) {
+  context.beginPath();
+  context.moveTo(x - Math.abs(size) * 0.7, y);
+  context.lineTo(x + Math.abs(size) * 0.7, y);
+  context.lineTo(x, y + size * 1.4);
+  context.fill();
+}
+
+/** One pointer drags, two pinch. A click that ends a drag is told from one that does not by `dragged`. */
+function drags(element, { begun, moved, pinched }) {
+  const pointers = new Map();
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button > 0) return;
+    if (!pointers.size) element.dragged = false, element.travelled = 0;
+    pointers.set(event.pointerId, [event.clientX, event.clientY]);
+    begun?.(event.clientX);
+  });
+  element.addEventListener("pointermove", (event) => {
+    const before = pointers.get(event.pointerId);
+    if (!before) return;
+    const dx = event.clientX - before[0], dy = event.clientY - before[1];
+    element.travelled += Math.abs(dx) + Math.abs(dy);
+    if (element.travelled > TAP && !element.dragged) element.dragged = true, element.setPointerCapture(event.pointerId);
+    const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
+    pointers.set(event.pointerId, [event.clientX, event.clientY]);
+    if (!other) return void moved(dx, event.pointerType === "touch" ? 0 : dy, event.clientX);
+    const far = (point) => Math.hypot(point[0] - other[0], point[1] - other[1]) || 1;
+    pinched?.(far([event.clientX, event.clientY]) / far(before), (event.clientX + other[0]) / 2);
+  });
+  for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, (event) => pointers.delete(event.pointerId));
+}
+
+/** The data that stand in the page; undefined where it is given them otherwise. */
+async function embedded() {
+  const text = $("data")?.textContent;
+  if (!text) return undefined;
+  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(plain).text());
+}
+
+const page = new Page();
+window.dds = page;
+embedded().then((patch) => patch && page.take(patch), (error) => {
+  $("span").textContent = `The data of this page cannot be read (${error.message}): was the file cut off? Or the browser is older than 2024.`;
+});

@@ -1,0 +1,161 @@
+// What the page knows. Everything gets in by `Model.take`: the report's one patch, and each that a live page is given.
+
+/** @typedef {{stage: number, since: number, until: number|null, node: string}} Span  a stage of a wait, or in use */
+/** @typedef {{since: number, until: number|null, node: string, outcome: string, reason: string, cause: string, models: string[]}} Attempt */
+/** @typedef {{kind: "claim"|"device"|"node", key: string}} Selection  a claim by uid, a device or node by name */
+
+class Model {
+  constructor() {
+    this.strings = [];
+    this.claims = [];
+    this.devices = [];
+    this.alerts = [];
+    this.accounts = new Map();
+    this.now = 0;
+    this.revision = 0;
+  }
+
+  /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`). The only way in. */
+  take(patch) {
+    for (const text of patch.strings ?? []) this.strings.push(text);
+    for (const field of ["version", "start", "log", "dds", "summary", "stages", "states", "since", "untold", "live", "now"]) {
+      if (patch[field] !== undefined) this[field] = patch[field];
+    }
+    for (const row of patch.claims ?? []) this.claims[row[0]] = this.claim(row);
+    for (const row of patch.devices ?? []) this.devices[row[0]] = this.device(row);
+    for (const [at, ...texts] of patch.alerts ?? []) {
+      const [of, reason, text] = texts.map(this.text);
+      this.alerts.push({ at, of, reason, text });
+    }
+    for (const [kind, about, head, entries] of patch.accounts ?? []) {
+      const key = this.text(kind) === "claim" ? this.claims[about].uid : this.text(about);
+      this.accounts.set(`${this.text(kind)}:${key}`, { head: head.map(this.text), entries: entries.map(this.entry) });
+    }
+    this.revision += 1;
+    this.known = undefined;
+    this.swept = undefined;
+  }
+
+  text = (number) => this.strings[number] ?? "";
+
+  claim([number, uid, name, pods, outcome, cause, first, gone, flat, attempts]) {
+    const spans = [];
+    for (let n = 0; n < flat.length; n += 4) {
+      spans.push({ stage: flat[n], since: flat[n + 1], until: flat[n + 2], node: this.text(flat[n + 3]) });
+    }
+    const made = attempts.map(([since, until, node, ended, reason, why, models]) => ({
+      since, until, node: this.text(node), outcome: this.text(ended), reason: this.text(reason), cause: this.text(why),
+      models: models.map(this.text),
+    }));
+    return {
+      kind: "claim", number, uid: this.text(uid), name: this.text(name), pods: pods.map(this.text), outcome: this.text(outcome),
+      cause: this.text(cause), first, gone, spans, attempts: made, node: made.at(-1)?.node ?? "", origin: spans[0]?.since ?? first,
+    };
+  }
+
+  device([number, uid, name, resource, node, model, fabric, first, gone, spans]) {
+    return {
+      kind: "device", number, uid: this.text(uid), name: this.text(name), resource: this.text(resource), node: this.text(node),
+      model: this.text(model), fabric: this.text(fabric), first, gone,
+      spans: spans.map(([state, since, until, claims]) => ({ state, since, until, claims })),
+    };
+  }
+
+  entry = ([at, kind, name, trigger, from, to, after, cause, flat]) => {
+    const notes = [];
+    for (let n = 0; n < flat.length; n += 3) notes.push({ at: flat[n], kind: this.text(flat[n + 1]), text: this.text(flat[n + 2]) });
+    return {
+      at, kind: this.text(kind), name: this.text(name), trigger: this.text(trigger), from: this.text(from), to: this.text(to), after,
+      cause: this.text(cause), notes,
+    };
+  };
+
+  // -- what is asked of it --------------------------------------------------------------------------------------------
+
+  /** The place of the stage in which a claim is in use; every one before is a part of a wait. */
+  get bound() { return this.stages.length; }
+
+  stageName = (stage) => this.stages[stage]?.[0] ?? "bound";
+
+  end = (span) => span.until ?? this.now;
+
+  /** Milliseconds in all waits, of those that had begun by then. */
+  waited(claim, at = this.now) {
+    let sum = 0;
+    for (const span of claim.spans) {
+      if (span.stage !== this.bound) sum += Math.max(0, Math.min(this.end(span), at) - span.since);
+    }
+    return sum;
+  }
+
+  spanAt = (thing, at) => thing.spans.find((span) => span.since <= at && at < (span.until ?? Infinity));
+
+  /** Claims by stage and devices by state at an instant, and who waits, longest first. */
+  picture(at) {
+    const stages = new Array(this.bound + 1).fill(0), states = new Array(this.states.length).fill(0), waiting = [];
+    for (const claim of this.claims) {
+      const span = claim && this.spanAt(claim, at);
+      if (!span) continue;
+      stages[span.stage] += 1;
+      if (span.stage !== this.bound) waiting.push({ claim, span, waited: this.waited(claim, at) });
+    }
+    for (const device of this.devices) {
+      const span = device && this.spanAt(device, at);
+      if (span) states[span.state] += 1;
+    }
+    return { stages, states, waiting: waiting.sort((one, other) => other.waited - one.waited) };
+  }
+
+  /** The instants at which anything changed, in order. */
+  instants() {
+    if (!this.known) {
+      const found = [this.since, this.now, ...this.alerts.map((one) => one.at)];
+      for (const thing of [...this.claims, ...this.devices]) {
+        for (const span of thing?.spans ?? []) found.push(span.since, this.end(span));
+      }
+      this.known = Float64Array.from(found).sort();
+    }
+    return this.known;
+  }
+
+  /** How many devices are attached, in use and idle, and how many claims wait: `times`, and the numbers from each on. */
+  curves() {
+    this.swept ??= this.sweep();
+    return this.swept;
+  }
+
+  /** The middle of the longest time at which the most claims waited. */
+  worst() {
+    const { times, values } = this.curves(), waiting = values[3];
+    let found = [0, 0, this.now];
+    times.forEach((at, n) => {
+      const since = Math.max(at, this.since), until = times[n + 1] ?? this.now, rank = [waiting[n], until - since];
+      if (until > since && (rank[0] > found[0] || (rank[0] === found[0] && rank[0] && rank[1] > found[1]))) found = [...rank, (since + until) / 2];
+    });
+    return found[2];
+  }
+
+  sweep() {
+    const [used, idle] = [this.states.indexOf("used"), this.states.indexOf("idle")];
+    const changes = [];
+    const add = (span, ...series) => {
+      changes.push([span.since, 1, series]);
+      if (span.until !== null) changes.push([span.until, -1, series]);
+    };
+    for (const device of this.devices) {
+      for (const span of device?.spans ?? []) add(span, 0, ...(span.state === used ? [1] : span.state === idle ? [2] : []));
+    }
+    for (const claim of this.claims) {
+      for (const span of claim?.spans ?? []) if (span.stage !== this.bound) add(span, 3);
+    }
+    changes.sort((one, other) => one[0] - other[0]);
+    const times = [], values = [[], [], [], []], count = [0, 0, 0, 0];
+    for (const [at, by, series] of changes) {
+      for (const one of series) count[one] += by;
+      if (times.at(-1) === at) times.pop(), values.forEach((list) => list.pop());
+      times.push(at);
+      values.forEach((list, n) => list.push(count[n]));
+    }
+    return { times, values };
+  }
+}

@@ -1,0 +1,196 @@
+// Claims or devices, one a row: names on the left, bars on a canvas on the right. Only the rows that are seen exist.
+
+const ROW = 24;
+
+/** The rows of a tab, in order. @returns {{kind: string, thing?: object, text: string}[]} */
+function rowsOf(model, state) {
+  const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const holds = (...texts) => {
+    const all = texts.join("\n").toLowerCase();
+    return words.every((word) => all.includes(word));
+  };
+  if (state.tab === "devices") {
+    const found = model.devices.filter((one) => one && holds(one.name, one.resource, one.uid, one.node, one.model, one.fabric));
+    return grouped(found, state.group);
+  }
+  const nodes = (claim) => claim.spans.map((span) => span.node).join(" ");
+  const found = model.claims.filter((one) => one
+    && holds(one.name, one.uid, one.outcome, one.cause, one.pods.join(" "), nodes(one), one.attempts.map((each) => each.reason).join(" ")));
+  return found.sort(ordered(model, state.sort)).map((thing) => ({ kind: "claim", thing, text: thing.name }));
+}
+
+function ordered(model, by) {
+  const waits = new Map(model.claims.filter(Boolean).map((one) => [one, model.waited(one)]));
+  const longest = (one, other) => waits.get(other) - waits.get(one) || one.number - other.number;
+  const orders = {
+    waited: longest,
+    origin: (one, other) => one.origin - other.origin,
+    attempts: (one, other) => other.attempts.length - one.attempts.length,
+  };
+  const named = (one, other) => (one[by] < other[by] ? -1 : one[by] > other[by] ? 1 : 0);
+  const order = orders[by] ?? named;
+  return (one, other) => order(one, other) || longest(one, other);
+}
+
+/** Devices under a row for each node, fabric or model. */
+function grouped(devices, by) {
+  const groups = new Map();
+  for (const one of devices) {
+    const name = one[by] || "(none)";
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(one);
+  }
+  const rows = [];
+  for (const name of [...groups.keys()].sort()) {
+    rows.push({ kind: by === "node" ? "node" : "group", thing: { kind: "node", name }, text: `${by} ${name}`, count: groups.get(name).length });
+    for (const thing of groups.get(name)) rows.push({ kind: "device", thing, text: thing.name });
+  }
+  return rows;
+}
+
+/** Where bars lie: `x` gives the pixel of an instant; waits are laid end to end from zero instead. */
+const overTime = (axis, from, to, width) => ({ width, x: (at) => ((axis.place(at) - from) / (to - from)) * width });
+const fromZero = (longest, width) => ({ width, scale: width / (longest * 1.02 || 1) });
+
+/** The bars of a row as [left, right, span]; those that are not seen are left out. */
+function barsOf(row, model, place) {
+  const bars = [];
+  let sum = 0;
+  for (const span of row.thing?.spans ?? []) {
+    let left, right;
+    if (place.scale) {
+      if (span.stage === model.bound) continue;
+      left = sum * place.scale;
+      sum += model.end(span) - span.since;
+      right = sum * place.scale;
+    } else {
+      left = place.x(span.since);
+      right = place.x(model.end(span));
+    }
+    if (right >= 0 && left <= place.width) bars.push([Math.max(left, -2), Math.min(Math.max(right, left + 1), place.width + 2), span]);
+  }
+  return bars;
+}
+
+function paintRow(context, row, model, place, top, height, palette) {
+  for (const [left, right, span] of barsOf(row, model, place)) {
+    const held = row.kind === "claim" && span.stage === model.bound;
+    const inset = held ? height * 0.36 : height * 0.18;
+    context.fillStyle = row.kind === "claim" ? palette.stages[span.stage] : palette.states[span.state];
+    context.fillRect(left, top + inset, right - left, height - 2 * inset);
+    if (right - left > 3 && !held) {
+      context.fillStyle = palette.edge;
+      context.fillRect(left, top + inset, 1, height - 2 * inset);
+    }
+    const name = span.claims?.length ? span.claims.map((n) => model.claims[n]?.name ?? "").join(", ") : "";
+    if (name && right - left > 70) paintText(context, name, left + 5, top + height / 2, right - left - 8, palette.onBar);
+  }
+}
+
+function paintText(context, text, x, y, width, colour) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y - 10, width, 20);
+  context.clip();
+  context.fillStyle = colour;
+  context.fillText(text.slice(0, 120), x, y);
+  context.restore();
+}
+
+/** A canvas of the size that it is shown in, cleared. */
+function cleared(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(height * ratio);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  return context;
+}
+
+class Rows {
+  constructor(element) {
+    this.element = element;
+    this.tall = element.querySelector("#tall");
+    this.canvas = element.querySelector("canvas");
+    this.rows = [];
+    this.current = 0;
+    this.labels = [];
+  }
+
+  show(rows) {
+    const was = this.rows[this.current];
+    this.rows = rows;
+    const again = was ? rows.findIndex((row) => row.thing === was.thing && row.kind === was.kind) : -1;
+    this.current = Math.max(0, again >= 0 ? again : Math.min(this.current, rows.length - 1));
+  }
+
+  /** The row at a height within the element. */
+  at = (y) => this.rows[Math.floor((y + this.element.scrollTop) / ROW)];
+
+  choose(index) {
+    this.current = Math.min(Math.max(0, index), this.rows.length - 1);
+    const top = this.current * ROW, { scrollTop, clientHeight } = this.element;
+    if (top < scrollTop) this.element.scrollTop = top;
+    else if (top + ROW > scrollTop + clientHeight) this.element.scrollTop = top + ROW - clientHeight;
+  }
+
+  draw(model, place, palette, { marks, label, isSelected }) {
+    const height = this.element.clientHeight;
+    this.tall.style.height = `${Math.max(this.rows.length * ROW, height)}px`;
+    const scrolled = this.element.scrollTop, first = Math.floor(scrolled / ROW);
+    const seen = Math.min(this.rows.length - first, Math.ceil(height / ROW) + 1);
+    const context = cleared(this.canvas, place.width, height);
+    this.place = place;
+    for (let n = 0; n < seen; n += 1) {
+      const row = this.rows[first + n], top = (first + n) * ROW - scrolled;
+      if (isSelected(row) || !row.thing.spans) {
+        context.fillStyle = isSelected(row) ? palette.selected : palette.group;
+        context.fillRect(0, top, place.width, ROW);
+      }
+    }
+    marks(context, height);
+    for (let n = 0; n < seen; n += 1) paintRow(context, this.rows[first + n], model, place, (first + n) * ROW - scrolled, ROW, palette);
+    this.name(first, seen, label, isSelected);
+  }
+
+  /** The names of the rows that are seen; their elements are used again. */
+  name(first, seen, label, isSelected) {
+    while (this.labels.length < seen) {
+      const element = make("div", { role: "option", class: "row" }, make("span", { class: "name" }), make("span", { class: "more" }), make("span", { class: "why" }));
+      this.tall.append(element);
+      this.labels.push(element);
+    }
+    this.labels.forEach((element, n) => {
+      element.hidden = n >= seen;
+      if (n >= seen) return element.removeAttribute("id");
+      const row = this.rows[first + n], [name, more, why] = element.children, texts = label(row);
+      if (name.textContent !== row.text) name.textContent = row.text;
+      if (more.textContent !== texts[0]) more.textContent = texts[0];
+      if (why.textContent !== texts[1]) why.textContent = texts[1];
+      element.className = `row ${row.kind}`;
+      element.style.top = `${(first + n) * ROW}px`;
+      element.id = `row-${first + n}`;
+      element.setAttribute("aria-posinset", first + n + 1);
+      element.setAttribute("aria-setsize", this.rows.length);
+      element.setAttribute("aria-selected", isSelected(row));
+      element.classList.toggle("current", first + n === this.current);
+    });
+    const isThere = this.current >= first && this.current < first + seen;
+    if (isThere) this.element.setAttribute("aria-activedescendant", `row-${this.current}`);
+    else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  /** The bar under a point of the canvas. */
+  barAt(model, x, y) {
+    const row = this.at(y);
+    const found = row && this.place && barsOf(row, model, this.place).find(([left, right]) => left - 1 <= x && x <= right + 1);
+    return found ? { row, span: found[2] } : undefined;
+  }
+}

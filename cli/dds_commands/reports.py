@@ -1,0 +1,78 @@
+"""`dds report`: a log, or a part of one, as a page in one file."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from dds_adapters.web.page import document
+from dds_commands.parameters import Place, end_options, output_options, period, since_option, source_arguments
+from dds_commands.screen import progress, show, show_json
+from dds_commands.sources import Log, Opened, Recording, cut, require
+from dds_core import __version__
+from dds_core.errors import InputError
+from dds_core.scaler.component import SCALER
+from dds_core.scaler.history import History
+from dds_core.scaler.history import page as data
+from dds_core.scaler.history.overview import overview
+from dds_core.scaler.timeline import timelines
+
+
+@click.command("report", short_help="Make a page of what happened, in one file.")
+@source_arguments
+@since_option
+@end_options
+@output_options("html", "json")
+def report(
+    sources: tuple[str, ...],
+    url: str | None,
+    name: str | None,
+    since: str | None,
+    at: str | None,
+    until: str | None,
+    form: str,
+) -> None:
+    """Make a page of what happened: who waited, how long and on whom, what failed, how devices were used.
+
+    \b
+    dds report -o incident.html
+    dds report incident.jsonl.gz --since 02:10 --until 02:40 -o incident.html
+
+    The page is one file that asks nobody for anything: open it in a browser, send it, keep it with the incident. It shows
+    claims and devices over time, the picture at any instant, and the timeline of each; of a large log, timelines of what
+    waited longest or was not served, and it says so. Its address keeps what you look at.
+
+    SOURCE is a recording, an export, archives and the rest, or a database; by default the log.
+    """
+    if form == "html" and sys.stdout.isatty():
+        raise InputError("a page is no text for a terminal", fix="name its file: -o incident.html")
+    with Opened() as opened:
+        source = opened.source(sources, url, name)
+        require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
+        made = _report(source, *period(source.span, since, at, until))
+        if form == "json":
+            show_json(made)
+        else:
+            show(document(f"{made['log']}: report", msgspec.json.encode(made)).rstrip("\n"))
+
+
+def _report(source: Recording | Log, first: Place, last: Place) -> dict[str, Any]:
+    """The page's data. Everything is read twice, so that timelines are told only of what the page has room for; of a recording
+    the moments are kept, since replaying it takes longest."""
+    kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
+    history, since = History(), 0
+    for moment in cut(kept or progress(source.told(), None, "reading"), *last):
+        history.take(moment)
+        if not since and first.begun(moment.at, moment.position):
+            since = moment.at
+    if not history.first:
+        raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
+    since = since or history.now + 1
+    about = data.subjects(history, since)
+    told = timelines(cut(kept or progress(source.told(), None, "telling"), *last), about)
+    named = source.log_name if isinstance(source, Recording) else source.source.name
+    meta = {"dds": __version__, "log": named, "summary": overview(history, since)}
+    return data.report(history, about, told, meta, since)
