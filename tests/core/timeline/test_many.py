@@ -13,7 +13,7 @@ from tests.core.scaler.history.told import LOGS, told
 def test_each_is_the_one_that_is_told_of_it_alone(name: str) -> None:
     moments = list(told(name))
     subjects = SCALER.told.directory().read(moments).subjects()
-    assert {one.kind for one in subjects} == {"claim", "device", "node"}
+    assert {one.kind for one in subjects} >= {"claim", "device", "node"}
     for subject, entries in zip(subjects, timelines(moments, subjects), strict=True):
         assert entries == list(SCALER.told.timeline(moments, subject)), subject
         assert entries or subject.kind != "claim"
