@@ -68,3 +68,19 @@ def test_the_spans_of_a_device_follow_one_another(name: str) -> None:
             assert one.since < one.until == other.since
         assert all(span.state in STATES for span in device.spans)
         assert bool(device.gone) == (not device.state)
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
+def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
+    picture, history = Picture(), History()
+    for moment in told(name):
+        picture = begins_anew(picture, moment, first=not history.first)
+        history.take(moment)
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(picture, event, moment.at)
+                picture.dirty.clear()
+        for uid, resource in picture.resources.rows.items():
+            fabric = picture.fabric_of.get(resource.node)
+            assert fabric is None or history.devices[uid].fabric == fabric
+    assert all(one.fabric for one in history.devices.values())
