@@ -26,6 +26,7 @@ READERS = (
     ("claims",),
     ("devices",),
     ("timeline", "default/train-1"),
+    ("export",),
 )
 
 
