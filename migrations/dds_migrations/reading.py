@@ -7,6 +7,8 @@ that a newer one has upgraded, and readers do without it, slower, where it is mi
 
 from __future__ import annotations
 
+import hashlib
+
 from sqlalchemy import Connection
 
 FIRST = "CREATE INDEX IF NOT EXISTS dds_events_first ON dds_events (log, type, stream) WHERE version = 1"
@@ -18,9 +20,21 @@ def make(connection: Connection) -> None:
     connection.exec_driver_sql(FIRST)
     sqlite = connection.dialect.name == "sqlite"
     for name, query in _views(sqlite=sqlite).items():
-        if sqlite:
+        _bring(connection, name, f"CREATE {'' if sqlite else 'OR REPLACE '}VIEW {name} AS {query}")
+
+
+def _bring(connection: Connection, name: str, made: str) -> None:
+    """Make the view unless it is there as it is to be: in PostgreSQL whoever reads it, in a transaction that was left open too,
+    would be waited for at each start."""
+    if connection.dialect.name == "sqlite":
+        if connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).scalar() != made:
             connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
-        connection.exec_driver_sql(f"CREATE {'' if sqlite else 'OR REPLACE '}VIEW {name} AS {query}")
+            connection.exec_driver_sql(made)
+        return
+    digest = hashlib.sha256(made.encode()).hexdigest()
+    if connection.exec_driver_sql(f"SELECT obj_description(to_regclass('{name}'), 'pg_class')").scalar() != digest:
+        connection.exec_driver_sql(made)
+        connection.exec_driver_sql(f"COMMENT ON VIEW {name} IS '{digest}'")
 
 
 def _views(*, sqlite: bool) -> dict[str, str]:

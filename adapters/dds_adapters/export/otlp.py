@@ -18,8 +18,8 @@ from dds_core.scaler.history import WHOSE, Attempt, ClaimHistory, Span
 
 _INTERNAL, _ERROR = 1, 2
 """A kind of span, and a code of its status."""
-_AT_ONCE = 200
-"""Spans a line at most: collectors refuse a line of a megabyte, and whoever reads puts together what belongs to one trace."""
+_AT_ONCE = 80
+"""Spans a line at most: collectors cut a line at a mebibyte, and readers put together what belongs to one trace."""
 _NANOSECONDS = 1_000
 
 

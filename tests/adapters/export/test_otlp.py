@@ -99,7 +99,16 @@ def test_a_long_trace_is_cut_into_lines_that_collectors_take() -> None:
     claim = next(iter(whole.history.claims.values()))
     step = 1000
     claim.attempts = [
-        Attempt(1, number, claim.first + number * step, "node0000", claim.first + (number + 1) * step, "failed", "Odd")
+        Attempt(
+            1,
+            number,
+            claim.first + number * step,
+            "node0000",
+            claim.first + (number + 1) * step,
+            "failed",
+            "Odd",
+            "x" * 5000,
+        )
         for number in range(1000)
     ]
     lines = list(otlp(whole))

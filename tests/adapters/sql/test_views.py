@@ -104,3 +104,15 @@ def test_an_upgrade_makes_them_anew_beside_a_writer_of_an_older_version(place: S
     assert rows(place, "SELECT count(*) AS n FROM dds_events")[0]["n"] == log.head().position
     moved = rows(place, "SELECT count(*) AS n FROM dds_events WHERE type = 'ClaimMoved'")[0]["n"]
     assert sum(row["changes"] for row in rows(place, "SELECT * FROM claims_readable")) == moved > 0
+
+
+def test_an_upgrade_waits_for_no_reader_where_nothing_is_new(kept: SqlPlace) -> None:
+    """Such as a shell in which somebody left a transaction open."""
+    before = rows(kept, "SELECT * FROM claims_readable ORDER BY uid")
+    engine = engine_for(kept.url)
+    with engine.connect() as reader:
+        assert reader.execute(text("SELECT count(*) FROM claims_readable")).scalar() == len(before)
+        sql.upgrade(kept.url, lock_seconds=1)
+        assert reader.execute(text("SELECT count(*) FROM claims_readable")).scalar() == len(before)
+    engine.dispose()
+    assert rows(kept, "SELECT * FROM claims_readable ORDER BY uid") == before
