@@ -62,6 +62,16 @@ def order_met(picture: Picture, request: AttachRequest) -> None:
         picture.orders.drop(cell)
 
 
+def _asked_back_in_vain(picture: Picture, request: AttachRequest) -> None:
+    """A size was asked back that was never lowered: the request has more, and would never show ours."""
+    cell = (request.node, request.model)
+    order = picture.orders.get(cell)
+    lowered = any(fence.ordered for fence in picture.fences.rows.values() if fence.request == request.name)
+    if order is not None and order.request == request.name and order.size < request.size and not lowered:
+        picture.orders.drop(cell)
+        picture.dirty.nodes.add(request.node)
+
+
 def _order_void(picture: Picture, request: str) -> None:
     for cell, order in list(picture.orders.rows.items()):
         if order.request == request:
@@ -545,6 +555,7 @@ def _write_done(picture: Picture, event: e.WriteDone, at: int) -> None:
     request = picture.requests.get(picture.request_named.get(event.target, ""))
     if request is not None and event.action in _ORDERS:
         order_met(picture, request)
+        _asked_back_in_vain(picture, request)
 
 
 def _write_failed(picture: Picture, event: e.WriteRefused | e.WriteObsolete, at: int) -> None:

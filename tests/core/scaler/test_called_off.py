@@ -152,6 +152,30 @@ def test_a_device_that_comes_the_moment_it_is_taken_back_is_asked_back_and_kept(
     assert came in world.reserved("a")
 
 
+def test_what_was_never_lowered_and_is_asked_back_in_part_goes_like_any_other() -> None:
+    """The request still has more than is asked back: there is nothing to write, and nothing that the request would show."""
+    world = hanging(no_removal_seconds=60)
+    world.resource("late", "node0", request="ours", state="Attaching", error=WORDS)
+    world.update(world.get(AttachRequest, "ours"), size=3, acted_size=3)
+    wait(world, 9)
+    world.tick(2)
+    world.carry_out(e.VictimMarked)
+    (lowered,) = called_off(world)
+    assert (lowered.size, lowered.previous) == (1, 3)
+    world.online("vain", "node0", request="ours")
+    back = world.events(e.AttachOrdered)[-1]
+    assert (back.size, back.previous) == (2, 3)
+    world.carry_out(e.VictimUnmarked)  # the writer had not come to the size, and has nothing to raise now
+    world.feed(e.Superseded(decision="", action="DetachOrdered", target="ours"))
+    world.feed(e.WriteDone(decision="", action="AttachOrdered", target="ours"))
+    world.online("late", "node0", request="ours")
+    world.update(world.get(AttachRequest, "ours"), state="Running")
+    for _ in range(4):
+        wait(world, 100)
+    assert world.events(e.DetachOrdered)[-1].size == 0
+    assert not world.picture.orders.rows
+
+
 def test_until_it_is_asked_back_nobody_is_given_it() -> None:
     world = taken_back()
     came = world.online("vain", "node0", request="ours")
