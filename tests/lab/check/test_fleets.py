@@ -48,6 +48,7 @@ CORPUS = {
     482: "a device that comes to another node while its old one shows it still",
     571: "a device that its node lists no more, where no second one may be",
     626: "a process that ends while the API server does not answer, with guards to take off",
+    681: "a size that is asked back in part before it was lowered",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
