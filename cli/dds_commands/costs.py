@@ -153,17 +153,22 @@ def rows_of(history: History, by: Sequence[str], rates: Rates) -> list[Row]:
     models = (*by, "model")
     spent = usage(history, models, _name_of_day)
     fixed = provisioned(history, models, _name_of_day) if set(by) <= set(PLACES) else None
-    keys = dict.fromkeys(key[:-1] for key in (*spent, *(fixed or ())))
-    return [_row(key, spent, fixed, rates) for key in keys]
+    here: dict[Key, dict[str, dict[str, int]]] = {}
+    owned: dict[Key, dict[str, int]] = {}
+    for (*key, model), found in spent.items():
+        here.setdefault(tuple(key), {})[model] = found
+    for (*key, model), micros in (fixed or {}).items():
+        owned.setdefault(tuple(key), {})[model] = micros
+    keys = dict.fromkeys((*here, *owned))
+    return [_row(key, here.get(key, {}), owned.get(key, {}) if fixed is not None else None, rates) for key in keys]
 
 
 def _name_of_day(number: int) -> str:
     return day(number * DAY)
 
 
-def _row(key: Key, spent: Mapping[Key, dict[str, int]], fixed: Mapping[Key, int] | None, rates: Rates) -> Row:
-    here = {each[-1]: found for each, found in spent.items() if each[:-1] == key}
-    owned = {each[-1]: found for each, found in fixed.items() if each[:-1] == key} if fixed is not None else None
+def _row(key: Key, here: Mapping[str, dict[str, int]], owned: Mapping[str, int] | None, rates: Rates) -> Row:
+    """By model the time in each state, and had nodes their own."""
     return Row(
         key,
         {state: sum(found[state] for found in here.values()) for state in STATES},

@@ -123,9 +123,11 @@ class Excerpt:
 
     def _pods(self, own: list[Envelope]) -> Iterator[str]:
         """All that ever referred to the claim."""
-        name = f'"{self._claim.name.partition("/")[2]}"'.encode()
-        found = {row.stream for row in self._log.holding(name, [_type(Pod)])}
-        found |= {row.stream for row in self._found.values() if row.type == _type(Pod) and name in (row.data or b"")}
+        claims = (_observed(lean(row)) for row in own if row.type == _type(Claim))
+        names = {f'"{one.name}"'.encode() for one in claims if one is not None and one.name}
+        found = {row.stream for name in names for row in self._log.holding(name, [_type(Pod)])}
+        pods = [row for row in self._found.values() if row.type == _type(Pod)]
+        found |= {row.stream for row in pods if any(name in (row.data or b"") for name in names)}
         for row in own:
             if row.type == _type(Claim):
                 changes = _observed(lean(row))

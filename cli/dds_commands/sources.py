@@ -250,9 +250,14 @@ def history_of(source: Source, last: Place) -> History:
     log of a publisher."""
     require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
     history = History().read(progress(cut(source.told(), *last), None, "reading"))
+    go_on_until(history, source, last)
+    return history
+
+
+def go_on_until(history: History, source: Source, last: Place) -> None:
+    """What goes on goes on to the instant that was asked for, or to the source's end before it."""
     if last.at is not None:
         history.now = max(history.now, min(last.at, source.span()[1]))
-    return history
 
 
 class Opened:

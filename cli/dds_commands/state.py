@@ -18,13 +18,13 @@ from dds_commands.parameters import (
     since_option,
     source_arguments,
 )
-from dds_commands.screen import arranged, note, progress, show, show_data, show_left_out, table
+from dds_commands.screen import arranged, note, show, show_data, show_left_out, table
 from dds_commands.sources import Log, Opened, Source, history_of, require, silence, silence_words
 from dds_commands.timelines import find
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
 from dds_core.scaler.component import SCALER
-from dds_core.scaler.history import ClaimHistory, DeviceHistory, History
+from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
 from dds_core.scaler.history.devices import STATES
 from dds_core.scaler.state import Picture
@@ -94,8 +94,13 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     """
     if everything:
         history, wanted = _history(form, **of)
-        there = (one for one in history.claims.values() if not one.gone or one.gone >= history.first)
-        past = [one for one in there if wanted.takes(_concerns_claim(history, one), one.state)]
+        there = [one for one in history.claims.values() if not one.gone or one.gone >= history.first]
+        had = _devices_of_claims(history) if wanted.subjects else {}
+        past = [
+            one
+            for one in there
+            if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), one.state, one.outcome)
+        ]
         _show_past(past, _key(_EVER, sort, "--all"), limit, form, history, show_past_claims, histories.claim_data)
         return
     picture, now, wanted, ended = _picture(form, "claim", **of)
@@ -190,9 +195,9 @@ class Filter(NamedTuple):
     subjects: tuple[Subject, ...] = ()
     state: str | None = None
 
-    def takes(self, concerns: Concerns, state: str) -> bool:
-        """Whether it is wanted."""
-        return (self.state is None or state == self.state) and all(map(concerns.include, self.subjects))
+    def takes(self, concerns: Concerns, *states: str) -> bool:
+        """Whether it is wanted; `states` are the words for how it stands."""
+        return (self.state is None or self.state in states) and all(map(concerns.include, self.subjects))
 
 
 EVERYTHING = Filter()
@@ -228,7 +233,9 @@ def _history(
     """All that the source tells, and what of it is asked for: what was still there since its `first`."""
     with Opened() as opened:
         source = opened.source(sources, url, name)
-        wanted = filter_of(source, **names, state=known_state(state, CLAIM_STATES, DEVICE_STATES) if state else None)
+        wanted = filter_of(
+            source, **names, state=known_state(state, OUTCOMES, CLAIM_STATES, DEVICE_STATES) if state else None
+        )
         first, last = period(source.span, since, at, until)
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
@@ -268,10 +275,11 @@ def _picture(
         picture = source.picture(*last)
         head = source.live_head() if last == Place() and isinstance(source, Log) else None
         there = picture.lives if kind == "claim" else picture.devices
-        seen = 0
+        seen = waiting = 0
         if not there.rows:
-            known = source.component.told.directory().read(progress(source.named(), None, "counting"))
-            seen = sum(len(one.uids) for one in known.subjects() if one.kind == kind)
+            history = history_of(source, last)
+            waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
+            seen = len(history.claims if kind == "claim" else history.devices) - waiting
     if head is None:
         now = last.at if last.at is not None else picture.now
         if form == "table":
@@ -285,7 +293,8 @@ def _picture(
     def ended(rows: Sequence[Any]) -> str:
         if there.rows:
             return f"none of the {len(there.rows)} that are there; --all has those that have ended"
-        return f"none now; {seen} ended: --all" if seen else f"no {kind}s"
+        rest = [f"{waiting} wait for the scheduler"] * bool(waiting) + [f"{seen} ended"] * bool(seen)
+        return f"none now; {', '.join(rest)}: --all" if rest else f"no {kind}s"
 
     return picture, now, wanted, ended
 
@@ -300,12 +309,22 @@ def chosen_devices(picture: Picture, wanted: Filter = EVERYTHING) -> list[Device
     return [row for row in device_rows(picture) if wanted.takes(row.concerns(picture), row.state)]
 
 
-def _concerns_claim(history: History, one: ClaimHistory) -> Concerns:
-    had = [device for device in history.devices.values() if any(one.uid in span.claims for span in device.spans)]
-    devices = {name for device in had for name in (device.uid, device.name)}
+def _devices_of_claims(history: History) -> dict[str, set[str]]:
+    """By claim the devices (uids) that it ever held."""
+    found: dict[str, set[str]] = {}
+    for device in history.devices.values():
+        for span in device.spans:
+            for claim in span.claims:
+                found.setdefault(claim, set()).add(device.uid)
+    return found
+
+
+def _concerns_claim(history: History, one: ClaimHistory, devices: Iterable[str]) -> Concerns:
+    had = [history.devices[uid] for uid in devices]
+    names = {name for device in had for name in (device.uid, device.name)}
     nodes = {attempt.node for attempt in one.attempts}
     models = {model for attempt in one.attempts for model in attempt.models} | {device.model for device in had}
-    return Concerns((one.uid,), devices, nodes, models, {history.fabric_of(node) for node in nodes})
+    return Concerns((one.uid,), names, nodes, models, {history.fabric_of(node) for node in nodes})
 
 
 def _concerns_device(history: History, one: DeviceHistory) -> Concerns:

@@ -10,7 +10,7 @@ import click
 
 from dds_commands.parameters import end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
-from dds_commands.sources import Log, Opened, Source, cut
+from dds_commands.sources import Log, Opened, Source, cut, go_on_until
 from dds_core.component import Component
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
@@ -70,6 +70,8 @@ def timeline(
             require_path(source)
         first, last = period(source.span, since, at, until)
         account = Account(source.component, cut(source.about(found), *last), found)
+        if account.history is not None:
+            go_on_until(account.history, source, last)
         account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
         show_timeline(account, form, full=full)
 
@@ -100,7 +102,10 @@ class Account:
     def head(self) -> Iterator[str]:
         """In a few lines, of the newest life of this name."""
         if self.history is not None:
-            for claim in self.claims[-1:]:
+            several = self.claims if self.subject.kind == "pod" and len(self.claims) > 1 else []
+            for claim in several:
+                yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"
+            for claim in self.claims[-1:] if not several else ():
                 yield from summary(claim, self.history)
             yield from devices_summary(self.devices, self.history)
 
@@ -211,7 +216,8 @@ def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = 
     dress = style()
     uids = f"  ({', '.join(sorted(subject.uids))})" if subject.kind == "claim" else ""
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
-    for line in head:
+    known = list(head)
+    for line in known:
         show(fill(line, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     told = list(entries)
     marked = any(entry.notes or entry.kind == DECISION for entry in told)
@@ -224,7 +230,7 @@ def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = 
         count += 1
         show(line)
     if not count:
-        show("nothing happened to it")
+        show("nothing has changed since" if known else "nothing happened to it")
 
 
 @click.command("diagram", short_help="Print a life as a state diagram.")

@@ -19,6 +19,25 @@ from dds_core.scaler.history.words import summary
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Entry
 from tests.core.scaler.history.told import DATA, LOGS, RECORDINGS
+from tests.support.commands import fine, log_of
+
+
+def test_what_goes_on_at_a_cut_is_told_as_from_the_whole_log(tmp_path: Path) -> None:
+    for name, claim, until, words in (
+        (
+            "pool_exhausted",
+            "default/second",
+            "02:14:05",
+            "waiting for 7.9 s so far; at present: the scheduler finds no node",
+        ),
+        ("burst", "default/burst-001", "02:22:40", "bound to node0003 after 4.7 s, in use for 2.7 s so far"),
+    ):
+        recording = str(DATA / "recordings" / f"{name}.jsonl.gz")
+        (tmp_path / name).mkdir()
+        log = log_of(recording, tmp_path / name)
+        cut = fine("timeline", claim, recording, "--until", until)
+        assert words in cut
+        assert fine("timeline", claim, log, "--until", until) == cut
 
 
 def named(entries: Iterable[Entry]) -> list[Entry]:
@@ -43,9 +62,9 @@ def test_a_claim_is_told_as_from_the_whole_log(name: str, tmp_path: Path) -> Non
         log = database.log(database.heads()[0].log)
         whole = list(moments(log.read_lean(), SCALER))
         history = History().read(whole)
-        claims = [subject for subject in Directory().read(whole).subjects() if subject.kind == "claim"]
-        for claim in claims:
-            assert found_claim(log, claim.name) == claim
+        subjects = [one for one in Directory().read(whole).subjects() if one.kind in ("claim", "pod") and one.uids]
+        for claim in subjects:
+            assert claim.kind == "pod" or found_claim(log, claim.name) == claim
             part = list(moments(Excerpt(log, claim).rows(), SCALER))
             assert named(timeline(part, claim)) == named(timeline(whole, claim)), claim.name
             told = History().read(part)

@@ -255,6 +255,17 @@ def test_they_are_sorted_limited_and_chosen_by_any_subject() -> None:
         assert found and (of == "fabric/1" or len(found) < 40)
 
 
+def test_those_that_have_ended_are_chosen_by_how_they_ended() -> None:
+    source = str(RECORDINGS / "node_limit.jsonl.gz")
+    rows = json.loads(fine("claims", source, "--all", "--json", "--state", "bound"))
+    assert [row["claim"] for row in rows] == ["default/job-0", "default/job-1"]
+    assert len(json.loads(fine("claims", source, "--all", "--json", "--state", "Released"))) == 3
+    assert fine("claims", source, "--until", "3").endswith("\nno claims\n")
+    assert "1 wait for the scheduler: --all" in fine(
+        "claims", str(RECORDINGS / "burst.jsonl.gz"), "--until", "02:21:33.62"
+    )
+
+
 def test_a_filter_that_names_nothing_is_refused(log: str) -> None:
     assert "did you mean node0001" in refused("claims", log, "--node", "nod0001")
     assert "did you mean default/train-1" in refused("devices", log, "--claim", "default/trian-1")

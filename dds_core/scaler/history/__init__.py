@@ -5,8 +5,19 @@ Readers make their answers of it: lists that show what has ended, the head of a 
 decides nothing, and no rule reads it.
 """
 
-from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory, Span
+from dds_core.scaler.history.claims import BOUND, OUTCOMES, WHOSE, Attempt, ClaimHistory, Span
 from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import Alert, History
 
-__all__ = ["BOUND", "WHOSE", "Alert", "Attempt", "ClaimHistory", "DeviceHistory", "DeviceSpan", "History", "Span"]
+__all__ = [
+    "BOUND",
+    "OUTCOMES",
+    "WHOSE",
+    "Alert",
+    "Attempt",
+    "ClaimHistory",
+    "DeviceHistory",
+    "DeviceSpan",
+    "History",
+    "Span",
+]

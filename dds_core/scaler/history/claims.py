@@ -19,6 +19,7 @@ from dds_core.scaler.model import ClaimLife
 
 POOL = "pool"
 SCHEDULER = "scheduler"
+RETRY = "retry"
 ORDER = "order"
 FABRIC = "fabric"
 DRIVER = "driver"
@@ -27,17 +28,22 @@ HAND_OVER = "hand-over"
 BOUND = "bound"
 
 WHOSE = {
-    POOL: "waiting for the pool: the scheduler found no device that is free",
+    POOL: "the scheduler finds no node: no device is free, or the pod asks for something else that none has",
     SCHEDULER: "the scheduler: choosing, and binding the pod",
     ORDER: "dds and the operator: until a resource was made for the device",
     FABRIC: "the fabric: attaching the device",
     DRIVER: "the vendor's driver: showing the device on its node",
     EXCHANGE: "dds: giving the device to the claim",
     HAND_OVER: "dds and the scheduler: handing the device over",
+    RETRY: "after an attempt that failed, until the scheduler tries again",
 }
 """The stages of a wait, and whose time each is."""
 _ATTACHING = (ORDER, FABRIC, DRIVER)
 _STAGE_OF = {PENDING: ORDER, ATTACHING: ORDER, ATTACHED: HAND_OVER, lifecycle.BOUND: BOUND}
+
+
+OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused")
+"""What may have become of a claim."""
 
 
 class Span(NamedTuple):
@@ -112,7 +118,9 @@ class ClaimHistory:
         if self.waits:
             return "waiting"
         last = self.attempts[-1].outcome if self.attempts else ""
-        return last or (self.stage or "withdrawn" if self.spans else "unused")
+        if not last and any(span.stage == BOUND for span in self.spans):
+            return BOUND
+        return last or ("withdrawn" if self.spans else "unused")
 
     @property
     def cause(self) -> str:
@@ -169,7 +177,7 @@ class ClaimHistory:
             else:
                 self.spans[-1] = last._replace(until=at)
         if stage:
-            last_node = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER) else ""
+            last_node = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER, RETRY) else ""
             self.spans.append(Span(stage, at, 0, node or last_node))
 
     def pod_waits(self, at: int, unschedulable: bool) -> None:
@@ -179,9 +187,14 @@ class ClaimHistory:
 
     def nobody_waits(self, at: int) -> None:
         """The last pod went. Of a life that waits, its release is what ends the wait."""
-        if self.stage in (POOL, SCHEDULER) and self.state not in WAITING:
+        if self.state not in WAITING and (self.waits or not self.state):
             self._end("withdrawn", at, "", "no pod refers to it any more")
             self.enter("", at)
+
+    def pod_runs(self, at: int, node: str) -> None:
+        """A pod of a claim that dds has nothing to do with has got its node."""
+        if not self.state and self.stage != BOUND:
+            self.enter(BOUND, at, node)
 
     def attaching(self, stage: str, at: int) -> None:
         """How far the devices are that may be for it."""
@@ -201,7 +214,7 @@ class ClaimHistory:
             case "failed":
                 reason, words = self.failing
                 self._end("failed", at, reason, words or move.cause)
-                self.enter(SCHEDULER, at)
+                self.enter(RETRY, at)
             case "cleared":
                 if move.target == PENDING:
                     self.enter(SCHEDULER, at)

@@ -70,6 +70,12 @@ class History:
         for event in moment.caused:
             self._event(event, at)
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether devices were handed over by another way than an exchange of dds: by policy, or since dds only observed."""
+        policy = self._known.policy
+        return policy.mode == "observe" or policy.hand_over != "exchange"
+
     def fabric_of(self, node: str) -> str:
         """The fabric that a node's label names, "" for none."""
         return self._known.fabric_of(node)
@@ -104,12 +110,11 @@ class History:
             self._uid_of[name] = seen.uid
             for pod, came in self._pods_of[name].items():
                 self._refers(history, self._known.objects.get(pod), came)
-        self._held(before, claim, at)
+        self._held(seen.uid, before, claim, at)
 
-    def _held(self, before: Claim | None, claim: Claim | None, at: int) -> None:
+    def _held(self, uid: str, before: Claim | None, claim: Claim | None, at: int) -> None:
         """The devices of its allocation change hands."""
         old, new = _keys(before), _keys(claim)
-        uid = (claim or before).uid  # type: ignore[union-attr]
         for key in old - new:
             self._holders[key].discard(uid)
         for key in new - old:
@@ -136,7 +141,7 @@ class History:
             history = self.claims.get(uid) if uid is not None else None
             if gone:
                 del pods[pod.uid]
-                if history is not None and not any(self._waits(other) for other in pods):
+                if history is not None and not any(self._waits(o) for o in pods) and (history.state or not pods):
                     history.nobody_waits(at)
             elif history is not None:
                 self._refers(history, pod, at if f"{pod.namespace}/{pod.name}" in history.pods else came)
@@ -153,6 +158,8 @@ class History:
                 history.pods.append(name)
             if pod.pending:
                 history.pod_waits(at, pod.waiting == UNSCHEDULABLE)
+            elif pod.node:
+                history.pod_runs(at, pod.node)
 
     def _resource(self, resource: FabricResource, at: int) -> None:
         device = self.devices.get(resource.uid)
@@ -174,11 +181,13 @@ class History:
             history = self.claims[uid]
             models = history.attempts[-1].models if history.attempts else ()
             if models:
-                history.attaching(self._stage(node, models), at)
+                history.attaching(self._stage(node, models, history.attempts[-1].since), at)
 
-    def _stage(self, node: str, models: tuple[str, ...]) -> str:
+    def _stage(self, node: str, models: tuple[str, ...], since: int) -> str:
+        """By what came, or was still to come, since the allocation: a device that idled before is for another, or unfit."""
         found = [self.devices[uid] for uid in self._resources_at[node]]
         coming = [one for one in found if one.model in models and one.life in (REQUESTED, IDLE)]
+        coming = [one for one in coming if one.first >= since or not one.named or one.named >= since]
         coming.sort(key=lambda one: (one.first, one.uid))
         if len(coming) < len(models):
             return ORDER

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
-from dds_core.scaler.history.devices import IDLE, STATES, DeviceHistory
+from dds_core.scaler.history.devices import IDLE, STATES, DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
 from dds_core.timeline.clock import duration, time_of_day
 from dds_core.timeline.phrases import MANY, listed
@@ -77,6 +77,8 @@ def folded(entries: Iterable[Entry], claims: Mapping[str, ClaimHistory], subject
             claim = claims.get(uid)
             known[uid] = [run for run in runs(claim) if len(run.attempts) > 1] if claim is not None else []
         run = next((one for one in known[uid] if one.since <= entry.at <= one.until), None)
+        if run is not None and entry.at == run.until > run.since and entry.trigger.startswith("allocated"):
+            run = None  # the next attempt
         if run is None:
             yield entry
         elif (uid, run.since) not in told:
@@ -118,7 +120,7 @@ def _outcome(claim: ClaimHistory, now: int) -> str:
     match claim.outcome:
         case "waiting":
             where = f" on {claim.spans[-1].node}" if claim.spans[-1].node else ""
-            return f"waiting for {waited} so far, now for {WHOSE[claim.stage]}{where}"
+            return f"waiting for {waited} so far{where}; at present: {WHOSE[claim.stage]}"
         case "bound":
             use = f"in use for {duration(claim.used(now))}" + (" so far" if claim.stage == BOUND else "")
             return f"bound to {claim.node or 'its node'} after {waited}, {use}"
@@ -155,7 +157,7 @@ def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
         if reason in _ADVICE:
             yield f"{_ADVICE[reason]} ({reason})"
     diverted = sum(one.outcome == "diverted" for one in claim.attempts)
-    if diverted:
+    if diverted and history.hands_over:
         times = "once" if diverted == 1 else f"{diverted} times"
         yield f"the device given by dds itself (hand_over: exchange): after a hand-over it was allocated elsewhere {times}"
     stages = claim.stages(history.now)
@@ -168,27 +170,21 @@ def advice(claim: ClaimHistory, history: History) -> Iterator[str]:
 
 
 def _for_the_pool(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:
-    """Devices that began to idle while it waited for the pool, or idled until then."""
+    """Devices that began to idle, or went on, while no node was found, and that it did not get itself in the end."""
+    got = {uid for attempt in claim.attempts for uid in attempt.devices}
     spans = [span for span in claim.spans if span.stage == POOL]
-    there = [one for one in history.devices.values() if one.model in models or not models]
-    idled = [
-        one
-        for one in there
-        if any(
-            part.state == IDLE and _within(at, spans, history.now)
-            for part in one.spans
-            for at in (part.since, part.until)
-        )
-    ]
+    there = [one for one in history.devices.values() if one.model in models and one.uid not in got]
+    idled = [one for one in there if any(_idled(part, span, history.now) for part in one.spans for span in spans)]
     if idled:
         nodes = listed(sorted({one.node for one in idled}), "nodes")
         yield f"a shorter idle time: {_devices(len(idled))} idled meanwhile on {nodes}"
-    else:
-        yield "a larger pool: no device idled meanwhile"
 
 
-def _within(at: int, spans: list[Span], now: int) -> bool:
-    return any(span.since <= at <= (span.until or now) for span in spans)
+def _idled(part: DeviceSpan, span: Span, now: int) -> bool:
+    """Whether a device idled for a second or more of the span; of that only what begins or ends within it is looked at."""
+    first, last = max(part.since, span.since), min(part.until or now, span.until or now)
+    bends = span.since <= part.since <= (span.until or now) or span.since <= part.until <= (span.until or now)
+    return part.state == IDLE and bends and last - first >= MICROSECONDS
 
 
 def _for_the_fabric(claim: ClaimHistory, history: History, models: set[str]) -> Iterator[str]:

@@ -12,7 +12,9 @@ from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
 from dds_core.scaler.fold import apply
 from dds_core.scaler.history import BOUND, ClaimHistory, History
+from dds_core.scaler.history.words import advice, folded
 from dds_core.scaler.state import PROJECTION, Picture, dump
+from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Moment
 from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
 
@@ -107,3 +109,27 @@ def test_a_log_that_begins_in_the_middle_tells_the_same_end(name: str) -> None:
     whole, rest = History().read(told(name)), History().read(with_most_in_use(name))
     found = {uid: (one.outcome, one.cause, one.node) for uid, one in rest.claims.items() if one.attempts}
     assert found == {uid: (one.outcome, one.cause, one.node) for uid, one in whole.claims.items() if uid in found}
+
+
+def test_a_claim_that_dds_has_nothing_to_do_with_waits_until_its_pod_has_a_node() -> None:
+    claims = History().read(told("shares")).claims.values()
+    assert {one.outcome for one in claims} <= {"bound", "withdrawn", "unused"}
+    bound = [one for one in claims if one.outcome == "bound"]
+    assert bound and all(one.spans[-1].stage == "bound" and not one.attempts for one in bound)
+
+
+def test_devices_that_idle_are_told_of_only_where_the_claim_could_have_had_them() -> None:
+    history = History().read(told("pool_exhausted"))
+    second = next(one for one in history.claims.values() if one.name == "default/second")
+    assert list(advice(second, history)) == [], "the only device was in use, and came to it in the end"
+
+
+def test_what_comes_after_attempts_that_ended_alike_is_told() -> None:
+    moments = list(told("binding_timeout"))
+    history = History().read(moments)
+    entries = list(timeline(moments, Directory().read(moments).find("default/bt")))
+    claim = next(one for one in history.claims.values() if one.name == "default/bt")
+    short = list(folded(entries, history.claims, claim.uid))
+    assert [one.kind for one in short].count("folded") == 1
+    last = claim.attempts[-1]
+    assert any(one.at == last.since and one.trigger.startswith("allocated") for one in short)
