@@ -66,9 +66,9 @@ test: lint ## lint, types, import rules, every test that need not wait (docs/tes
 	$(RUN) --ignore tests/core --ignore $(IMPORTS)
 
 test-all: test ## and what goes by the clock, kills processes, draws many examples
-	$(RUN) -n $(WAITING) --dist loadgroup -m "full and not soak" --ignore tests/realtime/program tests/realtime
+	$(RUN) -n $(WAITING) --dist loadgroup -m "full and not soak" --ignore tests/realtime/program tests/realtime tests/browser
 	$(RUN) -m "full and not soak" tests/realtime/program
-	$(RUN) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime
+	$(RUN) -m "(full or drawn) and not soak" --hypothesis-profile large --ignore tests/realtime --ignore tests/browser
 
 soak: $(READY) ## the tests that take longer than `make test-all` may
 	$(BIN)/pytest -m soak --hypothesis-profile anew --timeout 7200 --durations 20 tests

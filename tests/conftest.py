@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from tests.support.postgres import postgres as postgres
 from tests.support.times import Times
 
-FULL = ("tests/realtime/", "tests/property/lab/")
-"""Folders that `make test` leaves out, but for tests marked `smoke`: those that wait, and the lab's own fuzzing."""
+FULL = ("tests/realtime/", "tests/property/lab/", "tests/browser/")
+"""Folders that `make test` leaves out, but for tests marked `smoke`: those that wait, the lab's own fuzzing, and a browser."""
 DATABASES = ("tests/adapters/log/", "tests/adapters/sql/")
 """Where `make test` runs tests on PostgreSQL: what holds here holds for whatever stands on the log."""
 

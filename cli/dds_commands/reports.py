@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -56,23 +57,33 @@ def report(
         if form == "json":
             show_json(made)
         else:
-            show(document(f"{made['log']}: report", msgspec.json.encode(made)).rstrip("\n"))
+            _show_page(document(f"{made['log']}: report", msgspec.json.encode(made)))
 
 
 def _report(source: Recording | Log, first: Place, last: Place) -> dict[str, Any]:
     """The page's data. Everything is read twice, so that timelines are told only of what the page has room for; of a recording
     the moments are kept, since replaying it takes longest."""
     kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
-    history, since = History(), 0
+    history, since, read = History(), 0, 0
     for moment in cut(kept or progress(source.told(), None, "reading"), *last):
         history.take(moment)
+        read = moment.position
         if not since and first.begun(moment.at, moment.position):
             since = moment.at
     if not history.first:
         raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
     since = since or history.now + 1
     about = data.subjects(history, since)
-    told = timelines(cut(kept or progress(source.told(), None, "telling"), *last), about)
+    # Not further than before: the log may go on meanwhile.
+    again = cut(kept or progress(source.told(), None, "telling"), last.at, read)
+    told = timelines(again, about, data.lives(history, about))
     named = source.log_name if isinstance(source, Recording) else source.source.name
     meta = {"dds": __version__, "log": named, "summary": overview(history, since)}
     return data.report(history, about, told, meta, since)
+
+
+def _show_page(page: str) -> None:
+    """In UTF-8 wherever it goes: the page says so, and its policy holds for these very bytes."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
+    show(page.rstrip("\n"))

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from dds_adapters.web.page import document
 from dds_core.replay import of_steps
 from dds_core.scaler.history import History
-from tests.support.commands import FIRST_ATTACH, RECORDINGS, fine, log_of, refused
+from tests.support.commands import FIRST_ATTACH, PROGRAM, RECORDINGS, environment, fine, log_of, refused
 from tests.support.hostile import HOSTILE, hostile_recording
 
 MOST_BYTES = 500 * 1024
@@ -96,6 +97,17 @@ def test_every_kind_of_source_gives_the_same(tmp_path: Path) -> None:
     found = [json.loads(fine("report", one, "--json")) for one in (FIRST_ATTACH, log, export)]
     assert found[0] == found[1] == found[2]
     assert found[0]["log"] == "first_attach/scaler"
+
+
+def test_a_page_is_the_same_bytes_on_any_output(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    fine("report", FIRST_ATTACH, "-o", str(file))
+    for encoding in ("latin-1", "ascii", "utf-16"):
+        where = {**environment(), "PYTHONIOENCODING": encoding}
+        done = subprocess.run(
+            [str(PROGRAM), "report", FIRST_ATTACH], capture_output=True, env=where, timeout=60, check=True
+        )
+        assert done.stdout == file.read_bytes()
 
 
 def test_a_part_of_the_time() -> None:

@@ -86,6 +86,15 @@ class Browser:
     def press(self, x: float, y: float) -> None:
         self._mouse([self._move(x, y, 0), {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}])
 
+    def pinch(self, x: float, y: float, apart: tuple[float, float]) -> None:
+        """Put two fingers on the window, so far left and right of a point, and move them that far."""
+        fingers = []
+        for name, side in (("one", -1), ("other", 1)):
+            places = [self._move(x + side * far, y, 50) for far in apart]
+            moves = [places[0], {"type": "pointerDown", "button": 0}, places[1], {"type": "pointerUp", "button": 0}]
+            fingers.append({"type": "pointer", "id": name, "parameters": {"pointerType": "touch"}, "actions": moves})
+        self.call("POST", "/actions", actions=fingers)
+
     def wheel(self, x: float, y: float, by: int) -> None:
         scroll = {"type": "scroll", "x": int(x), "y": int(y), "deltaX": 0, "deltaY": by, "duration": 0}
         self.call("POST", "/actions", actions=[{"type": "wheel", "id": "wheel", "actions": [scroll]}])

@@ -30,9 +30,10 @@ VERSION = 1
 STAGES = (*WHOSE, BOUND)
 
 _SUBJECTS = 300
+_CLAIMS, _AROUND = 200, 20
 _LINES = 60_000
-"""Timelines are told of so many things, with so many entries and notes together: of the claims that waited longest or were not
-served first, then of devices, then of nodes."""
+"""Timelines are told of everything where it is so much at most, else of so many claims, those that waited longest or were not
+served, and of so many devices and nodes that they had; with so many entries and notes together."""
 
 Row = list[Any]
 
@@ -149,16 +150,44 @@ class Page:
 def subjects(history: History, since: int = 0) -> list[Subject]:
     """What timelines are told of: everything, or what matters most where there is too much."""
     claims = ranked(history, since)
+    everything = _around(claims, devices_since(history, since))
+    if len(everything) <= _SUBJECTS:
+        return everything
     unserved = [one for one in claims if one.outcome != BOUND]
-    chosen = list({one.uid: one for one in (*unserved[: _SUBJECTS // 2], *claims)}.values())[:_SUBJECTS]
+    worst = list({one.uid: one for one in (*unserved[: _CLAIMS // 2], *claims)}.values())[:_CLAIMS]
+    theirs = {one.uid for one in worst}
+    held = [one for one in devices_since(history, since) if any(theirs.intersection(span.claims) for span in one.spans)]
+    found = _around(worst, held)
+    kinds = ((kind, [one for one in found if one.kind == kind]) for kind in ("claim", "device", "node"))
+    return [one for kind, these in kinds for one in (these if kind == "claim" else these[:_AROUND])]
+
+
+def lives(history: History, about: Sequence[Subject]) -> list[tuple[int, int]] | None:
+    """From when until when each of them is told of; None, for always, where they are few."""
+    if len(about) <= _CLAIMS:
+        return None
+    claims = [history.claims.get(min(one.uids, default="")) for one in about]
+    return [(one.first, _last(one, history.now)) if one is not None else (0, history.now) for one in claims]
+
+
+def _last(claim: ClaimHistory, now: int) -> int:
+    """The instant of its last change; its devices may go later than the claim itself."""
+    return max(claim.gone, claim.since) if claim.gone else now
+
+
+def _around(claims: Iterable[ClaimHistory], devices: Iterable[DeviceHistory]) -> list[Subject]:
+    """These claims, these devices, all resources of a name together, and their nodes."""
+    found: list[Subject] = []
     resources: dict[str, set[str]] = {}
-    for one in devices_since(history, since):
-        resources.setdefault(one.name, set()).add(one.uid)
-    nodes = {one.node for one in history.devices.values()} | {s.node for one in claims for s in one.spans}
-    found = [Subject("claim", one.name, frozenset({one.uid})) for one in chosen]
+    nodes: dict[str, None] = {}
+    for claim in claims:
+        found.append(Subject("claim", claim.name, frozenset({claim.uid})))
+        nodes |= dict.fromkeys(span.node for span in claim.spans)
+    for device in devices:
+        resources.setdefault(device.name, set()).add(device.uid)
+        nodes[device.node] = None
     found += [Subject("device", name, frozenset(uids)) for name, uids in resources.items()]
-    found += [Subject("node", name, frozenset()) for name in sorted(nodes - {""})]
-    return found[:_SUBJECTS]
+    return found + [Subject("node", name, frozenset()) for name in nodes if name]
 
 
 def report(
@@ -181,8 +210,7 @@ def report(
             break
         accounts.append(page.account(subject, _head(subject, history), entries))
     rest = page.patch(history, (), (), (), accounts)
-    everything = len(claims) + len({one.name for one in devices}) + len({one.node for one in devices} - {""})
-    more = {"since": page.ms(since) or 0, "untold": max(0, everything - len(accounts))}
+    more = {"since": page.ms(since) or 0, "untold": len(_around(claims, devices)) - len(accounts)}
     return {
         **page.beginning(meta),
         **more,

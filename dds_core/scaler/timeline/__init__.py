@@ -156,28 +156,33 @@ class Teller(telling.Teller[Known]):
     def _tell(self, moment: Moment) -> list[Entry]:
         for heard in self._learning.events(moment):
             self.hear(heard, moment)
-        return self._heard(moment)
+        return self.heard(moment)
 
-    def hear(self, heard: Heard, moment: Moment) -> None:
-        """Take in one event of the moment."""
+    def hear(self, heard: Heard, moment: Moment) -> bool:
+        """Take in one event of the moment; whether it is of any concern."""
         event = heard.event
         if event is None:
             many = "1 event was" if moment.erased == 1 else f"{moment.erased} events were"
             self._pending.append(Note(moment.at, ERASED, f"{many} erased, of the group at position {moment.position}"))
-        elif isinstance(event, Transition):
-            if self._scope.transition(event):
-                self._entries.append(self._closed(self._entry(event, moment, heard.after)))
-        elif isinstance(event, Decision):
-            if self._scope.decision(event):
-                self._note(Note(moment.at, DECISION, decision_words(event, self._known)))
-        elif self._scope.fact(event, heard.pair):
+        elif event is moment.fact:
+            if not self._scope.fact(event, heard.pair):
+                return False
             kind = ACT if heard.act else FACT
             self._pending += [Note(moment.at, kind, text) for text in heard.words(event)]
+        elif isinstance(event, Transition):
+            if not self._scope.transition(event):
+                return False
+            self._entries.append(self._closed(self._entry(event, moment, heard.after)))
+        elif isinstance(event, Decision):
+            if not self._scope.decision(event):
+                return False
+            self._note(Note(moment.at, DECISION, decision_words(event, self._known)))
+        return True
 
-    def end(self, moment: Moment) -> list[Entry]:
-        """The moment was heard whole; gives its entries."""
-        self._last = (moment.at, moment.position)
-        return self._heard(moment)
+    def rest_until(self, last: Moment | None) -> list[Entry]:
+        """What was learned since the last change, as of the last moment of all."""
+        self._last = (last.at, last.position) if last is not None else self._last
+        return self.rest()
 
     def _note(self, note: Note) -> None:
         if self._entries:
@@ -185,7 +190,8 @@ class Teller(telling.Teller[Known]):
         else:
             self._pending.append(note)
 
-    def _heard(self, moment: Moment) -> list[Entry]:
+    def heard(self, moment: Moment) -> list[Entry]:
+        """The entries of a moment that was heard whole, and of which something is of concern."""
         entries, self._entries = self._entries, []
         return entries or self._decided(moment)
 
@@ -325,17 +331,34 @@ TOLD = Telling(NAMING, naming, Directory, _teller)
 timeline = TOLD.timeline
 
 
-def timelines(told: Iterable[Moment], subjects: Sequence[Subject]) -> list[list[Entry]]:
-    """The timelines of many subjects, each as `timeline` gives it, in one reading."""
+def timelines(
+    told: Iterable[Moment], subjects: Sequence[Subject], lives: Sequence[tuple[int, int]] | None = None
+) -> list[list[Entry]]:
+    """The timelines of many subjects, each as `timeline` gives it, in one reading. `lives` say for each from when until when
+    anything is told of it: of a long log, asking all of very many about everything would take too long."""
     learning = Learning(Known())
     tellers = [Teller(learning, scope_of(subject, learning.known)) for subject in subjects]
     found: list[list[Entry]] = [[] for _ in subjects]
+    spans = lives if lives is not None else [_ALWAYS] * len(subjects)
+    coming = sorted(zip(spans, range(len(subjects)), strict=True), reverse=True)
+    living: list[int] = []
+    ends = _ALWAYS[1]
+    moment: Moment | None = None
     for moment in told:
+        if moment.at > ends:
+            living = [one for one in living if spans[one][1] >= moment.at]
+            ends = min((spans[one][1] for one in living), default=_ALWAYS[1])
+        while coming and coming[-1][0][0] <= moment.at:
+            living.append(coming.pop()[1])
+            ends = min(spans[one][1] for one in living)
+        concerned: set[int] = set()
         for heard in learning.events(moment):
-            for teller in tellers:
-                teller.hear(heard, moment)
-        for entries, teller in zip(found, tellers, strict=True):
-            entries += teller.end(moment)
+            concerned.update(one for one in living if tellers[one].hear(heard, moment))
+        for one in concerned:
+            found[one] += tellers[one].heard(moment)
     for entries, teller in zip(found, tellers, strict=True):
-        entries += teller.rest()
+        entries += teller.rest_until(moment)
     return found
+
+
+_ALWAYS = (0, 1 << 63)

@@ -1,6 +1,6 @@
 // What is looked at, kept in the fragment of the page's address, so that a colleague who is sent it sees the same.
 
-const DEFAULTS = { tab: "waits", sort: "waited", group: "node", q: "", sel: "", at: "", from: "", to: "", gaps: "", facts: "" };
+const DEFAULTS = { tab: "waits", sort: "waited", group: "node", q: "", sel: "", at: "", from: "", to: "", gaps: "", only: "", facts: "" };
 const PATIENCE = 250;
 
 class Address {

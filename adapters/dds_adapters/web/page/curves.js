@@ -1,16 +1,15 @@
 // The pool and its use over time, by uPlot, on the same axis as the rows below.
 
 const SERIES = [
-  { name: "devices, all states", colour: "attached", width: 1.5 },
-  { name: "in use", colour: "used", width: 1.5, fill: true },
-  { name: "idle", colour: "idle", width: 1.25, dash: [5, 3] },
-  { name: "claims waiting", colour: "alert", width: 2 },
+  { name: "claims waiting", colour: "alert", width: 2, of: "claims" },
+  { name: "devices, all states", colour: "attached", width: 1.5, of: "devices" },
+  { name: "in use", colour: "used", width: 1.5, fill: true, of: "devices" },
+  { name: "idle", colour: "idle", width: 1.25, dash: [5, 3], of: "devices" },
 ];
 const GRAIN = 2;
 
-/** The highest value of each curve in each of `number` parts between two places. */
-function sampled(model, axis, from, to, number) {
-  const { times, values } = model.curves();
+/** The highest value of each of these curves in each of `number` parts between two places. */
+function sampled({ times, values }, axis, from, to, number) {
   const places = new Float64Array(number), found = values.map(() => new Float64Array(number));
   let next = 0;
   const now = values.map(() => 0);
@@ -31,9 +30,10 @@ function sampled(model, axis, from, to, number) {
 }
 
 class Curves {
-  /** `chosen` is told the two places between which something was drawn. */
-  constructor(element, chosen) {
+  /** Those of claims or of devices, which have a scale of their own; `chosen` is told the two places between which was dragged. */
+  constructor(element, of, chosen) {
     this.element = element;
+    this.series = SERIES.filter((one) => one.of === of);
     this.chosen = chosen;
     this.made = "";
   }
@@ -41,11 +41,16 @@ class Curves {
   draw(model, axis, view, label, palette) {
     const { clientWidth: width, clientHeight: height } = this.element;
     const from = view.from(), to = view.to(axis);
-    const made = [width, height, label, palette.key].join();
+    const made = [width, height, label, palette.key].join(), seen = [made, from, to, axis.length, model.revision].join();
+    if (seen === this.seen) return;
+    this.seen = seen;
     this.scale = [from, to];
-    this.peaks = model.curves().values.map((list) => list.reduce((most, one) => Math.max(most, one), 0));
-    this.top = Math.max(1, ...this.peaks);
-    const data = sampled(model, axis, from, to, Math.max(2, Math.floor((width - label) / GRAIN)));
+    const mine = (list) => list.filter((_, n) => this.series.includes(SERIES[n]));
+    const { times, values, peaks } = model.curves();
+    this.top = Math.max(1, ...mine(peaks));
+    const most = this.series.map((one, n) => `${one.name}, ${mine(peaks)[n]} at most`);
+    this.element.setAttribute("aria-label", `Over time: ${most.join("; ")}`);
+    const data = sampled({ times, values: mine(values) }, axis, from, to, Math.max(2, Math.floor((width - label) / GRAIN)));
     if (made === this.made) return void this.plot.setData(data);
     this.plot?.destroy();
     this.made = made;
@@ -54,15 +59,15 @@ class Curves {
 
   options(width, height, label, palette) {
     return {
-      width, height, padding: [8, 0, 6, 0], legend: { show: false },
+      width, height, padding: [6, 0, 4, 0], legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { x: { time: false, range: () => this.scale }, y: { range: () => [0, this.top * 1.08] } },
       axes: [
         { show: false },
-        { size: label, stroke: palette.dim, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, space: 26,
+        { size: label, stroke: palette.dim, grid: { stroke: palette.grid, width: 1 }, ticks: { show: false }, space: 22,
           incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4] },
       ],
-      series: [{}, ...SERIES.map((one) => ({
+      series: [{}, ...this.series.map((one) => ({
         label: one.name, stroke: palette[one.colour], width: one.width, dash: one.dash, points: { show: false },
         fill: one.fill ? palette.usedFill : undefined, paths: uPlot.paths.stepped({ align: 1 }),
       }))],

@@ -10,7 +10,8 @@ class Page {
     this.axis = new Axis(new Float64Array([0, 1]), false);
     this.view = new View();
     this.rows = new Rows($("rows"));
-    this.curves = new Curves($("chart"), (from, to) => this.look(() => this.view.set(this.axis, from, to)));
+    const chosen = (from, to) => this.look(() => this.view.set(this.axis, from, to));
+    this.curves = ["claims", "devices"].map((of) => new Curves($(`curves-${of}`), of, chosen));
     this.address = new Address((state) => this.goTo(state));
     this.state = this.address.read();
     this.panel = new Panel(this.model, {
@@ -27,7 +28,7 @@ class Page {
     this.model.take(patch);
     this.newAxis();
     $("span").textContent = this.words();
-    $("sentences").replaceChildren(...this.model.summary.map((text) => make("li", {}, text)));
+    $("sentences").replaceChildren(...this.model.summary.map((text) => make("li", {}, visible(text))));
     $("tab-alerts").textContent = `Alerts (${this.model.alerts.length})`;
     if (isFirst) this.goTo(this.state);
     this.touch("rows", "alerts", "picture", "detail", "legend");
@@ -63,7 +64,7 @@ class Page {
       this.state[name] = $(name).value ||= DEFAULTS[name];
     }
     $("search").value = this.state.q;
-    $("gaps").checked = this.state.gaps === "1";
+    for (const name of ["gaps", "only"]) $(name).checked = this.state[name] === "1";
     this.touch("rows", "picture", "detail", "alerts", "legend");
   }
 
@@ -76,7 +77,8 @@ class Page {
 
   look(change, ...stale) {
     change();
-    const range = this.view.range?.map((place) => Math.round(this.axis.instant(place)));
+    if (this.state.only === "1") stale.push("rows");
+    const range = this.view.range && this.seen().map(Math.round);
     Object.assign(this.state, { from: String(range?.[0] ?? ""), to: String(range?.[1] ?? ""), at: String(this.at ?? "") });
     this.address.write(this.state);
     this.touch(...stale);
@@ -93,6 +95,9 @@ class Page {
       if (place < from || place > to) this.view.set(this.axis, place - (to - from) / 2, place + (to - from) / 2);
     }, "picture");
   }
+
+  /** The instants between which the time is seen. */
+  seen = () => [this.view.from(), this.view.to(this.axis)].map((place) => this.axis.instant(place));
 
   zoom = (factor, place) => this.look(() => this.view.zoom(this.axis, factor, place));
 
@@ -131,19 +136,18 @@ class Page {
     const palette = this.palette();
     if (stale.delete("rows")) this.showRows();
     const width = ($("rows").clientWidth || $("stage").clientWidth) - label;
-    $("chart").style.width = `${width + label}px`;
     this.label = label;
     this.width = width;
-    this.curves.draw(model, axis, view, label, palette);
-    $("chart").setAttribute("aria-label", `Over time: ${SERIES.map((one, n) => `${one.name} ${this.curves.peaks[n]} at most`).join(", ")}`);
+    $("curves").style.width = `${width + label}px`;
+    for (const curves of this.curves) curves.draw(model, axis, view, label, palette);
     const from = view.from(), to = view.to(axis), time = overTime(axis, from, to, width);
     const ticks = axis.ticks(from, to, ((to - from) / width) * 90, model.start);
     this.ruler(time, ticks, palette);
     if (state.tab !== "alerts") {
       const isWaits = state.tab === "waits";
-      const longest = isWaits ? this.rows.rows.reduce((most, row) => Math.max(most, model.waited(row.thing)), 1) : 0;
-      const place = isWaits ? fromZero(longest, width) : time;
-      const marks = (context, height) => (isWaits ? this.waitMarks(context, height, place, palette) : this.timeMarks(context, height, place, ticks, palette));
+      const place = isWaits ? fromZero(this.rows.longest, width) : time;
+      const marks = isWaits ? (context, height) => this.waitMarks(context, height, place, palette)
+        : (context, height) => this.timeMarks(context, height, place, ticks, palette);
       this.rows.draw(model, place, palette, { marks, label: (row) => this.labelOf(row), isSelected: this.isSelected });
     }
     this.line(time);
@@ -163,12 +167,17 @@ class Page {
     $("rows").setAttribute("aria-labelledby", `tab-${state.tab}`);
     $("sorting").hidden = state.tab === "devices" || isAlerts;
     $("grouping").hidden = state.tab !== "devices";
-    if (!isAlerts) this.rows.show(rowsOf(this.model, state));
+    $("within").hidden = isAlerts;
+    if (!isAlerts) {
+      const rows = rowsOf(this.model, state, state.only === "1" ? this.seen() : undefined);
+      this.rows.show(rows, state.tab === "waits" ? rows.reduce((most, row) => Math.max(most, this.model.waited(row.thing)), 1) : 0);
+    }
     const isEmpty = !isAlerts && !this.rows.rows.length;
     $("rows").hidden = isAlerts || isEmpty;
     $("alerts").hidden = !isAlerts;
     $("none").hidden = !isEmpty;
-    $("none").textContent = state.q ? `nothing matches ${state.q.slice(0, 200)}` : `no ${state.tab === "devices" ? "device" : "claim"} was seen`;
+    const what = state.tab === "devices" ? "device" : "claim";
+    $("none").textContent = state.q ? `nothing matches ${state.q.slice(0, 200)}` : `no ${what} was seen`;
     $("board").dataset.tab = state.tab;
   }
 
@@ -205,7 +214,8 @@ class Page {
     const colours = this.state.tab === "devices" ? model.states.map((name, n) => chip(`state-${n}`, name))
       : [...model.stages.map(([name, whose], n) => chip(`stage-${n}`, name, whose)), chip(`stage-${model.bound}`, "bound")];
     const curves = SERIES.map((one) => make("span", {}, make("i", { class: `stroke ${one.colour}` }), one.name));
-    $("legend").replaceChildren(make("span", {}, make("b", {}, "Curves ")), ...curves, make("span", {}, make("b", {}, "Bars ")), ...colours);
+    const title = (text) => make("span", {}, make("b", {}, text));
+    $("legend").replaceChildren(title("Curves "), ...curves, title("Bars "), ...colours);
   }
 
   /** The ruler: instants, alerts, and the handle. */
@@ -214,9 +224,10 @@ class Page {
     context.fillStyle = palette.dim;
     let free = -Infinity;
     for (const at of found) {
-      const x = time.x(at), text = timeOfDay(this.model.start + at, step), long = context.measureText(text).width;
+      const x = time.x(at), text = timeOfDay(this.model.start + at, step);
+      const long = context.measureText(text).width, left = Math.max(0, x - long / 2);
       context.fillRect(x, height - 5, 1, 5);
-      if (x - long / 2 > free && x + long / 2 < this.width) context.fillText(text, x - long / 2, height - 13), free = x + long / 2 + 8;
+      if (left > free && left + long < this.width) context.fillText(text, left, height - 13), free = left + long + 8;
     }
     context.fillStyle = palette.alert;
     for (const { at } of this.model.alerts) triangle(context, time.x(at), 0, 5);
@@ -252,7 +263,7 @@ class Page {
       context.fillStyle = palette.grid;
       context.fillRect(at * scale, 0, 1, height);
       context.fillStyle = palette.dim;
-      context.fillText(lengthOf(at), at * scale + 3, height - 8);
+      if (at * scale + 60 < width) context.fillText(lengthOf(at), at * scale + 3, height - 8);
     }
   }
 
@@ -294,7 +305,7 @@ class Page {
     $("tabs").addEventListener("keydown", (event) => this.tabKey(event));
     for (const name of ["sort", "group"]) $(name).addEventListener("change", () => this.change({ [name]: $(name).value }));
     $("search").addEventListener("input", () => { $("rows").scrollTop = 0; this.change({ q: $("search").value }); });
-    $("gaps").addEventListener("change", () => this.change({ gaps: $("gaps").checked ? "1" : "" }));
+    for (const name of ["gaps", "only"]) $(name).addEventListener("change", () => this.change({ [name]: $(name).checked ? "1" : "" }));
     $("in").addEventListener("click", () => this.zoom(1 / ZOOM));
     $("out").addEventListener("click", () => this.zoom(ZOOM));
     $("whole").addEventListener("click", () => this.look(() => { this.view.range = null; }));
@@ -317,10 +328,14 @@ class Page {
         if (this.state.tab !== "waits") this.move((-dx / this.width) * (this.view.to(this.axis) - this.view.from()));
         if (dy) $("rows").scrollTop -= dy;
       },
-      pinched: (ratio, x) => this.state.tab !== "waits" && this.zoom(1 / ratio, this.placeAt(x)),
+      pinched: (ratio, x, to) => {
+        if (this.state.tab === "waits") return;
+        this.zoom(1 / ratio, this.placeAt(x));
+        this.move(this.placeAt(x) - this.placeAt(to));
+      },
     });
     drags($("scrubber"), { begun: (x) => this.scrubTo(x), moved: (dx, dy, x) => this.scrubTo(x) });
-    for (const element of [canvas, $("chart"), $("scrubber")]) {
+    for (const element of [canvas, $("curves"), $("scrubber")]) {
       element.addEventListener("wheel", (event) => this.wheel(event, element === canvas), { passive: false });
     }
     canvas.addEventListener("pointermove", (event) => this.tip(event));
@@ -335,7 +350,8 @@ class Page {
   scrubTo(x) { this.scrub(this.axis.instant(this.placeAt(x))); }
 
   wheel(event, isRows) {
-    const isZoom = event.ctrlKey || event.metaKey || !isRows, isAcross = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    const isZoom = event.ctrlKey || event.metaKey || !isRows;
+    const isAcross = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
     if ((!isZoom && !isAcross) || (isRows && this.state.tab === "waits")) return;
     event.preventDefault();
     const by = event.deltaX || event.deltaY;
@@ -350,8 +366,9 @@ class Page {
     if (!found) return;
     const { row, span } = found, { model } = this;
     const claims = (span.claims ?? []).map((n) => model.claims[n]?.name.slice(0, 80)).join(", ");
-    const what = row.kind === "claim" ? model.stages[span.stage]?.[1] ?? "in use" : `${model.states[span.state]}${claims ? ` by ${claims}` : ""}`;
-    tip.textContent = `${row.text.slice(0, 80)}: ${what}, ${lengthOf(model.end(span) - span.since)} from ${this.time(span.since)}${span.node ? `, ${span.node}` : ""}`;
+    const what = row.kind === "claim" ? model.stages[span.stage]?.[1] ?? "in use" : model.states[span.state] + (claims && ` by ${claims}`);
+    const when = `${lengthOf(model.end(span) - span.since)} from ${this.time(span.since)}`;
+    tip.textContent = [`${row.text.slice(0, 80)}: ${what}`, when, span.node].filter(Boolean).join(", ");
     tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
   }
@@ -437,7 +454,10 @@ function triangle(context, x, y, size) {
   context.fill();
 }
 
-/** One pointer drags, two pinch. A click that ends a drag is told from one that does not by `dragged`. */
+/**
+ * One pointer drags; two pinch: how much farther they are apart, and from where to where their middle went. A click that ends a
+ * drag is told from one that does not by `dragged`.
+ */
 function drags(element, { begun, moved, pinched }) {
   const pointers = new Map();
   element.addEventListener("pointerdown", (event) => {
@@ -456,7 +476,7 @@ function drags(element, { begun, moved, pinched }) {
     pointers.set(event.pointerId, [event.clientX, event.clientY]);
     if (!other) return void moved(dx, event.pointerType === "touch" ? 0 : dy, event.clientX);
     const far = (point) => Math.hypot(point[0] - other[0], point[1] - other[1]) || 1;
-    pinched?.(far([event.clientX, event.clientY]) / far(before), (event.clientX + other[0]) / 2);
+    pinched?.(far([event.clientX, event.clientY]) / far(before), (before[0] + other[0]) / 2, (event.clientX + other[0]) / 2);
   });
   for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, (event) => pointers.delete(event.pointerId));
 }
@@ -473,5 +493,6 @@ async function embedded() {
 const page = new Page();
 window.dds = page;
 embedded().then((patch) => patch && page.take(patch), (error) => {
-  $("span").textContent = `The data of this page cannot be read (${error.message}): was the file cut off? Or the browser is older than 2024.`;
+  const why = "was the file cut off? Or the browser is older than 2024.";
+  $("span").textContent = `The data of this page cannot be read (${error.message}): ${why}`;
 });

@@ -1,8 +1,12 @@
 // What the page knows. Everything gets in by `Model.take`: the report's one patch, and each that a live page is given.
 
 /** @typedef {{stage: number, since: number, until: number|null, node: string}} Span  a stage of a wait, or in use */
-/** @typedef {{since: number, until: number|null, node: string, outcome: string, reason: string, cause: string, models: string[]}} Attempt */
+/** @typedef {{since: number, until: number|null, node: string, outcome: string, reason: string, cause: string}} Attempt */
 /** @typedef {{kind: "claim"|"device"|"node", key: string}} Selection  a claim by uid, a device or node by name */
+
+/** Characters that are not seen and turn around what follows them are told by their number, so that no name can pose as another. */
+const visible = (text) => text.replace(/[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, escaped);
+const escaped = (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`;
 
 class Model {
   constructor() {
@@ -17,7 +21,7 @@ class Model {
 
   /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`). The only way in. */
   take(patch) {
-    for (const text of patch.strings ?? []) this.strings.push(text);
+    for (const text of patch.strings ?? []) this.strings.push(visible(text));
     for (const field of ["version", "start", "log", "dds", "summary", "stages", "states", "since", "untold", "live", "now"]) {
       if (patch[field] !== undefined) this[field] = patch[field];
     }
@@ -65,8 +69,8 @@ class Model {
     const notes = [];
     for (let n = 0; n < flat.length; n += 3) notes.push({ at: flat[n], kind: this.text(flat[n + 1]), text: this.text(flat[n + 2]) });
     return {
-      at, kind: this.text(kind), name: this.text(name), trigger: this.text(trigger), from: this.text(from), to: this.text(to), after,
-      cause: this.text(cause), notes,
+      at, kind: this.text(kind), name: this.text(name), trigger: this.text(trigger), from: this.text(from), to: this.text(to),
+      after, cause: this.text(cause), notes,
     };
   };
 
@@ -118,7 +122,7 @@ class Model {
     return this.known;
   }
 
-  /** How many devices are attached, in use and idle, and how many claims wait: `times`, and the numbers from each on. */
+  /** How many claims wait, and how many devices there are, in use and idle: `times`, and the numbers from each on, as in `SERIES`. */
   curves() {
     this.swept ??= this.sweep();
     return this.swept;
@@ -126,13 +130,18 @@ class Model {
 
   /** The middle of the longest time at which the most claims waited. */
   worst() {
-    const { times, values } = this.curves(), waiting = values[3];
-    let found = [0, 0, this.now];
+    const curves = this.curves();
+    return (curves.worst ??= this.longestWait(curves));
+  }
+
+  longestWait({ times, values: [waiting] }) {
+    let most = 0, longest = 0, found = this.now;
     times.forEach((at, n) => {
-      const since = Math.max(at, this.since), until = times[n + 1] ?? this.now, rank = [waiting[n], until - since];
-      if (until > since && (rank[0] > found[0] || (rank[0] === found[0] && rank[0] && rank[1] > found[1]))) found = [...rank, (since + until) / 2];
+      const since = Math.max(at, this.since), until = times[n + 1] ?? this.now, long = until - since;
+      if (!waiting[n] || waiting[n] < most || (waiting[n] === most && long <= longest) || long <= 0) return;
+      [most, longest, found] = [waiting[n], long, (since + until) / 2];
     });
-    return found[2];
+    return found;
   }
 
   sweep() {
@@ -143,10 +152,10 @@ class Model {
       if (span.until !== null) changes.push([span.until, -1, series]);
     };
     for (const device of this.devices) {
-      for (const span of device?.spans ?? []) add(span, 0, ...(span.state === used ? [1] : span.state === idle ? [2] : []));
+      for (const span of device?.spans ?? []) add(span, 1, ...(span.state === used ? [2] : span.state === idle ? [3] : []));
     }
     for (const claim of this.claims) {
-      for (const span of claim?.spans ?? []) if (span.stage !== this.bound) add(span, 3);
+      for (const span of claim?.spans ?? []) if (span.stage !== this.bound) add(span, 0);
     }
     changes.sort((one, other) => one[0] - other[0]);
     const times = [], values = [[], [], [], []], count = [0, 0, 0, 0];
@@ -156,6 +165,6 @@ class Model {
       times.push(at);
       values.forEach((list, n) => list.push(count[n]));
     }
-    return { times, values };
+    return { times, values, peaks: values.map((list) => list.reduce((most, one) => Math.max(most, one), 0)) };
   }
 }

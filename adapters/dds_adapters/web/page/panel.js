@@ -28,7 +28,11 @@ class Panel {
 
   link = (kind, key, text) => make("button", { type: "button", class: "link", click: () => this.open(kind, key) }, text);
 
-  instant = (at) => make("button", { type: "button", class: "link time", title: "Show the picture at this instant", click: () => this.go(at) }, this.time(at));
+  instant = (at) => make("button", {
+    type: "button", class: "link time", title: "Show the picture at this instant", click: () => this.go(at),
+  }, this.time(at));
+
+  long = (span) => lengthOf(this.model.end(span) - span.since);
 
   // -- the picture at an instant ----------------------------------------------------------------------------------------
 
@@ -54,7 +58,7 @@ class Panel {
 
   /** All that is told of it; undefined where there is nothing of this name. */
   detail({ kind, key }) {
-    const told = kind === "claim" ? this.claim(key) : kind === "device" ? this.devices(key) : kind === "node" ? this.node(key) : undefined;
+    const told = kind === "claim" ? this.claim(key) : kind === "device" ? this.devices(key) : this.node(key);
     if (!told) return undefined;
     const [name, ...rest] = told;
     return [
@@ -78,7 +82,7 @@ class Panel {
       this.links("Devices", "device", mine.map((one) => one.name)),
       this.links("Nodes", "node", claim.attempts.map((one) => one.node)),
       make("details", {}, make("summary", {}, `Stages (${claim.spans.length})`), tableOf(["from", "stage", "length", "node"],
-        claim.spans.map((span) => [this.instant(span.since), model.stageName(span.stage), lengthOf(model.end(span) - span.since), span.node]))),
+        claim.spans.map((span) => [this.instant(span.since), model.stageName(span.stage), this.long(span), span.node]))),
     ];
   }
 
@@ -89,11 +93,11 @@ class Panel {
     const head = model.accounts.get(`device:${name}`)?.head ?? found.map((one) => `${one.model} on ${one.node}`);
     const held = found.flatMap((one) => one.spans.flatMap((span) => span.claims)).map((n) => model.claims[n]).filter(Boolean);
     const spans = found.flatMap((one) => one.spans.map((span) => [this.instant(span.since), model.states[span.state],
-      lengthOf(model.end(span) - span.since), span.claims.map((n) => model.claims[n]?.name ?? "").join(", ")]));
+      this.long(span), span.claims.map((n) => model.claims[n]?.name ?? "").join(", ")]));
     return [
       name,
       make("ul", { class: "head" }, ...head.map((text) => make("li", {}, text))),
-      make("p", { class: "dim" }, `resource ${found.map((one) => one.resource).join(", ")}`, found[0].fabric ? `; fabric ${found[0].fabric}` : ""),
+      make("p", { class: "dim" }, `resource ${found.map((one) => one.resource).join(", ")}; fabric ${found[0].fabric || "not told"}`),
       this.links("Claims", "claim", held.map((one) => one.uid), (uid) => held.find((one) => one.uid === uid).name),
       this.links("Nodes", "node", found.map((one) => one.node)),
       make("details", {}, make("summary", {}, `States (${spans.length})`), tableOf(["from", "state", "length", "claim"], spans)),
@@ -166,8 +170,8 @@ class Panel {
     return found.filter((run) => run.outcome && run.attempts.length > 1).map((run) => {
       const nodes = [...new Set(run.attempts.map((one) => one.node))].filter(Boolean).sort().join(", ");
       const last = run.attempts.at(-1), until = last.until ?? last.since;
-      const words = `${run.attempts.length} × ${run.reason || run.outcome}${nodes ? ` on ${nodes}` : ""}, until ${this.time(until)}: ${last.cause}`;
-      return { since: run.attempts[0].since, until, words };
+      const what = `${run.attempts.length} × ${run.reason || run.outcome}${nodes && ` on ${nodes}`}`;
+      return { since: run.attempts[0].since, until, words: `${what}, until ${this.time(until)}: ${last.cause}` };
     });
   }
 

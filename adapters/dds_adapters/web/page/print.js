@@ -11,7 +11,7 @@ function preparePrint(element, page) {
     tableOf(["claim", "outcome", "waited", "attempts", "node", "cause"], rows.map(({ thing }) => [
       thing.name.slice(0, 200), thing.outcome, lengthOf(model.waited(thing)), String(thing.attempts.length), thing.node, thing.cause])),
     left > 0 ? make("p", {}, `and ${left} more`) : "",
-    make("h2", {}, `Over time, ${page.time(page.axis.instant(page.view.from()))} to ${page.time(page.axis.instant(page.view.to(page.axis)))} UTC`),
+    make("h2", {}, `Over time, ${page.seen().map(page.time).join(" to ")} UTC`),
     make("ul", { class: "chips" }, ...model.stages.map(([name], n) => make("li", {}, make("i", { class: `chip stage-${n}` }), name)),
       make("li", {}, make("i", { class: `chip stage-${model.bound}` }), "bound")),
     make("canvas", {}),

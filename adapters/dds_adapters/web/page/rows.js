@@ -1,21 +1,26 @@
 // Claims or devices, one a row: names on the left, bars on a canvas on the right. Only the rows that are seen exist.
 
-const ROW = 24;
+const ROW = 24, LETTER = 6.2;
 
-/** The rows of a tab, in order. @returns {{kind: string, thing?: object, text: string}[]} */
-function rowsOf(model, state) {
+/**
+ * The rows of a tab, in order; `seen` are the instants between which something of them has to be, where only those are wanted.
+ * @returns {{kind: string, thing: object, text: string}[]}
+ */
+function rowsOf(model, state, seen) {
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
   const holds = (...texts) => {
     const all = texts.join("\n").toLowerCase();
     return words.every((word) => all.includes(word));
   };
+  const isSeen = (one) => one && (!seen || one.spans.some((span) => span.since <= seen[1] && model.end(span) >= seen[0]));
   if (state.tab === "devices") {
-    const found = model.devices.filter((one) => one && holds(one.name, one.resource, one.uid, one.node, one.model, one.fabric));
+    const found = model.devices.filter((one) => isSeen(one) && holds(one.name, one.resource, one.uid, one.node, one.model, one.fabric));
     return grouped(found, state.group);
   }
   const nodes = (claim) => claim.spans.map((span) => span.node).join(" ");
-  const found = model.claims.filter((one) => one
-    && holds(one.name, one.uid, one.outcome, one.cause, one.pods.join(" "), nodes(one), one.attempts.map((each) => each.reason).join(" ")));
+  const reasons = (claim) => claim.attempts.map((one) => one.reason).join(" ");
+  const found = model.claims.filter((one) => isSeen(one)
+    && holds(one.name, one.uid, one.outcome, one.cause, one.pods.join(" "), nodes(one), reasons(one)));
   return found.sort(ordered(model, state.sort)).map((thing) => ({ kind: "claim", thing, text: thing.name }));
 }
 
@@ -42,8 +47,9 @@ function grouped(devices, by) {
   }
   const rows = [];
   for (const name of [...groups.keys()].sort()) {
-    rows.push({ kind: by === "node" ? "node" : "group", thing: { kind: "node", name }, text: `${by} ${name}`, count: groups.get(name).length });
-    for (const thing of groups.get(name)) rows.push({ kind: "device", thing, text: thing.name });
+    const kind = by === "node" ? "node" : "group", things = groups.get(name);
+    rows.push({ kind, thing: { kind: "node", name }, text: `${by} ${name}`, count: things.length });
+    for (const thing of things) rows.push({ kind: "device", thing, text: thing.name });
   }
   return rows;
 }
@@ -87,14 +93,11 @@ function paintRow(context, row, model, place, top, height, palette) {
   }
 }
 
+/** Cut to about the width: to clip each text would cost more than all that is drawn besides. */
 function paintText(context, text, x, y, width, colour) {
-  context.save();
-  context.beginPath();
-  context.rect(x, y - 10, width, 20);
-  context.clip();
+  const room = Math.floor(width / LETTER);
   context.fillStyle = colour;
-  context.fillText(text.slice(0, 120), x, y);
-  context.restore();
+  context.fillText(text.length > room ? `${text.slice(0, Math.max(0, room - 1))}…` : text, x, y, width);
 }
 
 /** A canvas of the size that it is shown in, cleared. */
@@ -124,7 +127,8 @@ class Rows {
     this.labels = [];
   }
 
-  show(rows) {
+  show(rows, longest) {
+    this.longest = longest;
     const was = this.rows[this.current];
     this.rows = rows;
     const again = was ? rows.findIndex((row) => row.thing === was.thing && row.kind === was.kind) : -1;
@@ -163,7 +167,7 @@ class Rows {
   /** The names of the rows that are seen; their elements are used again. */
   name(first, seen, label, isSelected) {
     while (this.labels.length < seen) {
-      const element = make("div", { role: "option", class: "row" }, make("span", { class: "name" }), make("span", { class: "more" }), make("span", { class: "why" }));
+      const element = make("div", { role: "option", class: "row" }, ...["name", "more", "why"].map((kind) => make("span", { class: kind })));
       this.tall.append(element);
       this.labels.push(element);
     }

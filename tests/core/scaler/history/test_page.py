@@ -13,7 +13,7 @@ from dds_core.scaler.history import BOUND, History
 from dds_core.scaler.history import page as pages
 from dds_core.scaler.history.data import claim_data, device_data
 from dds_core.scaler.history.overview import devices_since, overview, ranked
-from dds_core.scaler.history.page import STAGES, Page, report, subjects
+from dds_core.scaler.history.page import STAGES, Page, lives, report, subjects
 from dds_core.scaler.timeline import timelines
 from dds_core.timeline import Entry, Moment
 from dds_core.timeline.clock import micros, moment_of
@@ -174,13 +174,27 @@ def test_what_ended_before_is_left_out() -> None:
 
 
 def test_of_much_the_worst_is_told_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_SUBJECTS", 2)
+    for limit, number in (("_SUBJECTS", 8), ("_CLAIMS", 2), ("_AROUND", 1)):
+        monkeypatch.setattr(pages, limit, number)
     history, page, patch = made("node_limit")
-    worst = [one.uid for one in ranked(history)]
-    assert [key for _, key in page.accounts] == worst[:2], "unserved first, then who waited longest"
-    assert next(iter(ranked(history))).outcome != BOUND
-    assert patch["untold"] == 3 + 4 + 2 - 2
+    worst = ranked(history)
+    assert worst[0].outcome != BOUND, "it waited longest, and was not served"
+    assert [key for _, key in page.accounts][:2] == [one.uid for one in worst[:2]]
+    assert [kind for kind, _ in page.accounts] == ["claim", "claim", "device", "node"]
+    assert patch["untold"] == 3 + 4 + 2 - 4
     monkeypatch.setattr(pages, "_LINES", 1)
     about = subjects(history)
     many = [[Entry(history.now, 1, "claim")] * 2 for _ in about]
     assert report(history, about, many, {})["accounts"] == []
+
+
+def test_timelines_of_a_long_log_are_told_while_their_claims_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = list(told("burst"))
+    history = History().read(moments)
+    about = subjects(history)
+    assert lives(history, about) is None
+    monkeypatch.setattr(pages, "_CLAIMS", 10)
+    found = lives(history, about)
+    assert found is not None and found[0][0] == history.claims[min(about[0].uids)].first
+    for alone, within in zip(timelines(moments, about), timelines(moments, about, found), strict=True):
+        assert [one for one in alone if one.trigger] == [one for one in within if one.trigger]

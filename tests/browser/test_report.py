@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import io
 import json
-import shutil
-import subprocess
-import tarfile
-from base64 import b64encode
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dds_adapters.web.page import document
+from tests.browser.opened import Page, axe
 from tests.support.browser import Browser, browser, missing
 from tests.support.commands import RECORDINGS, fine
 from tests.support.hostile import HOSTILE, hostile_recording
 
 pytestmark = [
-    pytest.mark.full,
     pytest.mark.skipif(
         bool(missing()), reason=f"no {missing()}: install Debian's packages chromium and chromium-driver"
     ),
     pytest.mark.xdist_group("browser"),
 ]
-
-AXE = "axe-core-4.14.1.tgz"
-AXE_SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
-READY = "window.dds?.model.revision && dds.frame === undefined"
-WINDOW = (1280, 800)
 
 
 @pytest.fixture(scope="module")
@@ -47,55 +37,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("attach_failure", "node_limit", "burst"):
         fine("report", str(RECORDINGS / f"{name}.jsonl.gz"), "-o", str(folder / f"{name}.html"))
     return folder
-
-
-class Page:
-    """A page that was opened, and what is on it."""
-
-    def __init__(self, window: Browser, file: Path, fragment: str = "") -> None:
-        self.window, self.file = window, file
-        window.size(*WINDOW)
-        window.dark(False)
-        window.log("performance")
-        window.log("browser")
-        window.open("about:blank")
-        window.open(f"{file.as_uri()}{fragment}")
-        self.ready()
-
-    def ready(self) -> Page:
-        self.window.eventually(READY)
-        return self
-
-    def __call__(self, expression: str) -> Any:
-        return self.window.run(f"return {expression}")
-
-    def rows(self) -> list[str]:
-        found: list[str] = self("dds.rows.rows.map((row) => row.text)")
-        return found
-
-    def texts(self, selector: str) -> list[str]:
-        found: list[str] = self(f"[...document.querySelectorAll({selector!r})].map((one) => one.textContent)")
-        return found
-
-    def seen(self) -> list[float]:
-        """The instants between which the time is seen."""
-        found: list[float] = self("[dds.view.from(), dds.view.to(dds.axis)].map((place) => dds.axis.instant(place))")
-        return found
-
-    def place(self, selector: str, x: float = 0.5, y: float = 0.5) -> tuple[float, float]:
-        """A point of an element in the window."""
-        box = self(f"document.querySelector({selector!r}).getBoundingClientRect().toJSON()")
-        return box["x"] + box["width"] * x, box["y"] + box["height"] * y
-
-    def said(self) -> list[str]:
-        """What the console was told."""
-        return [one["message"] for one in self.window.log("browser")]
-
-    def asked(self) -> list[str]:
-        """Whatever was asked for over a network."""
-        sent = [json.loads(one["message"])["message"] for one in self.window.log("performance")]
-        urls = [one["params"]["request"]["url"] for one in sent if one["method"] == "Network.requestWillBeSent"]
-        return [url for url in urls if not url.startswith(("file:", "data:", "about:"))]
 
 
 @pytest.mark.parametrize("name", ["attach_failure", "node_limit", "burst"])
@@ -126,7 +67,7 @@ def test_what_it_draws_is_there(window: Browser, pages: Path) -> None:
     })()"""
     found = page(pixel)
     assert len(found) > 5 and all(drawn == meant for drawn, meant in found)
-    used = page("dds.curves.plot.data[2].reduce((most, one) => Math.max(most, one), 0)")
+    used = page("dds.curves[1].plot.data[2].reduce((most, one) => Math.max(most, one), 0)")
     assert used == 2, "two devices were in use at once"
 
 
@@ -162,14 +103,14 @@ def test_the_scrubber_shows_the_picture_at_an_instant(window: Browser, pages: Pa
 def test_zoom_and_pan_by_wheel_drag_and_keys(window: Browser, pages: Path) -> None:
     page = Page(window, pages / "burst.html", "#tab=claims")
     whole = page.seen()
-    window.wheel(*page.place("#chart", 0.6), -400)
+    window.wheel(*page.place("#curves-devices", 0.6), -400)
     inner = page.ready().seen()
     assert whole[0] < inner[0] < inner[1] < whole[1]
     window.drag(page.place("#rows canvas", 0.6, 0.5), page.place("#rows canvas", 0.3, 0.5))
     moved = page.ready().seen()
     assert moved[0] > inner[0] and moved[1] - moved[0] == pytest.approx(inner[1] - inner[0])
     assert page("dds.state.sel") == "", "a drag is no click"
-    window.drag(page.place("#chart", 0.5), page.place("#chart", 0.7))
+    window.drag(page.place("#curves-devices", 0.5), page.place("#curves-devices", 0.7))
     chosen = page.ready().seen()
     assert chosen[1] - chosen[0] < (moved[1] - moved[0]) / 2
     window.click("#whole")
@@ -180,8 +121,42 @@ def test_zoom_and_pan_by_wheel_drag_and_keys(window: Browser, pages: Path) -> No
     assert keyed[1] - keyed[0] < (whole[1] - whole[0]) / 1.9 and keyed[0] > whole[0]
     window.type("0")
     assert page.ready().seen() == whole
+    window.type("+", "+", "+", "+")
+    window.click("#only")
+    rows = page.ready().rows()
+    assert 0 < len(rows) < 40
+    window.type("0")
+    window.run("dds.look(() => { dds.view.range = null; })")
+    assert len(page.ready().rows()) == 40
+
+
+def test_two_fingers_zoom_where_they_are(window: Browser, pages: Path) -> None:
+    page = Page(window, pages / "burst.html", "#tab=claims")
+    x, y = page.place("#rows canvas", 0.5)
+    whole, at = page.seen(), page(f"dds.axis.instant(dds.placeAt({x}))")
+    window.pinch(x, y, (40, 160))
+    seen = page.ready().seen()
+    assert (seen[1] - seen[0]) == pytest.approx((whole[1] - whole[0]) / 4, rel=0.2)
+    assert page(f"dds.axis.instant(dds.placeAt({x}))") == pytest.approx(at, abs=(whole[1] - whole[0]) / 20)
+    assert page("dds.state.sel") == ""
+
+
+def test_long_times_without_a_change_are_cut_out(window: Browser, pages: Path) -> None:
+    page = Page(window, pages / "attach_failure.html", "#tab=claims")
+    whole = page("dds.axis.length")
     window.click("#gaps")
-    assert page.ready()("dds.axis.cuts.length") >= 0 and page("dds.axis.length") <= whole[1]
+    cuts = page.ready()("dds.axis.cuts.map((gap) => [gap.since, gap.until])")
+    lost = sum(until - since for since, until in cuts)
+    assert cuts and lost > whole / 3
+    assert page("dds.axis.length") == pytest.approx(whole - lost + len(cuts) * whole / 300)
+    assert page("dds.seen()") == [0, whole], "all of it is still there"
+    instants = page("[...dds.model.instants()]")
+    assert not any(since < at < until for at in instants for since, until in cuts), "nothing is lost with them"
+    assert page("[...dds.model.instants()].every((at) => Math.abs(dds.axis.instant(dds.axis.place(at)) - at) < 1)")
+    ticks = page("dds.axis.ticks(0, dds.axis.length, 1000, dds.model.start).found")
+    assert ticks and not any(since < at < until for at in ticks for since, until in cuts)
+    window.click("#gaps")
+    assert page.ready()("dds.axis.length") == whole
 
 
 def test_a_click_opens_a_timeline_and_links_lead_on(window: Browser, pages: Path) -> None:
@@ -327,7 +302,9 @@ def test_hostile_names_are_harmless(window: Browser, tmp_path: Path, name: str) 
     fine("report", hostile_recording(tmp_path, name), "-o", str(file))
     page = Page(window, file, "#tab=claims")
     window.press(*page.place("#rows canvas", 0.2, 0.02))
-    assert name in page.ready().texts("#detail h2")[0]
+    shown = re.sub("[\u200b-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", name)
+    assert shown in page.ready().texts("#detail h2")[0], "nothing in it turns around what follows"
+    assert any(shown in text for text in page.texts("#sentences li"))
     window.click("#facts")
     window.drag(page.place("#rows canvas", 0.2, 0.02), page.place("#rows canvas", 0.21, 0.02))
     window.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('afterprint'))")
@@ -351,6 +328,51 @@ def test_a_patch_changes_what_is_seen(window: Browser, pages: Path) -> None:
     assert page.seen() == pytest.approx([1000, 20000]) and page.texts("#detail h2") == ["claim default/job-2"]
     assert page("dds.model.strings.length") == before + 3
     assert page.said() == []
+
+
+def test_ten_thousand_claims_stay_smooth(window: Browser, tmp_path: Path) -> None:
+    """The bounds leave room for a machine that does something else besides."""
+    data = many(json.loads(fine("report", str(RECORDINGS / "burst.jsonl.gz"), "--json")), 250)
+    file = tmp_path / "many.html"
+    file.write_text(document("many", json.dumps(data).encode()), encoding="utf-8")
+    page = Page(window, file, "#tab=claims")
+    assert len(page.rows()) == 10_000
+    assert page("performance.getEntriesByName('first-contentful-paint')[0].startTime") < 1000
+    for tab in ("waits", "claims", "devices"):
+        window.click(f"#tab-{tab}")
+        page.ready()
+        drawn = window.wait("""const draw = dds.draw, took = [], rows = document.getElementById('rows');
+          dds.draw = () => { const begun = performance.now(); draw.call(dds); took.push(performance.now() - begun); };
+          dds.zoom(0.2);
+          const step = () => { rows.scrollTop += 333; dds.move(5000); dds.touch();
+            if (took.length < 40) return requestAnimationFrame(step);
+            delete dds.draw; done(took.sort((one, other) => one - other)); };
+          requestAnimationFrame(step);""")
+        assert drawn[20] < 16, f"{tab}: half of all drawings take {drawn[20]} ms or more"
+        labels = page("[...document.querySelectorAll('.row')].length")
+        assert 0 < labels < 60, "only rows that are seen exist"
+    assert page("document.getElementById('rows').scrollTop") > 10_000
+    assert page.said() == []
+
+
+def many(data: dict[str, Any], times: int) -> dict[str, Any]:
+    """The same again and again, each twenty seconds later."""
+    claims, devices = len(data["claims"]), len(data["devices"])
+    found: dict[str, Any] = {**data, "claims": [], "devices": [], "accounts": [], "strings": list(data["strings"])}
+    found["now"] = data["now"] + times * 20_000
+    for round_ in range(times):
+        late = round_ * 20_000
+        for number, _, name, *rest, first, gone, spans, attempts in data["claims"]:
+            found["strings"] += [f"uid-{round_}-{number}", f"{data['strings'][name]}-{round_}"]
+            named = [len(found["strings"]) - 2, len(found["strings"]) - 1]
+            spans = [one + late if n % 4 in (1, 2) else one for n, one in enumerate(spans)]
+            attempts = [[since + late, until + late, *more] for since, until, *more in attempts]
+            row = [number + round_ * claims, *named, *rest, first + late, gone + late if gone else None]
+            found["claims"].append([*row, spans, attempts])
+        for number, *rest, first, gone, spans in data["devices"]:
+            held = [[s, a + late, b + late, [one + round_ * claims for one in h]] for s, a, b, h in spans]
+            found["devices"].append([number + round_ * devices, *rest, first + late, gone + late, held])
+    return found
 
 
 def test_a_file_that_was_cut_off_says_so(window: Browser, pages: Path, tmp_path: Path) -> None:
@@ -381,29 +403,3 @@ def test_axe_finds_no_serious_problem(window: Browser, pages: Path) -> None:
                 if one.get("impact") in ("serious", "critical", None)
             ]
             assert serious == [], (dark, fragment)
-
-
-def axe() -> str:
-    """axe-core of the npm registry, kept for the next time. Skips the test where it cannot be had."""
-    folder = Path.home() / ".cache" / "dds-tests"
-    kept = folder / AXE
-    if not kept.is_file():
-        npm = shutil.which("npm")
-        if npm is None:
-            pytest.skip("no npm to fetch axe-core with")
-        folder.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [npm, "pack", "axe-core@4.14.1", "--silent"], cwd=folder, capture_output=True, timeout=60, check=False
-        )
-        if done.returncode or not kept.is_file():
-            pytest.skip("axe-core cannot be fetched from the npm registry")
-    packed = kept.read_bytes()
-    assert b64encode(hashlib.sha512(packed).digest()).decode() == AXE_SHA512
-    return _member(gzip.decompress(packed), "package/axe.min.js")
-
-
-def _member(archive: bytes, name: str) -> str:
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-        found = files.extractfile(name)
-        assert found is not None
-        return found.read().decode()
