@@ -7,8 +7,15 @@ from typing import Any, NamedTuple
 
 import click
 
-from dds_commands.parameters import end_options, mapping_from, output_options, period, since_option, source_arguments
-from dds_commands.screen import arranged, show, show_data, show_json, show_left_out, table
+from dds_commands.parameters import (
+    end_options,
+    mapping_from,
+    output_options,
+    period,
+    since_instant_option,
+    source_arguments,
+)
+from dds_commands.screen import arranged, note, show, show_data, show_json, show_left_out, table
 from dds_commands.sources import Opened, history_of
 from dds_core.errors import InputError
 from dds_core.scaler.history import History
@@ -58,7 +65,7 @@ class Row(NamedTuple):
 
 @click.command("usage", short_help="Tell what devices were used for, and what it cost.")
 @source_arguments
-@since_option
+@since_instant_option
 @end_options
 @output_options("table", "json", "jsonl")
 @click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"By {', '.join(DIMENSIONS)}.")
@@ -79,8 +86,8 @@ def costs(
     limit: int,
 ) -> None:
     """Tell how long devices were in use, idle, being attached, being detached, or in error; what that cost and how much energy it
-    took, where prices and watts are given; and what the same work would have taken had each node owned as many devices as
-    it ever used at once. What several claims hold together is divided among them.
+    took, where prices and watts are given; and what the same work would have taken with fixed devices: had each node owned
+    as many as it ever used at once. What several claims hold together is divided among them.
 
     A file of prices has lines such as `A100 40G: 2.5`, `"*": 1` for all other models, and `currency: EUR`; one of watts
     lines such as `A100 40G: {used: 300, idle: 60}`, or one number for both.
@@ -96,6 +103,7 @@ def costs(
             )
         history = history_of(source, last)
     history.first = max(history.first, first.at or 0)
+    _note_models(history, rates)
     chosen = sorted(rows_of(history, wanted, rates), key=lambda row: (-row.spent[USED], -row.total, row.key))
     rows, left = arranged(chosen, None, limit)
     if form == "json":
@@ -143,6 +151,18 @@ def _number(value: object, where: str, model: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
         raise InputError(f"{value!r} of {model} is no number of 0 or more", where=where, fix="write one, such as 2.5")
     return float(value)
+
+
+def _note_models(history: History, rates: Rates) -> None:
+    """Say which models have no rate, and which rates are of no model: a name may be misspelt."""
+    models = {device.model for device in history.devices.values()}
+    for what, known in (("price", rates.prices), ("watts", rates.watts)):
+        missing = sorted(models - known.keys()) if known and OTHERS not in known else []
+        strange = sorted(known.keys() - models - {OTHERS})
+        if missing:
+            note(f"no {what} for {', '.join(missing)}")
+        if strange:
+            note(f"{what} for {', '.join(strange)}, of which there is no device")
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------
@@ -204,11 +224,11 @@ def _energy(times: Mapping[str, tuple[int, int]] | None, rates: Rates) -> float 
 
 def _show(history: History, rows: Sequence[Row], by: Sequence[str], rates: Rates) -> None:
     show(f"{rfc3339(history.first)} to {rfc3339(history.now)}, {duration(history.now - history.first)}")
-    headings = [*by, *STATES, "in all", "had nodes their own"]
-    headings += ["cost", "of their own"] * bool(rates.prices) + ["kWh", "of their own"] * bool(rates.watts)
+    headings = [*by, *STATES, "in all", "if fixed"]
+    headings += ["cost", "cost if fixed"] * bool(rates.prices) + ["kWh", "kWh if fixed"] * bool(rates.watts)
     table(headings, [_cells(row, rates) for row in rows], "no device was attached")
     for model, (fleet, nodes) in sorted(most_at_once(history).items()):
-        show(f"{model}: at most {fleet} in use at once; nodes that own their devices would need {nodes}")
+        show(f"{model}: at most {fleet} in use at once; nodes with fixed devices would need {nodes}")
 
 
 def _cells(row: Row, rates: Rates) -> list[str]:

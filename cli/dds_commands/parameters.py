@@ -267,6 +267,13 @@ def since_option(command: _F) -> _F:
     return click.option("--since", metavar="TIME|POSITION", help=words)(command)
 
 
+def since_instant_option(command: _F) -> _F:
+    """--since, where time is counted and not events."""
+    return click.option("--since", metavar="TIME", help="From this instant on, such as 02:10, or 15m before the end.")(
+        command
+    )
+
+
 def output_option(command: _F) -> _F:
     """-o FILE."""
     return click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -79,9 +80,19 @@ def into_file(path: str, apart: Iterable[str] = ()) -> Iterator[None]:
             text.detach()  # the file is closed by whoever opened it
 
 
+_UNSHOWN = re.compile("(\x1b\\[[0-9;]*m)|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What moves the cursor or turns text around; colours, the first group, do not."""
+_WIDE = 200
+
+
+def harmless(text: str) -> str:
+    """The text without what a name could do to a terminal: such characters are written as their codes."""
+    return _UNSHOWN.sub(lambda found: found[1] or found[0].encode("unicode_escape").decode(), text)
+
+
 def show(text: str) -> None:
     """A line of output."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{harmless(text)}\n")
 
 
 def show_json(value: Any) -> None:
@@ -105,12 +116,19 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], empty: str) ->
     if not rows:
         show(empty)
         return
+    rows = [[_cell(cell) for cell in row] for row in rows]
     columns = list(zip(headings, *rows, strict=True))
     widths = [max(len(cell) for cell in column) for column in columns]
     dress = style()
     show(dress("  ".join(h.upper().ljust(w) for h, w in zip(headings, widths, strict=True)).rstrip(), "name"))
     for row in rows:
         show("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(text: str) -> str:
+    """On one line, and no wider than people read."""
+    line = harmless(text.replace("\n", "\\n"))
+    return line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…"
 
 
 def arranged(rows: Iterable[_T], by: Callable[[_T], Any] | None, limit: int) -> tuple[list[_T], int]:

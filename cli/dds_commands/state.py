@@ -15,7 +15,7 @@ from dds_commands.parameters import (
     order_options,
     output_options,
     period,
-    since_option,
+    since_instant_option,
     source_arguments,
 )
 from dds_commands.screen import arranged, note, show, show_data, show_left_out, table
@@ -42,7 +42,7 @@ def _filters(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--claim", metavar="CLAIM", help="This claim, or its devices, only."),
         click.option("--of", metavar="SUBJECT", help="What a pod, device, model, fabric or request concerns only."),
         click.option("--all", "everything", is_flag=True, help="Those too that have ended, each with how."),
-        since_option,
+        since_instant_option,
         end_options,
         source_arguments,
     ):
@@ -93,6 +93,7 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
     by default the log.
     """
     if everything:
+        key = _key(_EVER, sort, "--all")
         history, wanted = _history(form, **of)
         there = [one for one in history.claims.values() if not one.gone or one.gone >= history.first]
         had = _devices_of_claims(history) if wanted.subjects else {}
@@ -101,10 +102,11 @@ def claims(form: str, everything: bool, sort: str | None, limit: int, **of: Any)
             for one in there
             if wanted.takes(_concerns_claim(history, one, had.get(one.uid, ())), one.state, one.outcome)
         ]
-        _show_past(past, _key(_EVER, sort, "--all"), limit, form, history, show_past_claims, histories.claim_data)
+        _show_past(past, key, limit, form, history, show_past_claims, histories.claim_data)
         return
+    by = _key(_NOW, sort, "claims that are there")
     picture, now, wanted, ended = _picture(form, "claim", **of)
-    rows, left = arranged(chosen_claims(picture, wanted), _key(_NOW, sort, "claims that are there"), limit)
+    rows, left = arranged(chosen_claims(picture, wanted), by, limit)
     if form == "table":
         show_claims(rows, now, ended(rows))
     else:
@@ -122,15 +124,15 @@ def devices(form: str, everything: bool, sort: str | None, limit: int, **of: Any
     recording, an export, archives and the rest, or a database; by default the log.
     """
     if everything:
+        key = _key(_DEVICES_EVER, sort, "--all")
         history, wanted = _history(form, **of)
         there = (one for one in history.devices.values() if not one.gone or one.gone >= history.first)
         past = [one for one in there if wanted.takes(_concerns_device(history, one), one.life)]
-        _show_past(
-            past, _key(_DEVICES_EVER, sort, "--all"), limit, form, history, show_past_devices, histories.device_data
-        )
+        _show_past(past, key, limit, form, history, show_past_devices, histories.device_data)
         return
+    by = _key(_DEVICES_NOW, sort, "devices that are there")
     picture, now, wanted, ended = _picture(form, "device", **of)
-    rows, left = arranged(chosen_devices(picture, wanted), _key(_DEVICES_NOW, sort, "devices that are there"), limit)
+    rows, left = arranged(chosen_devices(picture, wanted), by, limit)
     if form == "table":
         show_devices(rows, now, ended(rows))
     else:

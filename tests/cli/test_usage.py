@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_answers import DATA
-from tests.support.commands import fine, refused
+from tests.support.commands import dds, fine, refused
 
 NODE_LIMIT = str(DATA / "recordings" / "node_limit.jsonl.gz")
 BURST = str(DATA / "recordings" / "burst.jsonl.gz")
@@ -61,8 +61,8 @@ def test_the_table_for_people(rates: tuple[str, ...]) -> None:
     assert lines[1].split()[:3] == ["MODEL", "NODE", "USED"]
     assert lines[2].split()[:3] == ["H100", "80G", "node0001"] and "EUR" in lines[2]
     assert lines[-3:] == [
-        "A100 40G: at most 11 in use at once; nodes that own their devices would need 12",
-        "H100 80G: at most 12 in use at once; nodes that own their devices would need 12",
+        "A100 40G: at most 11 in use at once; nodes with fixed devices would need 12",
+        "H100 80G: at most 12 in use at once; nodes with fixed devices would need 12",
         "… and 4 more: --limit 0",
     ]
 
@@ -119,3 +119,9 @@ def test_two_halves_are_the_whole() -> None:
         ]
         assert sum(one["total_seconds"] for one in parts) == pytest.approx(row["total_seconds"])
     assert "not from a position" in refused("usage", BURST, "--since", "17")
+
+
+def test_a_model_that_is_misspelt_is_told(tmp_path: Path) -> None:
+    (tmp_path / "price.yaml").write_text("A100 40 G: 2")
+    noted = dds("usage", NODE_LIMIT, "--price", str(tmp_path / "price.yaml")).stderr
+    assert "no price for A100 40G" in noted and "price for A100 40 G, of which there is no device" in noted
