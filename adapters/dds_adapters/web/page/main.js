@@ -485,7 +485,8 @@ function drags(element, { begun, moved, pinched }) {
 async function embedded() {
   const text = $("data")?.textContent;
   if (!text) return undefined;
-  const bytes = Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
+  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  for (let n = 0; n < raw.length; n += 1) bytes[n] = raw.charCodeAt(n);
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(plain).text());
 }
