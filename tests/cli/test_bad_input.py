@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import sqlite3
 from pathlib import Path
@@ -199,3 +200,16 @@ def test_one_changed_decision_is_found_though_the_chain_holds(tmp_path: Path) ->
     done = dds("log", "verify", database)
     assert done.exit_code == 2
     assert f"position {position}: expected AttachOrdered" in done.stdout
+
+
+def test_a_hostile_name_harms_no_terminal(tmp_path: Path) -> None:
+    """Neither moves the cursor, nor turns text around, nor makes one row two, nor the table as wide as itself."""
+    name = "evil\x1b[2J\u202enoitacifirev\nfine" + "x" * 5000
+    recording = tmp_path / "hostile.jsonl"
+    with gzip.open(FIRST_ATTACH, "rt") as file:
+        recording.write_text(file.read().replace('"train-1"', json.dumps(name)))
+    for command in (("claims", "--all"), ("timeline", f"default/{name}"), ("usage", "--by", "claim"), ("replay",)):
+        text = fine(*command, str(recording))
+        assert not {"\x1b", "\u202e"}.intersection(text)
+    rows = fine("claims", "--all", str(recording)).splitlines()
+    assert len(rows) == 3 and max(map(len, rows)) < 800
