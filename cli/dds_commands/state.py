@@ -244,7 +244,7 @@ def _history(
         history = history_of(source, last)
     history.first = max(history.first, first.at or 0)
     if form == "table":
-        show(f"as of {rfc3339(last.at if last.at is not None else history.now)}")
+        show(f"as of {rfc3339(history.now)}")
     return history, wanted
 
 
