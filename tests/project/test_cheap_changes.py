@@ -48,8 +48,8 @@ KNOB_FILES = 3
 """Its definition, with bounds and words; the rule that reads it; one that says or needs it besides. With the generated page:
 four."""
 MORE_KNOBS = {
-    "mode": 14,  # decides what may be written at all
-    "hand_over": 6,  # the ways to steer need other permissions; the doctor and the status say which it is
+    "mode": 15,  # decides what may be written at all, and so what a history can advise
+    "hand_over": 7,  # the ways to steer need other permissions; the doctor, the status and histories say which it is
     "label_nodes": 5,  # needs another permission, and the doctor looks at labels
     "adopt": 4,
     "schedulers": 4,  # whether they may be dealt with by exchanges is said by the doctor too
