@@ -150,7 +150,7 @@ def test_by_hand(tmp_path: Path) -> None:
     with terminals(tmp_path) as shell:
         for words in lines:
             if words == ["dds", "replay", "--verify"]:
-                shell.show(["dds", "devices"], "no devices")
+                shell.show(["dds", "devices"], "none now; 1 ended: --all")
                 shell.end("serve")
             shell.type(words)
         shell.end("lab")
