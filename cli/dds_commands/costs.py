@@ -9,6 +9,7 @@ import click
 
 from dds_commands.parameters import (
     end_options,
+    limit_option,
     mapping_from,
     output_options,
     period,
@@ -71,7 +72,7 @@ class Row(NamedTuple):
 @click.option("--by", metavar="WHAT[,…]", default="model", show_default=True, help=f"By {', '.join(DIMENSIONS)}.")
 @click.option("--price", "price_file", metavar="FILE", help="Price of a device-hour by model (YAML, TOML or JSON).")
 @click.option("--watts", "watts_file", metavar="FILE", help="Watts of a device by model, used and idle.")
-@click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Rows at most, 0 for all.")
+@limit_option
 def costs(
     sources: tuple[str, ...],
     url: str | None,

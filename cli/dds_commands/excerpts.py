@@ -103,6 +103,7 @@ class Excerpt:
     def _group(self, row: Envelope) -> None:
         """The fact that the event followed from, and all that this fact caused."""
         fact = _fact_of(row)
+        # A wait ends with this row, and its group may go on behind it.
         if fact not in self._found or row.position + 1 not in self._found:
             group = self._log.read(fact - 1, batch=64)
             self._keep(

@@ -331,14 +331,17 @@ def require_file(what: str) -> None:
         raise InputError(what, fix="give -o FILE, or -o - for standard output")
 
 
-def order_options(*keys: str) -> Callable[[_F], _F]:
-    """--sort, by one of these fields, and --limit, for `dds_commands.screen.arranged`."""
-    order = click.option("--sort", type=click.Choice(keys), help="In this order; --sort since has the longest first.")
+def limit_option(command: _F) -> _F:
+    """--limit, for `dds_commands.screen.arranged`."""
     rows = click.IntRange(min=0)
-    limit = click.option(
-        "--limit", type=rows, default=0, show_default=True, metavar="N", help="Rows at most, 0 for all."
-    )
-    return lambda command: order(limit(command))
+    words = "Rows at most, 0 for all."
+    return click.option("--limit", type=rows, default=0, show_default=True, metavar="N", help=words)(command)
+
+
+def order_options(*keys: str) -> Callable[[_F], _F]:
+    """--sort, by one of these fields, and --limit."""
+    order = click.option("--sort", type=click.Choice(keys), help="In this order; --sort since has the longest first.")
+    return lambda command: order(limit_option(command))
 
 
 def default_log() -> str | None:

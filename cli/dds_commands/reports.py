@@ -42,7 +42,7 @@ def report(
     dds report -o incident.html
     dds report incident.jsonl.gz --since 02:10 --until 02:40 -o incident.html
 
-    The page is one file that asks nobody for anything: open it in a browser, send it, keep it with the incident. It shows
+    The page is one file that makes no network request: open it in a browser, send it, keep it with the incident. It shows
     claims and devices over time, the picture at any instant, and the timeline of each; of a large log, timelines of what
     waited longest or was not served, and it says so. Its address keeps what you look at.
 

@@ -301,10 +301,15 @@ class Teller(ABC, Generic[K]):
     """Tells one moment after the other."""
 
     def __init__(self, known: K, scope: Scope) -> None:
-        self.known = self._known = known
+        self._known = known
         self._scope = scope
         self._pending: list[Note] = []
         self._last = (0, 0)
+
+    @property
+    def known(self) -> K:
+        """What it has learned, for others who are told the same moments."""
+        return self._known
 
     def tell(self, moment: Moment) -> list[Entry]:
         """The entries that this moment gives; often none."""

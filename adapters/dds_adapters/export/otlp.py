@@ -34,7 +34,8 @@ def otlp(story: Story) -> Iterator[bytes]:
 
 
 def _spans(claim: ClaimHistory, story: Story) -> Iterator[dict[str, Any]]:
-    """All of them, the root first; none where nobody ever waited. What goes on ends with what is told, and says so."""
+    """All of them, the root first; none where nobody ever waited. A span that still goes on is cut at the end of the log,
+    and marked as such."""
 
     def span(own: str, parent: str, name: str, times: tuple[int, int], about: dict[str, Any]) -> dict[str, Any]:
         since, until = times

@@ -93,9 +93,9 @@ class _Trace:
             spans = [span for device in history.devices.values() for span in device.spans if span.state == state]
             self._counter(f"devices {state}", spans)
         track = self._track(_CLUSTER, "alerts", "alerts")
-        for at, alert in self.story.alerts:
-            about = _about("alert", alert.reason, of=self.story.names([alert.of])[0], text=alert.text)
-            self._event(at, _INSTANT, track, *about)
+        for alert in self.story.alerts:
+            about = _about("alert", alert.reason, of=alert.of, text=alert.text)
+            self._event(alert.at, _INSTANT, track, *about)
 
     def claims(self) -> None:
         """Attempts with their stages, and where one failed."""
@@ -137,7 +137,7 @@ class _Trace:
             yield self._slice(span.since, span.until, _about("state", span.state, claims=claims, of=device.resource))
 
     def _slice(self, since: int, until: int, about: tuple[_Field, ...]) -> Slice:
-        """What goes on ends with what is told, and says so."""
+        """A span that still goes on is cut at the end of the log, and marked as such."""
         return Slice(since, until or self.story.now, about if until else (*about, _note("open", "it goes on")))
 
     def _slices(self, pid: int, uid: str, name: str, slices: Iterable[Slice]) -> None:

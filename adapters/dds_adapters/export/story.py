@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dds_core.events.shared import Alerted
-from dds_core.scaler.history import ClaimHistory, DeviceHistory, History
+from dds_core.scaler.history import Alert, ClaimHistory, DeviceHistory, History
 from dds_core.timeline import Moment
 
 
 class Story:
-    """The histories of a log, and its alerts. `since` is the first instant that is wanted: what was gone before is left out, all
-    else is told whole. `now` is until when what goes on is told."""
+    """The histories of a log. `since` is the first instant that is wanted: what was gone before is left out, all else is told
+    whole. `now` is the instant at which spans that still go on are cut."""
 
     def __init__(self, cluster: str, told: Iterable[Moment], begun: Callable[[int, int], bool]) -> None:
         self.cluster = cluster
         self.history = History()
-        self.alerts: list[tuple[int, Alerted]] = []
         self.since = 0
         for moment in told:
             self.history.take(moment)
             if not self.since and begun(moment.at, moment.position):
                 self.since = moment.at
-            new = [one for one in moment.caused if isinstance(one, Alerted) and not one.reissued]
-            self.alerts += [(moment.at, one) for one in new if self.since]
         self.now = self.history.now
         self.since = self.since or self.now
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """In order."""
+        return [one for one in self.history.alerts if one.at >= self.since]
 
     @property
     def claims(self) -> list[ClaimHistory]:

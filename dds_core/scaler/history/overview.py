@@ -22,7 +22,7 @@ _OUTCOMES = {
     "withdrawn": "given up",
     "unused": "never waited for",
 }
-_OF_ONE = ("a shorter idle time", "a longer idle time", "a larger pool", "the device given by dds itself")
+_OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that goes on, behind its last colon, with what it is about."""
 _OTHER = "moved on"
 _LOST = {"diverted": "went elsewhere after a hand-over", "moved": "were allocated anew"}

@@ -1,4 +1,4 @@
-"""The page that shows a log: its assets, put together to one file that asks nobody for anything.
+"""The page that shows a log: its assets, put together into one file that makes no network request.
 
 The data stand in it gzipped and in base64, so that nothing that they say can end the element that holds them; the page's content
 security policy allows this very script and this very style and nothing else, no request either.
