@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from benchmarks.measure import Row, short
 from benchmarks.serve_storm import LAST
@@ -36,6 +39,8 @@ LAST_SECONDS, CLAIM_MS = 5.0, 8
 """To the last of a thousand, and of processor for each."""
 SETTLING, IDLE = 30.0, 60.0
 COPIES, WATCHES = 20, 6
+PAGES = 10
+_SERVED = re.compile(r"page served on (\S+)")
 MEDIAN_MS, P99_MS, IDLE_SECONDS, START_SECONDS, MEMORY_MIB, EVENTS, WRITES = 30, 150, 1.0, 10.0, 300, 15_000, 12
 TOLD = 150.0
 """Seconds after which what was to come does not come any more."""
@@ -60,10 +65,13 @@ def measure(rounds: int) -> list[Row]:
     """Some rounds of each size (an idle minute only at the large one, in the first round), then storms and scenarios."""
     rows: list[Row] = []
     for size in (SMALL, LARGE):
-        runs = [_run(size, idle=size is LARGE and number == 0) for number in range(min(rounds, 3))]
+        runs, watched = [], []
+        for number in range(min(rounds, 3)):
+            runs.append(_run(size, idle=size is LARGE and number == 0))
+            if size is SMALL:
+                watched.append(_run(size, pages=PAGES))
         rows += _latency(size, runs)
-        if size is LARGE:
-            rows += _large(runs)
+        rows += _large(runs) if size is LARGE else [_watched(runs, watched)]
     rows += [_bulk(*size, rounds) for size in BULKS]
     rows += [
         _storm(rounds, "newest", "events that others overtake are left out, as in use"),
@@ -82,6 +90,14 @@ def _latency(size: Size, runs: Sequence[Run]) -> list[Row]:
         Row(f"{what}, median", f"{median:.1f} ms", reference, None, f"≤ {MEDIAN_MS} ms", median <= MEDIAN_MS),
         Row(f"{what}, p99", f"{p99:.1f} ms", beside, None, f"≤ {P99_MS} ms", p99 <= P99_MS),
     ]
+
+
+def _watched(alone: Sequence[Run], watched: Sequence[Run]) -> Row:
+    without, p99 = (statistics.median(run.p99 for run in runs) for runs in (alone, watched))
+    each = ", ".join(f"{one.p99:.1f} and {other.p99:.1f}" for one, other in zip(alone, watched, strict=True))
+    what = f"the same with {PAGES} pages of its log open (`--ui-bind-address`), p99"
+    beside = f"{p99 / without:.2f} times the {without:.1f} ms without (in turns, without and with: {each})"
+    return Row(what, f"{p99:.1f} ms", beside, None, "≤ 1.1 times", p99 <= 1.1 * without)
 
 
 def _large(runs: Sequence[Run]) -> list[Row]:
@@ -104,12 +120,13 @@ def _at_most(what: str, found: float, shown: str, most: float, unit: str, beside
 # -- one cluster ---------------------------------------------------------------------------------------------------------------
 
 
-def _run(size: Size, *, idle: bool) -> Run:
+def _run(size: Size, *, idle: bool = False, pages: int = 0) -> Run:
     with tempfile.TemporaryDirectory(prefix="dds-serve-") as name:
         folder = Path(name)
         with _cluster(folder, size, 1) as server:
             began = time.monotonic()
-            with _scaler(folder, "detach", "newest") as ours:
+            ui = ["--ui-bind-address", "127.0.0.1:0"] if pages else []
+            with _scaler(folder, "detach", "newest", *ui) as ours, _pages(folder / "stderr", pages):
                 start = _line(server)["requested"] - began
                 time.sleep(SETTLING if size is LARGE else 5.0)
                 rested = _idle(ours.pid) if idle else None
@@ -165,7 +182,26 @@ def _started(nodes: int, claims: int) -> tuple[float, float]:
 
 
 @contextmanager
-def _scaler(folder: Path, mode: str, queue: str) -> Iterator[subprocess.Popen[str]]:
+def _pages(said: Path, number: int) -> Iterator[None]:
+    """Keep so many connections of pages open, and read all that the server sends."""
+    with ExitStack() as ends:
+        for _ in range(number):
+            _until(lambda: _SERVED.search(said.read_text()))
+            found = _SERVED.search(said.read_text())
+            assert found is not None
+            page = ends.enter_context(urlopen(f"{found[1]}/events", timeout=TOLD))
+            threading.Thread(target=_read, args=(page,), daemon=True).start()
+        yield
+
+
+def _read(page: Any) -> None:
+    with suppress(OSError, ValueError):  # until it is closed
+        while page.readline():
+            pass
+
+
+@contextmanager
+def _scaler(folder: Path, mode: str, queue: str, *more: str) -> Iterator[subprocess.Popen[str]]:
     """`dds serve` with metrics and health on; its log is `log.sqlite3`."""
     options = [
         "--kubeconfig",
@@ -176,7 +212,7 @@ def _scaler(folder: Path, mode: str, queue: str) -> Iterator[subprocess.Popen[st
         "--mode",
         mode,
     ]
-    nowhere = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0"]
+    nowhere = ["--health-probe-bind-address", "127.0.0.1:0", "--metrics-bind-address", "127.0.0.1:0", *more]
     with (folder / "stderr").open("w") as said, _process("serve_ours", queue, *options, *nowhere, stderr=said) as ours:
         yield ours
         ours.terminate()

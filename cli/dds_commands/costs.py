@@ -17,11 +17,11 @@ from dds_commands.parameters import (
     source_arguments,
 )
 from dds_commands.screen import arranged, note, show, show_data, show_json, show_left_out, table
-from dds_commands.sources import Opened, history_of
+from dds_commands.sources import Opened, go_on, history_of
 from dds_core.errors import InputError
 from dds_core.scaler.history import History
-from dds_core.scaler.history.devices import STATES, USED
 from dds_core.scaler.history.usage import DAY, HOLDERS, PLACES, Key, most_at_once, provisioned, usage
+from dds_core.scaler.spending import STATES, USED
 from dds_core.timeline.clock import day, duration, rfc3339
 
 HOUR = 3_600_000_000
@@ -103,6 +103,7 @@ def costs(
                 "time is counted from an instant, not from a position", fix="give --since an instant, or 2h"
             )
         history = history_of(source, last)
+        go_on(history, source, last)
     history.first = max(history.first, first.at or 0)
     _note_models(history, rates)
     chosen = sorted(rows_of(history, wanted, rates), key=lambda row: (-row.spent[USED], -row.total, row.key))

@@ -10,7 +10,7 @@ import click
 from dds_adapters.export import TABLES, Story, csv_table, otlp, perfetto
 from dds_commands.parameters import end_options, output_options, period, require_file, since_option, source_arguments
 from dds_commands.screen import note, progress
-from dds_commands.sources import Opened, Recording, cut, require
+from dds_commands.sources import Opened, cut, require
 from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
 
@@ -49,7 +49,7 @@ def export(
         source = opened.source(sources, url, name)
         require(source, SCALER, "give the log of a scaler: --name CLUSTER/scaler")
         first, last = period(source.span, since, at, until)
-        cluster = (source.log_name if isinstance(source, Recording) else source.source.name).partition("/")[0]
+        cluster = source.log_name.partition("/")[0]
         story = Story(cluster, progress(cut(source.told(), *last), None, "reading"), first.begun)
     if not story.claims and not story.devices:
         note("no claims and no devices: the file says nothing")

@@ -221,7 +221,7 @@ def _flat(name: str, value: object, given: str) -> Iterator[Row]:
 # -- settings that every live command has ------------------------------------------------------------------------------
 
 Option = Callable[[Any], Any]
-_OFF = "0"
+OFF = "0"
 LEVELS = ("debug", "info", "warning", "error")
 FORMS = ("text", "json")
 _LEASE = LeaseSettings()
@@ -381,8 +381,8 @@ def live_of(ctx: click.Context) -> LiveSettings:
         lease_namespace=given["lease_namespace"] or given["namespace"],
         lease_name=given["lease_name"],
         lease=LeaseSettings(given["lease_duration"], given["lease_renew_deadline"], given["lease_retry_period"]),
-        health=_listen(ctx, "health_probe_bind_address"),
-        metrics=_listen(ctx, "metrics_bind_address"),
+        health=listen(ctx, "health_probe_bind_address"),
+        metrics=listen(ctx, "metrics_bind_address"),
         metrics_secure=given["metrics_secure"],
         metrics_cert=path(given["metrics_cert_file"]),
         metrics_key=path(given["metrics_key_file"]),
@@ -404,10 +404,11 @@ def used(row: Row, where: Where, live: LiveSettings) -> Row:
     return row._replace(value=values.get(row.name, row.value))
 
 
-def _listen(ctx: click.Context, name: str) -> Listen | None:
+def listen(ctx: click.Context, name: str) -> Listen | None:
+    """The address that a setting says, None for nowhere. Raises InputError."""
     text = ctx.params[name]
     with naming(ctx, name):
-        return None if text == _OFF else Listen.read(text)
+        return None if text == OFF else Listen.read(text)
 
 
 @contextmanager

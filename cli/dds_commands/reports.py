@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 from dds_adapters.web.page import document
 from dds_commands.parameters import Place, end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_json
-from dds_commands.sources import Log, Opened, Recording, cut, require
+from dds_commands.sources import Opened, Recording, cut, require
 from dds_core import __version__
 from dds_core.errors import InputError
 from dds_core.scaler.component import SCALER
@@ -20,6 +21,7 @@ from dds_core.scaler.history import History
 from dds_core.scaler.history import page as data
 from dds_core.scaler.history.overview import overview
 from dds_core.scaler.timeline import timelines
+from dds_core.timeline import Moment
 
 
 @click.command("report", short_help="Make a page of what happened, in one file.")
@@ -53,33 +55,35 @@ def report(
     with Opened() as opened:
         source = opened.source(sources, url, name)
         require(source, SCALER, "give a scaler's with --name CLUSTER/scaler")
-        made = _report(source, *period(source.span, since, at, until))
+        # Of a recording the moments are kept: replaying it takes longest.
+        kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
+        told = (lambda _: kept) if kept is not None else (lambda label: progress(source.told(), None, label))
+        made = report_of(told, source.label, source.log_name, *period(source.span, since, at, until))
         if form == "json":
             show_json(made)
         else:
             _show_page(document(f"{made['log']}: report", msgspec.json.encode(made)))
 
 
-def _report(source: Recording | Log, first: Place, last: Place) -> dict[str, Any]:
-    """The page's data. Everything is read twice, so that timelines are told only of what the page has room for; of a recording
-    the moments are kept, since replaying it takes longest."""
-    kept = list(progress(source.told(), None, "replaying")) if isinstance(source, Recording) else None
+def report_of(
+    told: Callable[[str], Iterable[Moment]], where: str, log: str, first: Place, last: Place, origin: int = 0
+) -> dict[str, Any]:
+    """The page's data. Everything is read twice, so that timelines are told only of what the page has room for. `told` gives the
+    moments, and is told what for; `origin` is that of `report`."""
     history, since, read = History(), 0, 0
-    for moment in cut(kept or progress(source.told(), None, "reading"), *last):
+    for moment in cut(told("reading"), *last):
         history.take(moment)
         read = moment.position
         if not since and first.begun(moment.at, moment.position):
             since = moment.at
     if not history.first:
-        raise InputError("nothing happened in it yet", where=source.label, fix="give a log that holds events")
+        raise InputError("nothing happened in it yet", where=where, fix="give a log that holds events")
     since = since or history.now + 1
     about = data.subjects(history, since)
     # Not further than before: the log may go on meanwhile.
-    again = cut(kept or progress(source.told(), None, "telling"), last.at, read)
-    told = timelines(again, about, data.lives(history, about))
-    named = source.log_name if isinstance(source, Recording) else source.source.name
-    meta = {"dds": __version__, "log": named, "summary": overview(history, since)}
-    return data.report(history, about, told, meta, since)
+    entries = timelines(cut(told("telling"), last.at, read), about, data.lives(history, about))
+    meta = {"dds": __version__, "log": log, "summary": overview(history, since)}
+    return data.report(history, about, entries, meta, since, origin)
 
 
 def _show_page(page: str) -> None:

@@ -66,6 +66,7 @@ dds.commands = Loaded(
         "usage": "costs",
         "export": "exporting",
         "report": "reports",
+        "ui": "ui",
         "log": "logs",
         "db": "database",
         "doctor": "doctor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,17 +13,20 @@ import click
 
 from dds_adapters.fabric.settings import FabricSettings
 from dds_adapters.kubernetes.cluster import Cluster
-from dds_adapters.runtime.settings import LEASE, PUBLISHER_LEASE, LiveSettings
+from dds_adapters.runtime.settings import LEASE, PUBLISHER_LEASE, Listen, LiveSettings
+from dds_adapters.sql.urls import as_url
 from dds_commands.live import (
     ASKING,
     COMPONENT,
     FABRIC,
     LINES,
+    OFF,
     PolicySource,
     ServedLogs,
     Where,
     bare_metal_hosts,
     fabric_of,
+    listen,
     live_of,
     place_settings,
     policy_source,
@@ -36,6 +39,7 @@ from dds_commands.live import (
 from dds_commands.running import FINE, INPUT, require
 from dds_commands.screen import table
 from dds_commands.settings import FLAG, Row, Setting, config_option, origin, rows, setting, settings
+from dds_commands.ui import Beside, Shown
 from dds_core.errors import DdsError, InputError
 from dds_core.kit.policy import MODES
 from dds_core.publisher.component import PUBLISHER
@@ -91,6 +95,7 @@ class Told(NamedTuple):
     where: Where
     scaler: Scaler | None = None
     publisher: Publisher | None = None
+    ui: Listen | None = None
 
 
 @click.command("serve", short_help="Run the live scaler.")
@@ -104,6 +109,13 @@ class Told(NamedTuple):
             type=click.Choice(MODES),
         ),
         *process_settings(LEASE, "127.0.0.1:8081", "127.0.0.1:8080"),
+        setting(
+            "--ui-bind-address",
+            "Where the page of dds ui is served, by a process beside; 0 for nowhere.",
+            metavar="HOST:PORT",
+            default=OFF,
+            show_default=True,
+        ),
         *LINES,
         *WITHIN,
         config_option,
@@ -127,16 +139,17 @@ def serve(ctx: click.Context, /, print_config: bool, **_settings: object) -> int
     policy = policy_source(given["policy"], given["mode"], origin(ctx, "mode"), os.environ)
     policy()
     where = where_of(ctx, COMPONENT, *[PUBLISHER.name] * publishes)
+    ui = listen(ctx, "ui_bind_address")
     if not publishes:
         _refuse_alone(ctx)
-        return _live(ctx, Told(where, Scaler(live, policy)), print_config)
+        return _live(ctx, Told(where, Scaler(live, policy), ui=ui), print_config)
     own = replace(live, lease_name=given["publish_lease_name"], health=None, metrics=None, metrics_secure=False)
     own = replace(own, metrics_cert=None, metrics_key=None)
     publisher = _publisher(ctx, own, "publish_policy", "publish_mode")
     if own.lease_name == live.lease_name:
         fix = "give each another name"
         raise InputError("scaler and publisher need a Lease each", where="--publish-lease-name", fix=fix)
-    return _live(ctx, Told(where, Scaler(live, policy), publisher), print_config)
+    return _live(ctx, Told(where, Scaler(live, policy), publisher, ui), print_config)
 
 
 @click.command("publish", short_help="Run the live publisher of a fabric's free devices.")
@@ -221,17 +234,45 @@ def _in_force(ctx: click.Context, told: Told) -> Iterator[Row]:
         yield from publisher.policy.rows("publish-" if scaler is not None else "")
 
 
+@contextmanager
+def _page(told: Told) -> Iterator[None]:
+    """The page beside the scaler, where it was asked for. It shows the log that the scaler writes, and has its certificate."""
+    where, scaler, _, ui = told
+    if ui is None or scaler is None:
+        yield
+        return
+    beside = Beside(
+        Shown(
+            sources=(),
+            url=as_url(where.log),
+            name=f"{where.cluster_name}/{COMPONENT}",
+            address=str(ui),
+            cert=str(scaler.live.metrics_cert or ""),
+            key=str(scaler.live.metrics_key or ""),
+            kubeconfig=where.kubeconfig,
+            context=where.context,
+        ),
+        where.log_level,
+        where.log_format,
+    )
+    beside.start()
+    try:
+        yield
+    finally:
+        beside.stop()
+
+
 def _run(told: Told) -> int:
     """Until it is told to end; the exit code. What is wrong with the logs or the kubeconfig is said before anything is begun."""
     require("serve")
     from dds_adapters.runtime import logs, serving
 
-    where, scaler, publisher = told
+    where, scaler, publisher, _ = told
     logger = logs.start(where.log_level, where.log_format)
     try:
         with ServedLogs(where.log, where.cluster_name, migrate=where.migrate, say=logger.info) as served:
             served.prepare()
-            with closing(Cluster(where.kubeconfig, where.context)) as cluster:
+            with _page(told), closing(Cluster(where.kubeconfig, where.context)) as cluster:
                 scaling = publishing = None
                 if scaler is not None:
                     scaling = serving.Scaling(scaler.live, served.opener(COMPONENT), scaler.policy)

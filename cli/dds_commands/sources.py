@@ -9,6 +9,7 @@ import hashlib
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +23,7 @@ from dds_adapters.sql import Database, SqlLog
 from dds_adapters.sql.urls import as_url, is_url
 from dds_commands.excerpts import Excerpt, found_claim
 from dds_commands.parameters import LOG_VARIABLE, STANDARD, Place, served_log, without_password
-from dds_commands.screen import progress
+from dds_commands.screen import note, progress
 from dds_core.component import Component, component_of
 from dds_core.engine import Step
 from dds_core.errors import DdsError, FileError, InputError
@@ -30,6 +31,7 @@ from dds_core.events.base import TYPES, Fact
 from dds_core.events.shared import Checkpoint
 from dds_core.kit.policy import MICROSECONDS
 from dds_core.log import CHECKPOINT, LOG_OPENED, EventSource, Head, JoinedSource, LeanEvent
+from dds_core.publisher.policy import PublishPolicy
 from dds_core.replay import fold_log, moments, of_steps
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
@@ -125,16 +127,23 @@ class Recording:
 class Log:
     """A log, from a database, a file, or several parts joined. `url` is that of a database, else empty."""
 
-    def __init__(self, source: EventSource, label: str, url: str = "") -> None:
+    def __init__(self, source: EventSource, label: str, url: str = "", begin: int = 0) -> None:
+        """`begin` is the position of a checkpoint to begin at, 0 for the first event that can be read."""
         self.source = source
         self.label = label
         self.url = url
+        self._begin = begin
         self.component: Component[Any] = component_of(source.name)
 
     def live_head(self) -> Head | None:
         """Where the log stands that a process may be writing just now; None for a file, and for what was written from one."""
         head = self.source.head() if isinstance(self.source, SqlLog) else None
         return head if head is not None and is_live(head) else None
+
+    @property
+    def log_name(self) -> str:
+        """<cluster>/<component>."""
+        return self.source.name
 
     @property
     def length(self) -> int:
@@ -144,11 +153,24 @@ class Log:
 
     @property
     def after(self) -> int:
-        """The position before the first that can be read."""
-        return self.source.span()[0] - 1
+        """The position before the first that is read."""
+        return max(self._begin, self.source.span()[0]) - 1
 
     def told(self) -> Iterator[Moment]:
         return moments(self.source.read_lean(self.after), self.component)
+
+    def since(self, position: int, until: int) -> Iterator[Moment]:
+        """What came after a position, up to another."""
+        return moments(self.source.read_lean(position, until), self.component)
+
+    def begun_at(self, checkpoint: int) -> Log:
+        """The same log, read from this checkpoint on; 0 for all of it."""
+        return Log(self.source, self.label, self.url, checkpoint)
+
+    def checkpoints(self, until: int | None = None) -> list[tuple[int, int]]:
+        """Position and instant of each, in order, up to a position."""
+        rows = self.source.read_lean(self.source.span()[0] - 1, until, types=[CHECKPOINT])
+        return [(row.position, row.occurred_at) for row in rows]
 
     def named(self) -> Iterator[Moment]:
         telling = self.component.told
@@ -159,7 +181,7 @@ class Log:
         return found_claim(indexed, text) if indexed is not None else None
 
     def about(self, subject: Subject) -> Iterator[Moment]:
-        indexed = self._indexed() if subject.kind in ("claim", "pod") else None
+        indexed = self._indexed() if subject.kind in ("claim", "pod") and subject.uids else None
         return self.told() if indexed is None else moments(Excerpt(indexed, subject).rows(), self.component)
 
     def _indexed(self) -> SqlLog | None:
@@ -190,9 +212,9 @@ class Log:
         """Where to begin: the newest checkpoint that will do, if finding it costs less than reading everything."""
         start = self.after + 1
         if isinstance(self.source, SqlLog):
-            for row in self.source.read_lean(self.after, until, types=[CHECKPOINT]):
-                if at is None or row.occurred_at <= at:
-                    start = row.position
+            for position, instant in self.checkpoints(until):
+                if at is None or instant <= at:
+                    start = max(start, position)
         return start
 
 
@@ -206,16 +228,29 @@ def is_live(head: Head) -> bool:
     return not is_recorded(head.cluster)
 
 
-def silence(head: Head, picture: Any, now: int) -> int:
+def silence(head: Head, policy: Policy | PublishPolicy, now: int) -> int:
     """Microseconds for which nothing was written, where no process that runs is silent for so long: it looks at everything again
     after `scan_interval_seconds`. 0 while one may run, and where the policy lets it be silent for ever."""
-    interval, silent = picture.policy.scan_interval_seconds, now - head.recorded_at
+    interval, silent = policy.scan_interval_seconds, now - head.recorded_at
     return silent if is_live(head) and interval and silent > (interval + _LATE) * MICROSECONDS else 0
 
 
 def silence_words(silent: int, component: str) -> str:
     """What that means."""
     return f"nothing written for {duration(silent)}: no {component} seems to run"
+
+
+def present(source: Source, last: Place, policy: Policy) -> int:
+    """Now, where the whole of a log is asked for that a scaler may be writing just now; with a note when none seems to. 0 for
+    what has an end, which is what its times count to."""
+    head = source.live_head() if last == Place() and isinstance(source, Log) else None
+    if head is None:
+        return 0
+    now = time.time_ns() // 1000
+    silent = silence(head, policy, now)
+    if silent:
+        note(silence_words(silent, SCALER.name))
+    return now
 
 
 def cut(told: Iterable[Moment], at: int | None, until: int | None) -> Iterator[Moment]:
@@ -246,18 +281,19 @@ def require(source: Source, component: Component[Any], fix: str) -> None:
 
 
 def history_of(source: Source, last: Place) -> History:
-    """What became of every claim and device until there: what went on at that instant goes on to it. Raises InputError for the
-    log of a publisher."""
+    """What became of every claim and device until there. Raises InputError for the log of a publisher."""
     require(source, SCALER, "use dds pools, or dds replay --at, on it; give a scaler's with --name CLUSTER/scaler")
-    history = History().read(progress(cut(source.told(), *last), None, "reading"))
-    go_on_until(history, source, last)
-    return history
+    return History().read(progress(cut(source.told(), *last), None, "reading"))
 
 
-def go_on_until(history: History, source: Source, last: Place) -> None:
-    """What goes on goes on to the instant that was asked for, or to the source's end before it."""
+def go_on(history: History, source: Source, last: Place) -> bool:
+    """What goes on goes on to the instant that was asked for, or to the source's end before it; in a log that may be written just
+    now until now. Gives whether that is so."""
+    now = present(source, last, history.policy)
     if last.at is not None:
-        history.now = max(history.now, min(last.at, source.span()[1]))
+        now = min(last.at, source.span()[1])
+    history.now = max(history.now, now)
+    return last.at is None and now > 0
 
 
 class Opened:

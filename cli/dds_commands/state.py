@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from dds_commands.parameters import (
-    Place,
     end,
     end_options,
     order_options,
@@ -18,15 +16,16 @@ from dds_commands.parameters import (
     since_instant_option,
     source_arguments,
 )
-from dds_commands.screen import arranged, note, show, show_data, show_left_out, table
-from dds_commands.sources import Log, Opened, Source, history_of, require, silence, silence_words
+from dds_commands.screen import arranged, show, show_data, show_left_out, table
+from dds_commands.sources import Opened, Source, go_on, history_of, present, require
 from dds_commands.timelines import find
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_STATES, DEVICE_STATES, RELEASED
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import OUTCOMES, ClaimHistory, DeviceHistory, History
 from dds_core.scaler.history import data as histories
-from dds_core.scaler.history.devices import STATES
+from dds_core.scaler.history.words import waited
+from dds_core.scaler.spending import STATES
 from dds_core.scaler.state import Picture
 from dds_core.timeline import Subject
 from dds_core.timeline.clock import duration, rfc3339
@@ -242,8 +241,9 @@ def _history(
         if first.position is not None:
             raise InputError("--since wants an instant here, not a position", fix="give one, or a duration such as 2h")
         history = history_of(source, last)
+        live = go_on(history, source, last)
     history.first = max(history.first, first.at or 0)
-    if form == "table":
+    if form == "table" and not live:
         show(f"as of {rfc3339(history.now)}")
     return history, wanted
 
@@ -275,22 +275,17 @@ def _picture(
         wanted = filter_of(source, **names, state=known_state(state, states) if state else None)
         last = end(source.span, at, until)
         picture = source.picture(*last)
-        head = source.live_head() if last == Place() and isinstance(source, Log) else None
+        now = present(source, last, picture.policy)
         there = picture.lives if kind == "claim" else picture.devices
         seen = waiting = 0
         if not there.rows:
             history = history_of(source, last)
             waiting = sum(one.waits for one in history.claims.values()) if kind == "claim" else 0
             seen = len(history.claims if kind == "claim" else history.devices) - waiting
-    if head is None:
+    if not now:
         now = last.at if last.at is not None else picture.now
         if form == "table":
             show(f"as of {rfc3339(now)}")
-    else:
-        now = time.time_ns() // 1000
-        silent = silence(head, picture, now)
-        if silent:
-            note(silence_words(silent, SCALER.name))
 
     def ended(rows: Sequence[Any]) -> str:
         if there.rows:
@@ -372,7 +367,7 @@ def show_past_claims(past: list[ClaimHistory], history: History) -> None:
             (
                 one.name,
                 one.outcome,
-                duration(one.waited(history.now)),
+                waited(one, history.now),
                 str(len(one.attempts)),
                 one.node,
                 ", ".join(one.pods) or "-",

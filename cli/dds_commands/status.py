@@ -466,7 +466,7 @@ def _data(view: LogView, most: int, now: int) -> dict[str, Any]:
         if view.component is PUBLISHER
         else status_data(view.head, view.picture, most)
     )
-    silent = silence(view.head, view.picture, now) if view.live else 0
+    silent = silence(view.head, view.picture.policy, now) if view.live else 0
     return {"live": view.live, "silent": silent // MICROSECONDS or None, **told}
 
 

@@ -10,13 +10,14 @@ import click
 
 from dds_commands.parameters import end_options, output_options, period, since_option, source_arguments
 from dds_commands.screen import progress, show, show_data, show_json, show_jsonl, style, width
-from dds_commands.sources import Log, Opened, Source, cut, go_on_until
+from dds_commands.sources import Log, Opened, Source, cut, go_on
 from dds_core.component import Component
 from dds_core.errors import InputError
 from dds_core.lifecycle import CLAIM_TABLE, DEVICE_TABLE, mermaid
 from dds_core.scaler.component import SCALER
 from dds_core.scaler.history import History
 from dds_core.scaler.history.data import claim_data, device_data
+from dds_core.scaler.history.pods import PodHistory
 from dds_core.scaler.history.words import devices_summary, folded, summary
 from dds_core.timeline import (
     LEGEND,
@@ -29,6 +30,7 @@ from dds_core.timeline import (
     path_diagram,
     render_lines,
 )
+from dds_core.timeline.clock import rfc3339
 from dds_core.timeline.telling import ACT, DECISION, ERASED, REST
 
 
@@ -71,18 +73,23 @@ def timeline(
         first, last = period(source.span, since, at, until)
         account = Account(source.component, cut(source.about(found), *last), found)
         if account.history is not None:
-            go_on_until(account.history, source, last)
+            account.live = go_on(account.history, source, last)
         account.entries = [one for one in account.entries if first.begun(one.at, one.position)]
         show_timeline(account, form, full=full)
 
 
 class Account:
-    """All that is told of a subject: its entries, and in a scaler's log the histories of its claims and devices."""
+    """All that is told of a subject: its entries, and in a scaler's log the histories of its claims and devices. `live`: what
+    goes on is counted until now."""
+
+    live = False
 
     def __init__(self, component: Component[Any], told: Iterable[Moment], subject: Subject) -> None:
         self.subject = subject
         teller = component.told.teller(subject, None)
         self.history = History(teller.known) if component is SCALER else None
+        named = self.history is not None and subject.kind == "pod"
+        self.pod = PodHistory(subject.name, teller.known) if named else None
         self.entries = list(component.told.timeline(self._followed(told), subject, teller))
         known = self.history if self.history is not None else History()
         self.claims = [known.claims[uid] for uid in sorted(subject.uids) if uid in known.claims]
@@ -97,11 +104,20 @@ class Account:
         for moment in told:
             if self.history is not None:
                 self.history.take(moment)
+            if self.pod is not None:
+                self.pod.take(moment)
             yield moment
 
     def head(self) -> Iterator[str]:
         """In a few lines, of the newest life of this name."""
         if self.history is not None:
+            pod = self.pod.words(self.history.now) if self.pod is not None else ""
+            waits = bool(pod) and self.pod is not None and not self.pod.gone
+            goes_on = waits or any(one.stage for one in self.claims) or any(one.state for one in self.devices)
+            if goes_on and not self.live:
+                yield f"as of {rfc3339(self.history.now)}"
+            if pod:
+                yield pod
             several = self.claims if self.subject.kind == "pod" and len(self.claims) > 1 else []
             for claim in several:
                 yield f"{claim.name}: {(summary(claim, self.history) or ['nobody waited for it'])[0]}"
@@ -206,13 +222,17 @@ def show_timeline(account: Account, form: str, *, full: bool) -> None:
         case _:
             origin = account.claims[0].origin if len(account.claims) == 1 else 0
             told = entries if full else account.in_short()
-            show_text(told, subject, account.head(), origin)
+            early = bool(origin) and bool(account.claims[0].begun)
+            show_text(told, subject, account.head(), origin, early=early)
             if told != entries:
                 show("--full tells every fact, and each attempt")
 
 
-def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = (), origin: int = 0) -> None:
-    """The timeline of a subject, for people, under these lines about it; `origin` as `render_lines` has it."""
+def show_text(
+    entries: Iterable[Entry], subject: Subject, head: Iterable[str] = (), origin: int = 0, *, early: bool = False
+) -> None:
+    """The timeline of a subject, for people, under these lines about it; `origin` as `render_lines` has it, `early` when its pod
+    came before the log begins."""
     dress = style()
     uids = f"  ({', '.join(sorted(subject.uids))})" if subject.kind == "claim" else ""
     show(dress(f"{subject.kind} {subject.name}{uids}", "name"))
@@ -221,7 +241,9 @@ def show_text(entries: Iterable[Entry], subject: Subject, head: Iterable[str] = 
         show(fill(line, width(), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
     told = list(entries)
     marked = any(entry.notes or entry.kind == DECISION for entry in told)
-    legend = [LEGEND] * marked + ["+ since the change before, then since its pod came"] * bool(origin)
+    legend = [LEGEND] * marked + [
+        f"+ since the change before, then since {'its attempt began' if early else 'its pod came'}"
+    ] * bool(origin)
     for line in legend:
         show(dress(line, "fact"))
     count = 0

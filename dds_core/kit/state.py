@@ -165,6 +165,8 @@ class Remembered(Generic[Kind]):
     """What is kept in a checkpoint beside the tables, with its type."""
     gone_scalars: ClassVar[frozenset[str]] = frozenset()
     """What older checkpoints have, and nothing rests on any more."""
+    aside: ClassVar[frozenset[str]] = frozenset()
+    """Tables that no rule reads and that older checkpoints lack: pictures that differ in them alone hold the same."""
 
     dirty: Any
     policy: Any
@@ -291,6 +293,7 @@ class Form(Generic[S]):
         self._picture, self._policy = picture, policy
         self._scalars: dict[str, Any] = kind.scalars
         self._gone: frozenset[str] = kind.gone_scalars
+        self._aside: frozenset[str] = kind.aside
         tables = {name: types for name, types in tables_of(kind).items() if name not in _KEPT_OTHERWISE}
         self._by_text = [name for name, (key, _) in tables.items() if key is str]
         self._by_pair = [name for name in tables if name not in self._by_text]
@@ -312,14 +315,14 @@ class Form(Generic[S]):
     def same(self, one: S, other: S) -> bool:
         """Whether two pictures hold the same. What they are dumped as may differ: a text that is a default is left out only where
         it is the default's own object, and one that was read from a log is not."""
-        return bool(self._snapshot(one) == self._snapshot(other))
+        return bool(self._snapshot(one, self._aside) == self._snapshot(other, self._aside))
 
-    def _snapshot(self, picture: S) -> Any:
+    def _snapshot(self, picture: S, without: frozenset[str] = frozenset()) -> Any:
         fields: dict[str, Any] = {name: getattr(picture, name) for name in self._scalars}
-        for name in self._by_text:
+        for name in set(self._by_text) - without:
             rows = getattr(picture, name).rows
             fields[name] = {key: rows[key] for key in sorted(rows)}
-        for name in self._by_pair:
+        for name in set(self._by_pair) - without:
             fields[name] = tuple(sorted(getattr(picture, name).rows.items(), key=lambda pair: pair[0]))
         fields["shown"] = tuple((key, picture.shown.rows[key].decode()) for key in sorted(picture.shown))
         fields["policy"] = picture.policy.model_dump(mode="json")

@@ -452,17 +452,20 @@ class FailureSignalled(OfClaim, frozen=True):
 
 
 class CoolDown(OfCell, frozen=True):
-    """Keep the scheduler from choosing this model on this node until the instant `until`."""
+    """Keep the scheduler from choosing this model on this node until the instant `until`; the longer, the more `times` in a row
+    it failed there for this reason."""
 
     written: ClassVar[bool] = False
     around: ClassVar[bool] = True
 
     until: int
     reason: str
+    times: int = 1
 
     def words(self, names: Names) -> str:
         until = time_of_day(self.until)
-        return f"keep the scheduler from {self.model} on {self.node} until {until}: {self.reason}"
+        again = f", {self.times} times in a row" if self.times > 1 else ""
+        return f"keep the scheduler from {self.model} on {self.node} until {until}: {self.reason}{again}"
 
 
 class CoolDownOver(OfCell, frozen=True):

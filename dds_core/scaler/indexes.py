@@ -48,6 +48,7 @@ from dds_core.scaler.model import (
     PoolKey,
     Rate,
     Reservation,
+    Spending,
     Timeout,
     described_as,
     gather,
@@ -122,6 +123,7 @@ class Tables(Remembered[Observed]):
     guarded: Table[DeviceKey, Guarded]
     failures: Table[str, Failure]
     cooling: Table[Cell, Cooling]
+    cooled: Table[Cell, Cooling]
     holds: Table[str, Hold]
     fences: Table[str, Fence]
     timeouts: Table[str, Timeout]
@@ -132,8 +134,10 @@ class Tables(Remembered[Observed]):
     unlisted: Table[str, int]
     counters: Table[str, int]
     rates: Table[str, Rate]
+    spending: Table[tuple[str, str], Spending]
 
     gone_scalars = frozenset({"taint_rules"})
+    aside = frozenset({"spending"})
     scalars = Remembered.scalars | {
         "skew": int | None,
         "version": str,

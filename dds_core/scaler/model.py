@@ -66,6 +66,18 @@ class DeviceLife(Record, frozen=True):
     key: DeviceKey | None = None
 
 
+class Spending(Record, frozen=True):
+    """Device-time (microseconds) of the devices of a model in a state, as a line over time: it rises with the number of devices
+    that are in it, and one that comes or goes bends it."""
+
+    devices: int = 0
+    offset: int = 0
+
+    def until(self, at: int) -> int:
+        """All of it up to this instant, which is not before the last bend."""
+        return self.offset + self.devices * at
+
+
 class Reservation(Record, frozen=True):
     """Devices promised to a claim before it is signalled. `signalled` is the instant of the hand-over, 0 before."""
 
@@ -152,10 +164,12 @@ class Failure(Record, frozen=True):
 
 
 class Cooling(Record, frozen=True):
-    """A model that is kept from the scheduler on a node until an instant, after a failure for this reason."""
+    """A model that is kept from the scheduler on a node until an instant, after a failure for this reason, the `times`-th in a
+    row."""
 
     until: int
     reason: str
+    times: int = 1
 
     @property
     def of_fabric(self) -> bool:

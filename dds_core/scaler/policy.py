@@ -112,7 +112,9 @@ class Policy(Strict):
         description="An attach error that stands so long is definite: the claim fails with the fabric's words.",
     )
     cool_down_seconds: PositiveSeconds = Field(
-        default=120, description="A model on a node that failed a claim is kept from the scheduler for so long."
+        default=120,
+        description="A model on a node that failed a claim is kept from the scheduler for so long, and for longer when the node"
+        " soon fails again for the same reason of its own.",
     )
     pool_cool_down_nodes: Count = counted(
         2,

@@ -7,6 +7,8 @@ touched, so that the rules look at nothing else.
 
 from __future__ import annotations
 
+from typing import Any
+
 from dds_core.kit import work
 from dds_core.kit.policy import Mode
 from dds_core.kit.state import Form
@@ -15,6 +17,7 @@ from dds_core.scaler.events import Promise
 from dds_core.scaler.indexes import Indexes
 from dds_core.scaler.model import model_of_device
 from dds_core.scaler.policy import read_policy
+from dds_core.scaler.spending import count_from
 
 
 class Picture(Indexes):
@@ -147,7 +150,16 @@ class Picture(Indexes):
 PROJECTION = 1
 
 _FORM = Form(Picture, PROJECTION, read_policy)
-dump, load, same = _FORM.dump, _FORM.load, _FORM.same
+dump, same = _FORM.dump, _FORM.same
+
+
+def load(plain: dict[str, Any]) -> Picture:
+    """The picture that `dump` gave, maybe that of an earlier version. Raises InputError when the data is not of that form."""
+    picture = _FORM.load(plain)
+    if not picture.spending:
+        count_from(picture, picture.now)
+    return picture
+
 
 Work = work.Work[Picture]
 """One run of the scaler's rules."""

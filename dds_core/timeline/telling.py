@@ -229,6 +229,12 @@ class Known:
         if isinstance(row, FabricResource) and row.uuid:
             self._uuids[row.uid] = row.uuid  # the resource forgets it while it is detached
 
+    def forget(self, most: int) -> None:
+        """Of the names of what is gone keep the newest `most`."""
+        for uid in list(self.gone)[: max(0, len(self.gone) - most)]:
+            del self.gone[uid]
+            self._uuids.pop(uid, None)
+
     @staticmethod
     def name_of(row: Row) -> str:
         """Namespace and name, or what there is."""

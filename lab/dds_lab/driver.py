@@ -354,6 +354,10 @@ class OurProcess(Generic[P]):
         """The watch of a resource breaks, and nothing is heard of it for so long."""
         self._followed[resource].cut(seconds)
 
+    def heard_until(self, resource: str) -> int:
+        """The instant up to which it has heard of a resource."""
+        return self._followed[resource].deaf_since or self._time.now()
+
     def pause(self, seconds: float) -> None:
         """It stands still for so long, and goes on with what it had in mind."""
         self._stall = Stall(self._now(), seconds)
@@ -496,6 +500,8 @@ class _Followed:
         self._known = Known(partial(ours.arrivals.put, what.resource), what.matters, known)
         self._mirror: Mirror | None = None
         self._ended = self._anew = False
+        self.deaf_since = 0
+        """From when on nothing is heard, 0 while something is."""
 
     def begin(self) -> None:
         """List, and follow from there; as often as it takes."""
@@ -521,6 +527,7 @@ class _Followed:
         self._known.end(listing)
         self._settle()
         self._mirror.on_change(self._changed)
+        self.deaf_since = 0
         ours.arrivals.mark(self._what.resource, SYNCED, since=since, anew=self._anew)
         self._anew = False
 
@@ -531,6 +538,7 @@ class _Followed:
 
     def cut(self, seconds: float) -> None:
         """Nothing is heard for so long."""
+        self.deaf_since = self.deaf_since or self._ours._time.now()
         self._anew = True
         self._close()
         self._ours._time.after(seconds, self.begin)

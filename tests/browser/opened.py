@@ -26,15 +26,18 @@ WINDOW = (1280, 800)
 class Page:
     """A page that was opened, and what is on it."""
 
-    def __init__(self, window: Browser, file: Path, fragment: str = "") -> None:
-        self.window, self.file = window, file
+    def __init__(self, window: Browser, file: Path | str, fragment: str = "", *, wait: bool = True) -> None:
+        """`file` may be the address of a live page; one that is told nothing yet is not to be waited for."""
+        self.window = window
+        self.url = file if isinstance(file, str) else file.as_uri()
         window.size(*WINDOW)
         window.dark(False)
         window.log("performance")
         window.log("browser")
         window.open("about:blank")
-        window.open(f"{file.as_uri()}{fragment}")
-        self.ready()
+        window.open(f"{self.url}{fragment}")
+        if wait:
+            self.ready()
 
     def ready(self) -> Page:
         self.window.eventually(READY)

@@ -40,6 +40,30 @@ def test_what_goes_on_at_a_cut_is_told_as_from_the_whole_log(tmp_path: Path) -> 
         assert fine("timeline", claim, log, "--until", until) == cut
 
 
+@pytest.mark.parametrize(
+    ("name", "until", "fate"),
+    [
+        ("extended_resource", "", "bound to node0000 after 6.8 s, deleted at 03:08:23"),
+        ("extended_resource", "03:08:20", "waiting for 3.8 s so far"),
+        ("withdrawn", "", "deleted after 3.0 s, before it had a node"),
+    ],
+)
+def test_of_a_pod_its_own_fate_comes_first(name: str, until: str, fate: str, tmp_path: Path) -> None:
+    recording = str(DATA / "recordings" / f"{name}.jsonl.gz")
+    subject = {"extended_resource": "default/er", "withdrawn": "default/hasty"}[name]
+    told = [
+        fine("timeline", f"pod/{subject}", source, *(["--until", until] if until else []))
+        for source in (recording, log_of(recording, tmp_path))
+    ]
+    assert told[0] == told[1]
+    assert f"pod {subject}: {fate}\n" in told[0]
+
+
+def test_a_pod_that_was_there_when_the_log_begins_waited_so_long_at_least() -> None:
+    told = fine("timeline", "pod/default/train-1", str(DATA / "logs" / "archived.log.jsonl.gz"))
+    assert "pod default/train-1: bound to node0000 after 4.0 s or more, deleted at 02:11:17\n" in told
+
+
 def named(entries: Iterable[Entry]) -> list[Entry]:
     """Without what is said of erased events, of which nothing says whom they concerned."""
     return [entry._replace(notes=tuple(note for note in entry.notes if note.kind != "erased")) for entry in entries]

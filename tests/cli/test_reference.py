@@ -54,6 +54,7 @@ def test_the_commands_are_those_that_were_promised() -> None:
             "serve",
             "publish",
             "doctor",
+            "ui",
             "status",
             "export",
             "replay",

@@ -121,6 +121,23 @@ def test_a_log_that_nobody_writes_is_told_of_first(tmp_path: Path) -> None:
     assert "as of" not in found.stdout and re.search(r"Bound +\d+ d \d\d h ", found.stdout), "it counts back from now"
 
 
+def test_histories_of_a_log_that_is_written_count_until_now_and_say_when_nobody_writes_it(tmp_path: Path) -> None:
+    path = log_until(tmp_path, "burst", 600)
+    (bound, *_) = json.loads(dds("claims", path, "--state", "Bound", "--json").stdout)
+    days = r"\d+ d \d\d h"
+    for command, counted in (
+        (("claims", "--all"), rf"waiting +{days} "),
+        (("timeline", bound["claim"]), rf"in use for {days} so far"),
+        (("usage",), rf"to \S+, {days}\n"),
+    ):
+        found = dds(*command, path)
+        assert re.match(rf"dds: nothing written for {days}: no scaler seems to run\n", found.stderr), command
+        assert re.search(counted, found.stdout) and "as of" not in found.stdout, command
+        assert not dds(*command, path, "--until", "02:22").stderr, "what has an end is not written"
+    assert "as of 2026-11-21T02:11:20.000000Z" in fine("timeline", "default/train-1", FIRST_ATTACH, "--at", "02:11:20")
+    assert "as of" not in fine("timeline", "default/train-1", FIRST_ATTACH), "it has ended"
+
+
 @pytest.mark.parametrize(
     ("seconds", "scan", "silent"), [(89, 60, False), (91, 60, True), (10_000, 0, False), (32, 1, True)]
 )
@@ -128,7 +145,7 @@ def test_who_runs_is_never_silent_for_longer_than_a_look_at_everything(seconds: 
     picture = World("attach", scan_interval_seconds=scan).picture
     log = MemoryLog(NAME, cluster="uid", recorded_at=1_000_000)
     now = 1_000_000 + seconds * 1_000_000
-    assert silence(log.head(), picture, now) == (seconds * 1_000_000 if silent else 0)
+    assert silence(log.head(), picture.policy, now) == (seconds * 1_000_000 if silent else 0)
 
 
 def test_news_have_the_names_of_what_was_seen_long_before(tmp_path: Path) -> None:

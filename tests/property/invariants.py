@@ -18,8 +18,8 @@ from dds_core.scaler.model import model_of_pool
 from dds_core.scaler.state import Picture, dump, load
 
 INTENTS = (
-    *("reservations", "orders", "hand_overs", "failures", "cooling", "fences", "labelled", "marks", "unmarked"),
-    *("exchanges", "guarded", "holds"),
+    *("reservations", "orders", "hand_overs", "failures", "cooling", "cooled", "fences", "labelled", "marks"),
+    *("unmarked", "exchanges", "guarded", "holds"),
 )
 """The tables that hold what we decided. In mode observe nothing is added to them."""
 

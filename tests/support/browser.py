@@ -149,7 +149,11 @@ def browser() -> Iterator[Browser]:
                 "binary": shutil.which("chromium"),
                 "perfLoggingPrefs": {"enableNetwork": True},
             }
-            wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+            wanted = {
+                "acceptInsecureCerts": True,
+                "goog:chromeOptions": options,
+                "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+            }
             session = _ask("POST", f"{base}/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
             try:
                 yield Browser(f"{base}/session/{session}")

@@ -42,14 +42,29 @@ def came(state: Literal["pending", "firing"], minute: float, names: Iterable[str
     return gives(f'max by (alertname) (max_over_time(ALERTS{{alertstate="{state}"}}[1d]))', minute, *told)
 
 
-def judged(folder: Path, rules: Path, every: float, series: Mapping[str, str], expected: list[dict[str, Any]]) -> str:
-    """What is not as expected when these rules see these series, scraped every so many seconds; "" when all is."""
+def judged(
+    folder: Path,
+    rules: Path,
+    every: float,
+    series: Mapping[str, str],
+    expected: list[dict[str, Any]],
+    called: list[dict[str, Any]] | None = None,
+) -> str:
+    """What is not as expected when these rules see these series, scraped every so many seconds; "" when all is. `called` are
+    alerts with their labels and annotations, as promtool's `alert_rule_test` has them."""
     interval = f"{every:g}s"
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     told = {
         "rule_files": [str(rules)],
         "evaluation_interval": interval,
-        "tests": [{"interval": interval, "input_series": inputs, "promql_expr_test": expected}],
+        "tests": [
+            {
+                "interval": interval,
+                "input_series": inputs,
+                "promql_expr_test": expected,
+                "alert_rule_test": called or [],
+            }
+        ],
     }
     path = folder / "test.json"  # JSON is YAML
     path.write_text(json.dumps(told), encoding="utf-8")

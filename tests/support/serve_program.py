@@ -118,18 +118,19 @@ class Program:
     def probe(self, page: str = "readyz?verbose") -> Probe:
         """What a probe is answered."""
         try:
-            with urllib.request.urlopen(f"{self._address('health')}/{page}", timeout=10) as answer:
+            with urllib.request.urlopen(f"{self.address('health')}/{page}", timeout=10) as answer:
                 return Probe(answer.status, answer.read().decode())
         except urllib.error.HTTPError as error:
             return Probe(error.code, error.read().decode())
 
     def metric(self, line: str) -> float | None:
         """The value of a metric with its labels; None when it is not there."""
-        with urllib.request.urlopen(f"{self._address('metrics')}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.address('metrics')}/metrics", timeout=10) as answer:
             text: str = answer.read().decode()
         return next((float(one.split()[-1]) for one in text.splitlines() if one.startswith(f"{line} ")), None)
 
-    def _address(self, of: str) -> str:
+    def address(self, of: str) -> str:
+        """Where it says that it serves health, metrics or the page."""
         start = f"{of} served on "
 
         def told() -> str:

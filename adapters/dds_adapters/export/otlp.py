@@ -34,8 +34,8 @@ def otlp(story: Story) -> Iterator[bytes]:
 
 
 def _spans(claim: ClaimHistory, story: Story) -> Iterator[dict[str, Any]]:
-    """All of them, the root first; none where nobody ever waited. A span that still goes on is cut at the end of the log,
-    and marked as such."""
+    """All spans of a claim, the root span first; none for a claim that no pod ever waited for. A span without an end is cut
+    at the end of the log, and marked as open."""
 
     def span(own: str, parent: str, name: str, times: tuple[int, int], about: dict[str, Any]) -> dict[str, Any]:
         since, until = times

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dds_adapters.export.story import Story
 from dds_core.scaler.history import BOUND, WHOSE, ClaimHistory, DeviceHistory, DeviceSpan, Span
-from dds_core.scaler.history.devices import STATES
+from dds_core.scaler.spending import STATES
 
 _PACKET = 1  # of Trace
 _CLOCKS, _TIMESTAMP, _SEQUENCE, _EVENT, _FLAGS, _TRACK = 6, 8, 10, 11, 13, 60  # of TracePacket

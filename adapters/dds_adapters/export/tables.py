@@ -11,8 +11,8 @@ from typing import IO, Any
 from dds_adapters.export.story import Story
 from dds_core.scaler.history import WHOSE, DeviceSpan, Span
 from dds_core.scaler.history.data import claim_data, device_data, instant
-from dds_core.scaler.history.devices import STATES
 from dds_core.scaler.history.usage import DAY, usage
+from dds_core.scaler.spending import STATES
 from dds_core.timeline.clock import day, rfc3339
 
 _SECOND = 1_000_000

@@ -11,7 +11,6 @@ come back: the log, the view of a resource. A standby is ready: it does what it 
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from dds_adapters.runtime.settings import LiveSettings
 from dds_adapters.web.messages import Route, exposition, probes
 from dds_adapters.web.reviews import Reviews, guarded
 from dds_adapters.web.server import Server, Unbound
-from dds_adapters.web.tls import Certificate, self_signed
+from dds_adapters.web.tls import certificate
 from dds_core.errors import InputError
 from dds_core.text import scrub
 
@@ -204,12 +203,9 @@ class Endpoints:
     def _metrics_server(self, cluster: Cluster) -> Server:
         settings, route = self._settings, exposition(self.registry)
         assert settings.metrics is not None
-        tls: Callable[[], ssl.SSLContext] | None = None
-        if settings.metrics_cert is not None and settings.metrics_key is not None:
-            tls = Certificate(settings.metrics_cert, settings.metrics_key)
-        elif settings.metrics_secure:
-            own = self_signed([settings.metrics.host] if settings.metrics.host else [])
-            tls = lambda: own  # noqa: E731 # one for every connection
+        tls = None
+        if settings.metrics_cert is not None or settings.metrics_secure:
+            tls = certificate(settings.metrics_cert or "", settings.metrics_key or "", [settings.metrics.host])
         if settings.metrics_secure:
             route = guarded(route, Reviews(cluster))
         routes: dict[str, Route] = {"/metrics": route}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -22,11 +22,11 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A whole answer."""
+    """An answer: whole, or piece by piece until there are no more or its reader is gone; the pieces are closed then."""
 
     code: int
     content_type: str
-    body: bytes
+    body: bytes | Iterator[bytes]
     headers: Mapping[str, str] = {}
 
 
@@ -61,6 +61,7 @@ def probes(path: str, probe: Probe) -> dict[str, Route]:
 
 def exposition(registry: CollectorRegistry) -> Route:
     """The metrics of a registry, in the format that the scraper asks for."""
+    from prometheus_client.exposition import choose_encoder  # pages that are no metrics need no such package
 
     def route(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

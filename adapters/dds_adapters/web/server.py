@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -36,7 +36,8 @@ Find = Callable[[str], tuple[Route, str] | None]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request on one connection, by a route. `complete` is called when it was read."""
+    """Answers one request on one connection, by a route. `complete` is called when it was read, and before each piece of an
+    answer that comes in pieces."""
 
     protocol_version = "HTTP/1.1"
 
@@ -71,7 +72,10 @@ class Handler(BaseHTTPRequestHandler):
             return plain(404, "404 page not found\n")
         route, rest = found
         headers = {name.lower(): value for name, value in self.headers.items()}
-        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=100)
+        try:
+            query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=100)
+        except ValueError:
+            return plain(400, "400 too many parameters\n")
         try:
             return route(Request(path, rest, query, headers))
         except Exception as error:  # a page that fails must not take the connection with it
@@ -81,15 +85,29 @@ class Handler(BaseHTTPRequestHandler):
     def _send(self, response: Response) -> None:
         self.send_response(response.code)
         self.send_header("Content-Type", response.content_type)
-        self.send_header("Content-Length", str(len(response.body)))
+        body = response.body
+        if isinstance(body, bytes):
+            self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         for name, value in response.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(response.body)
+        if not isinstance(body, bytes):
+            self._send_pieces(body)
+        elif self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _send_pieces(self, pieces: Iterator[bytes]) -> None:
+        """Who takes all of a piece in time has as much time for the next."""
+        try:
+            while self.command != "HEAD" and (piece := next(pieces, None)) is not None:
+                self._complete()
+                self.wfile.write(piece)
+        finally:
+            if isinstance(pieces, Generator):
+                pieces.close()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the parser refuses; its own words may quote the request."""

@@ -10,7 +10,7 @@ import os
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -54,6 +54,14 @@ class Certificate:
 
     def _stamp(self) -> _Stamp:
         return tuple((s.st_ino, s.st_mtime_ns, s.st_size) for s in (self._cert.stat(), self._key.stat()))
+
+
+def certificate(cert: Path | str, key: Path | str, hosts: Iterable[str]) -> Callable[[], ssl.SSLContext]:
+    """What gives the context of each new connection: by these files, or without them by one certificate of our own."""
+    if cert and key:
+        return Certificate(Path(cert), Path(key))
+    own = self_signed(filter(None, hosts))
+    return lambda: own
 
 
 def self_signed(hosts: Iterable[str] = ()) -> ssl.SSLContext:

@@ -330,7 +330,10 @@ def _told(claim: Claim | None, condition: str) -> bool:
 
 
 def _cool_down(picture: Picture, event: e.CoolDown, at: int) -> None:
-    picture.cooling.put((event.node, event.model), Cooling(event.until, event.reason))
+    row = Cooling(event.until, event.reason, event.times)
+    picture.cooling.put((event.node, event.model), row)
+    if not row.of_fabric:
+        picture.cooled.put((event.node, event.model), row)
 
 
 def _cool_down_over(picture: Picture, event: e.CoolDownOver, at: int) -> None:

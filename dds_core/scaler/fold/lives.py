@@ -12,6 +12,7 @@ from dds_core.lifecycle import ATTACHING, claim_edge_exists, claim_target, devic
 from dds_core.model import Claim
 from dds_core.scaler import events as e
 from dds_core.scaler.model import NO_PROGRESS, ClaimLife, DeviceLife, Rate, Timeout
+from dds_core.scaler.spending import counting
 from dds_core.scaler.state import Picture
 
 _WITH_CLAIM, _WITH_DEVICE = gone_with(e.EVENTS, "claim"), gone_with(e.EVENTS, "device")
@@ -247,5 +248,5 @@ def move(
 
 FOLDS: dict[type[Event], Fold] = {
     e.ClaimMoved: _claim_moved,
-    e.DeviceMoved: _device_moved,
+    e.DeviceMoved: counting(_device_moved, "resource"),
 }

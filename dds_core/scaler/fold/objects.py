@@ -23,6 +23,7 @@ from dds_core.scaler import events as e
 from dds_core.scaler.fold.decisions import detach_void, hold_seen, order_met
 from dds_core.scaler.fold.lives import forget_claim
 from dds_core.scaler.model import COOLING, DEPARTED, NO_PROGRESS
+from dds_core.scaler.spending import counting
 from dds_core.scaler.state import Picture
 
 _WITH_POD, _WITH_RULE = gone_with(e.EVENTS, "pod"), gone_with(e.EVENTS, "rule")
@@ -188,6 +189,7 @@ def _node_gone(picture: Picture, event: e.ObjectGone, at: int) -> None:
     if node is not None:
         for cell in sorted(picture.cooling_at[node.name]):
             picture.cooling.drop(cell)
+        picture.cooled.drop_where(lambda cell: cell[0] == node.name)
         picture.labelled.drop_where(lambda key: key[0] == node.name)
         picture.left_labels.drop(node.name)
         picture.orders.drop_where(lambda cell: cell[0] == node.name)
@@ -287,6 +289,6 @@ FOLDS: dict[type[Event], Fold] = {
     e.NodeGone: ending(_node_gone),
     e.AttachRequestObserved: _request_observed,
     e.AttachRequestGone: ending(_request_gone),
-    e.FabricResourceObserved: _resource_observed,
-    e.FabricResourceGone: ending(_resource_gone),
+    e.FabricResourceObserved: counting(_resource_observed),
+    e.FabricResourceGone: counting(ending(_resource_gone)),
 }

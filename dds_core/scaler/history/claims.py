@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dds_core import lifecycle
-from dds_core.lifecycle import ATTACHED, ATTACHING, PENDING, WAITING
+from dds_core.lifecycle import PENDING, WAITING
 from dds_core.scaler.events import ClaimMoved
 from dds_core.scaler.model import ClaimLife
 
@@ -28,7 +28,7 @@ HAND_OVER = "hand-over"
 BOUND = "bound"
 
 WHOSE = {
-    POOL: "the scheduler finds no node: no device is free, or the pod asks for something else that none has",
+    POOL: "the scheduler finds no node: no device is free, or CPU, memory or a toleration is missing; the pod's Events say which",
     SCHEDULER: "the scheduler: choosing, and binding the pod",
     ORDER: "dds and the operator: until a resource was made for the device",
     FABRIC: "the fabric: attaching the device",
@@ -39,11 +39,11 @@ WHOSE = {
 }
 """The stages of a wait, and whose time each is."""
 _ATTACHING = (ORDER, FABRIC, DRIVER)
-_STAGE_OF = {PENDING: ORDER, ATTACHING: ORDER, ATTACHED: HAND_OVER, lifecycle.BOUND: BOUND}
 
 
-OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused")
-"""What may have become of a claim."""
+ENDED = "ended"
+OUTCOMES = (BOUND, "waiting", "failed", "withdrawn", "unused", ENDED)
+"""What may have become of a claim; ended: before a log begins whose beginning was archived, so that it cannot tell how."""
 
 
 class Span(NamedTuple):
@@ -62,7 +62,8 @@ class Span(NamedTuple):
 @dataclass(slots=True)
 class Attempt:
     """One allocation and what came of it. `outcome` is bound, failed, diverted (handed over and allocated elsewhere), moved,
-    withdrawn, or "" while it goes on; `reason` the word of a failure, such as NodeLimit; `devices` those it got, by resource."""
+    withdrawn, ended, or "" while it goes on; `reason` the word of a failure, such as NodeLimit; `devices` those it got, by
+    resource."""
 
     cycle: int
     number: int
@@ -86,7 +87,8 @@ class Coming(NamedTuple):
 @dataclass(slots=True)
 class ClaimHistory:
     """One claim, by uid. `pods` are all that referred to it, in the order in which they came; `spans` are contiguous within a
-    wait; `gone` is the instant of its end, 0 while it is there."""
+    wait; `gone` is the instant of its end, 0 while it is there. `early`: it was there when the log begins; `earlier` is how
+    long it had waited by then, at least (microseconds), whosever time that was."""
 
     uid: str
     name: str
@@ -95,6 +97,8 @@ class ClaimHistory:
     state: str = ""
     since: int = 0
     gone: int = 0
+    early: bool = False
+    earlier: int = 0
     pods: list[str] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
@@ -113,20 +117,27 @@ class ClaimHistory:
         return self.stage not in ("", BOUND)
 
     @property
+    def ended(self) -> int:
+        """The instant from which nothing more becomes of it, 0 before; its devices may go later than the claim itself."""
+        return max(self.gone, self.since) if self.gone and not self.stage else 0
+
+    @property
     def outcome(self) -> str:
-        """How it stands or ended: bound, waiting, withdrawn, failed, or unused where nobody ever waited."""
+        """How it stands or ended: one of `OUTCOMES`; unused where nobody ever waited."""
         if self.waits:
             return "waiting"
         last = self.attempts[-1].outcome if self.attempts else ""
         if not last and any(span.stage == BOUND for span in self.spans):
             return BOUND
-        return last or ("withdrawn" if self.spans else "unused")
+        if self.spans:
+            return "withdrawn" if last in ("", ENDED) else last
+        return last or "unused"
 
     @property
     def cause(self) -> str:
         """The words of the last attempt that did not end well; "" when the last one did."""
         last = next((one for one in reversed(self.attempts) if one.outcome), None)
-        if last is None or last.outcome == BOUND:
+        if last is None or last.outcome == BOUND or (last.outcome == ENDED and self.spans):
             return ""
         return f"{last.reason}: {last.cause}" if last.reason and last.reason not in last.cause else last.cause
 
@@ -136,12 +147,17 @@ class ClaimHistory:
 
     @property
     def origin(self) -> int:
-        """When somebody first waited for it; 0 where nobody ever did."""
-        return self.spans[0].since if self.spans else 0
+        """When somebody first waited for it, as far as is known; 0 where nobody ever did."""
+        return self.spans[0].since - self.earlier if self.spans else 0
+
+    @property
+    def begun(self) -> str:
+        """The stage that it was in when the log begins; "" where its wait is in the log from the beginning."""
+        return self.spans[0].stage if self.early and self.spans and self.spans[0].since <= self.first else ""
 
     def waited(self, now: int) -> int:
         """Microseconds in all waits together."""
-        return sum(span.length(now) for span in self.spans if span.stage != BOUND)
+        return self.earlier + sum(span.length(now) for span in self.spans if span.stage != BOUND)
 
     def used(self, now: int) -> int:
         """Microseconds in use."""
@@ -155,19 +171,44 @@ class ClaimHistory:
                 found[span.stage] += span.length(now)
         return {stage: micros for stage, micros in found.items() if micros}
 
+    def cut(self, before: int) -> None:
+        """Forget what ended before an instant, but the last span and attempt."""
+        self.spans[:-1] = [one for one in self.spans[:-1] if one.until > before]
+        self.attempts[:-1] = [one for one in self.attempts[:-1] if one.until > before]
+
     # -- how it goes on ------------------------------------------------------------------------------------------------
 
-    def begin(self, life: ClaimLife) -> None:
-        """Begin in the middle: with the attempt, or the use, that goes on."""
-        self.state, self.since = life.state, life.since
-        if life.state in _STAGE_OF:
-            self.attempts.append(Attempt(life.cycle, life.attempt, life.began, life.node, devices=life.devices))
-            if life.state == lifecycle.BOUND:
+    def begin(self, life: ClaimLife, models: tuple[str, ...], failing: tuple[str, str]) -> None:
+        """Begin in the middle, after its pods: with the attempt that goes on or was the last one."""
+        self.since, self.failing = life.since, failing
+        self.attempts.append(
+            Attempt(life.cycle, life.attempt, life.began, life.node, models=models, devices=life.devices)
+        )
+        match life.state:
+            case lifecycle.BOUND:
+                self._waited_until(life.since, BOUND, life.node)
                 self._end(BOUND, life.since)
-            self.enter(_STAGE_OF[life.state], life.since if life.state == lifecycle.BOUND else life.began, life.node)
+            case lifecycle.ATTACHED:
+                self._waited_until(life.since, HAND_OVER if life.handed else SCHEDULER, life.node)
+            case lifecycle.PENDING if life.allocation is None:
+                self._waited_until(self.first, self.stage or SCHEDULER)
+            case lifecycle.PENDING | lifecycle.ATTACHING:
+                self._waited_until(self.first, ORDER, life.node)
+            case lifecycle.FAILED:
+                self._end("failed", life.since, failing[0], failing[1] or "why was told before the log begins")
+                if self.waits:
+                    self._waited_until(life.since, RETRY)
+            case _:
+                self._end(ENDED, life.since, "", "it had ended when the log begins")
+
+    def _waited_until(self, at: int, stage: str, node: str = "") -> None:
+        """It had waited since the attempt began, and is in this stage since then."""
+        self.earlier = max(0, at - self._last.since)
+        self.enter(stage, at, node)
 
     def enter(self, stage: str, at: int, node: str = "") -> None:
-        """From here on it is in this stage; "" for none."""
+        """From here on it is in this stage; "" for none. The node is that of the stage before, unless it is told."""
+        former = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER, RETRY) else ""
         if self.spans and not self.spans[-1].until:
             last = self.spans[-1]
             if last.stage == stage and (not node or last.node == node):
@@ -177,8 +218,7 @@ class ClaimHistory:
             else:
                 self.spans[-1] = last._replace(until=at)
         if stage:
-            last_node = self.spans[-1].node if self.spans and stage not in (POOL, SCHEDULER, RETRY) else ""
-            self.spans.append(Span(stage, at, 0, node or last_node))
+            self.spans.append(Span(stage, at, 0, node or former))
 
     def pod_waits(self, at: int, unschedulable: bool) -> None:
         """A pod that refers to it has no node: it waits, for the pool when the scheduler has found nothing."""
@@ -210,7 +250,7 @@ class ClaimHistory:
             case "device_ready" | "signalled":
                 self._exactly(at, coming)
                 self._last.devices = move.devices or self._last.devices
-                self.enter(HAND_OVER, at)
+                self.enter(HAND_OVER, at, self._last.node)
             case "failed":
                 reason, words = self.failing
                 self._end("failed", at, reason, words or move.cause)
@@ -269,7 +309,7 @@ class ClaimHistory:
         found = list(coming)
         if self.stage not in _ATTACHING or not found:
             return
-        begun = self.attempts[-1].since
+        begun = max(self.attempts[-1].since, self.first)
         node = self.spans[-1].node
         while self.spans and self.spans[-1].since >= begun:
             self.spans.pop()

@@ -24,6 +24,7 @@ def claim_data(claim: ClaimHistory, now: int) -> dict[str, Any]:
         "first": rfc3339(claim.first),
         "gone": instant(claim.gone),
         "waited_seconds": claim.waited(now) / _SECOND,
+        "begun": claim.begun,
         "used_seconds": claim.used(now) / _SECOND,
         "stage": claim.stage,
         "stage_seconds": {stage: micros / _SECOND for stage, micros in claim.stages(now).items()},

@@ -5,24 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dds_core import lifecycle
-
-ATTACHING = "attaching"
-IDLE = "idle"
-USED = "used"
-DETACHING = "detaching"
-ERROR = "error"
-
-STATES = (USED, IDLE, ATTACHING, DETACHING, ERROR)
-"""What a device on a node can be; in error is one that reports an error and that no claim has."""
-
-_STATE_OF = {
-    lifecycle.REQUESTED: ATTACHING,
-    lifecycle.IDLE: IDLE,
-    lifecycle.MARKED: IDLE,
-    lifecycle.USED: USED,
-    lifecycle.LEAVING: DETACHING,
-}
+from dds_core.scaler.spending import STATES, USED, state_of
 
 
 class DeviceSpan(NamedTuple):
@@ -74,11 +57,13 @@ class DeviceHistory:
             found[span.state] += span.length(now)
         return found
 
+    def cut(self, before: int) -> None:
+        """Forget the spans that ended before an instant, but the last."""
+        self.spans[:-1] = [one for one in self.spans[:-1] if one.until > before]
+
     def changed(self, at: int) -> None:
         """Look again at its life, its error and its holders: a new span begins where they say something new."""
-        state = _STATE_OF.get(self.life, "")
-        if state and state != USED and self.error:
-            state = ERROR
+        state = state_of(self.life, self.error)
         claims = self.claims if state == USED else ()
         last = self.spans[-1] if self.spans and not self.spans[-1].until else None
         if last is not None:

@@ -8,16 +8,22 @@ from typing import NamedTuple
 
 from dds_core.events import Event
 from dds_core.lifecycle import ATTACHING, GONE, IDLE, PENDING, REQUESTED
-from dds_core.model import Claim, DeviceKey, FabricResource, Pod
+from dds_core.model import Allocation, Claim, DeviceKey, FabricResource, Pod
 from dds_core.scaler import events as e
 from dds_core.scaler.history.claims import DRIVER, FABRIC, ORDER, ClaimHistory, Coming
 from dds_core.scaler.history.devices import DeviceHistory
+from dds_core.scaler.model import ClaimLife
+from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture, load
 from dds_core.scaler.timeline.words import Known
 from dds_core.timeline.telling import Moment
 
 UNSCHEDULABLE = "Unschedulable"
 """Reason of PodScheduled=False when the scheduler found no node, among other things for want of a device."""
+
+
+_NAMES = 4
+"""Names of so many objects that are gone are kept for each claim that has ended and is kept: pods and devices have some, too."""
 
 
 class Alert(NamedTuple):
@@ -73,12 +79,37 @@ class History:
     @property
     def hands_over(self) -> bool:
         """Whether devices were handed over by another way than an exchange of dds: by policy, or since dds only observed."""
-        policy = self._known.policy
-        return policy.mode == "observe" or policy.hand_over != "exchange"
+        return self.policy.mode == "observe" or self.policy.hand_over != "exchange"
+
+    @property
+    def policy(self) -> Policy:
+        """That of the scaler, as of the newest moment."""
+        return self._known.policy
 
     def fabric_of(self, node: str) -> str:
         """The fabric that a node's label names, "" for none."""
         return self._known.fabric_of(node)
+
+    def forget(self, claims: Iterable[str], devices: Iterable[str], most: int, before: int) -> None:
+        """Leave out these that have ended, by uid, all alerts but the newest `most`, and of what is still there the spans and
+        attempts that ended before an instant, but the last of each."""
+        for claim in self.claims.values():
+            claim.cut(before)
+        for device in self.devices.values():
+            device.cut(before)
+        for uid in claims:
+            history = self.claims.pop(uid)
+            for attempt in history.attempts:
+                self._attaching_at[attempt.node].discard(uid)
+        for uid in devices:
+            gone = self.devices.pop(uid)
+            for key in self._keys_of.pop(uid, ()):
+                if self._device_of.get(key) == uid:
+                    del self._device_of[key]
+            if self._with_uuid.get(gone.uuid) == uid:
+                del self._with_uuid[gone.uuid]
+        del self.alerts[:-most]
+        self._known.forget(most * _NAMES)
 
     # -- objects -------------------------------------------------------------------------------------------------------
 
@@ -108,7 +139,7 @@ class History:
                 del self._uid_of[name]
         elif self._uid_of.get(name) != seen.uid:
             self._uid_of[name] = seen.uid
-            for pod, came in self._pods_of[name].items():
+            for pod, came in self._pods_of.get(name, {}).items():
                 self._refers(history, self._known.objects.get(pod), came)
         self._held(seen.uid, before, claim, at)
 
@@ -117,6 +148,8 @@ class History:
         old, new = _keys(before), _keys(claim)
         for key in old - new:
             self._holders[key].discard(uid)
+            if not self._holders[key]:
+                del self._holders[key]
         for key in new - old:
             self._holders[key].add(uid)
         for key in old ^ new:
@@ -141,6 +174,8 @@ class History:
             history = self.claims.get(uid) if uid is not None else None
             if gone:
                 del pods[pod.uid]
+                if not pods:
+                    del self._pods_of[pod.namespace, name]
                 if history is not None and not any(self._waits(o) for o in pods) and (history.state or not pods):
                     history.nobody_waits(at)
             elif history is not None:
@@ -218,13 +253,11 @@ class History:
             return
         claim = self._known.claim(move.claim)
         allocation = claim.allocation if claim is not None else None
-        results = allocation.results if allocation is not None else ()
-        models = tuple(m for result in results if result.binding and (m := self._known.model_of(result)))
         coming = [Coming(d.first, d.named) for uid in move.devices if (d := self.devices.get(uid)) is not None]
         node = allocation.node if allocation is not None else ""
         if history.attempts:
             self._attaching_at[history.attempts[-1].node].discard(move.claim)
-        history.moved(move, at, node, models, coming)
+        history.moved(move, at, node, self._models(allocation), coming)
         if history.attempts and move.target in (PENDING, ATTACHING):
             self._attaching_at[history.attempts[-1].node].add(move.claim)
             self._progress(history.attempts[-1].node, at)
@@ -246,7 +279,7 @@ class History:
         """Who holds the device."""
         device = self.devices.get(uid)
         if device is not None:
-            device.claims = tuple(sorted({claim for key in self._keys_of[uid] for claim in self._holders[key]}))
+            device.claims = tuple(sorted({claim for key in self._keys_of[uid] for claim in self._holders.get(key, ())}))
             device.changed(at)
 
     # -- a log that begins in the middle -------------------------------------------------------------------------------
@@ -258,18 +291,38 @@ class History:
         for uid, device in picture.devices.rows.items():
             resource = picture.resources.get(uid)
             if resource is not None:
-                self.devices[uid] = DeviceHistory(uid, at, life=device.state)
+                named = device.since if device.state != REQUESTED else 0
+                self.devices[uid] = DeviceHistory(uid, device.since, named=named, life=device.state)
                 self._resource(resource, at)
                 if device.key is not None:
                     self._faces(uid, device.key)
         for claim in picture.claims.rows.values():
             self._claim(None, claim, at)
-        for uid, life in picture.lives.rows.items():
-            claim_history = self.claims.get(uid)
-            if claim_history is not None:
-                claim_history.begin(life)
+        for uid, history in self.claims.items():
+            life = picture.lives.get(uid)
+            history.early, history.state = True, life.state if life is not None else ""
         for pod in picture.pods.rows.values():
             self._pod(None, pod, at, gone=False)
+        for uid, history in self.claims.items():
+            life = picture.lives.get(uid)
+            if life is not None:
+                self._goes_on(history, life, picture)
+
+    def _goes_on(self, history: ClaimHistory, life: ClaimLife, picture: Picture) -> None:
+        failure = picture.failures.get(history.uid)
+        failing = (failure.reason, failure.message) if failure is not None else ("", "")
+        history.begin(life, self._models(life.allocation), failing)
+        exchange = picture.exchanges.get(history.uid)
+        if exchange is not None:
+            history.exchanging(max(exchange.since, life.since))
+        if life.state in (PENDING, ATTACHING):
+            self._attaching_at[life.node].add(history.uid)
+            self._progress(life.node, history.first)
+
+    def _models(self, allocation: Allocation | None) -> tuple[str, ...]:
+        """Of the devices that an allocation has from the pool."""
+        results = allocation.results if allocation is not None else ()
+        return tuple(m for result in results if result.binding and (m := self._known.model_of(result)))
 
 
 def _keys(claim: Claim | None) -> set[DeviceKey]:

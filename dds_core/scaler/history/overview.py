@@ -21,6 +21,7 @@ _OUTCOMES = {
     "failed": "given up after a failure",
     "withdrawn": "given up",
     "unused": "never waited for",
+    "ended": "ended before the log begins",
 }
 _OF_ONE = ("a shorter idle time", "a longer idle time", "the device given by dds itself")
 """Advice that goes on, behind its last colon, with what it is about."""

@@ -20,10 +20,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dds_core.scaler.history.claims import BOUND, WHOSE, Attempt, ClaimHistory
-from dds_core.scaler.history.devices import STATES, DeviceHistory
+from dds_core.scaler.history.devices import DeviceHistory
 from dds_core.scaler.history.fold import Alert, History
 from dds_core.scaler.history.overview import devices_since, ranked
 from dds_core.scaler.history.words import devices_summary, summary
+from dds_core.scaler.spending import STATES
 from dds_core.timeline.telling import Entry, Subject
 
 VERSION = 1
@@ -47,6 +48,11 @@ class Page:
         self._sent = 0
         self._claims: dict[str, int] = {}
         self._devices: dict[str, int] = {}
+
+    @property
+    def strings(self) -> list[str]:
+        """All of them, by number."""
+        return list(self._strings)
 
     def beginning(self, meta: Mapping[str, Any]) -> dict[str, Any]:
         """What the first patch says once and for all; `meta` is kept as it is."""
@@ -167,12 +173,7 @@ def lives(history: History, about: Sequence[Subject]) -> list[tuple[int, int]] |
     if len(about) <= _CLAIMS:
         return None
     claims = [history.claims.get(min(one.uids, default="")) for one in about]
-    return [(one.first, _last(one, history.now)) if one is not None else (0, history.now) for one in claims]
-
-
-def _last(claim: ClaimHistory, now: int) -> int:
-    """The instant of its last change; its devices may go later than the claim itself."""
-    return max(claim.gone, claim.since) if claim.gone else now
+    return [(one.first, one.ended or history.now) if one is not None else (0, history.now) for one in claims]
 
 
 def _around(claims: Iterable[ClaimHistory], devices: Iterable[DeviceHistory]) -> list[Subject]:
@@ -196,9 +197,11 @@ def report(
     timelines: Sequence[Iterable[Entry]],
     meta: Mapping[str, Any],
     since: int = 0,
+    origin: int = 0,
 ) -> dict[str, Any]:
-    """All of a log in one patch; `timelines` are those of `about`. It says how many things have no timeline in it."""
-    page = Page(history.first)
+    """All of a log in one patch; `timelines` are those of `about`. It says how many things have no timeline in it. `origin` is
+    the instant from which it counts, by default the first that it tells of."""
+    page = Page(origin or history.first)
     claims, devices = ranked(history, since), devices_since(history, since)
     alerts = [one for one in history.alerts if one.at >= since]
     first = page.patch(history, claims, devices, alerts)
@@ -208,9 +211,9 @@ def report(
         lines += sum(1 + len(one.notes) for one in entries)
         if lines > _LINES:
             break
-        accounts.append(page.account(subject, _head(subject, history), entries))
+        accounts.append(page.account(subject, head_of(subject, history), entries))
     rest = page.patch(history, (), (), (), accounts)
-    more = {"since": page.ms(since) or 0, "untold": len(_around(claims, devices)) - len(accounts)}
+    more = {"since": page.ms(max(since, history.first)) or 0, "untold": len(_around(claims, devices)) - len(accounts)}
     return {
         **page.beginning(meta),
         **more,
@@ -220,7 +223,8 @@ def report(
     }
 
 
-def _head(subject: Subject, history: History) -> list[str]:
+def head_of(subject: Subject, history: History) -> list[str]:
+    """What a timeline begins with."""
     if subject.kind == "claim":
         return summary(history.claims[min(subject.uids)], history)
     if subject.kind == "device":

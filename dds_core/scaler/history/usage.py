@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from dds_core.scaler.history.devices import STATES, USED, DeviceHistory, DeviceSpan
+from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
+from dds_core.scaler.spending import STATES, USED
 
 Key = tuple[str, ...]
 Spent = dict[str, int]

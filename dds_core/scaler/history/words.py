@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from dds_core.scaler.history.claims import BOUND, DRIVER, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
-from dds_core.scaler.history.devices import IDLE, STATES, DeviceHistory, DeviceSpan
+from dds_core.scaler.history.claims import BOUND, DRIVER, ENDED, FABRIC, POOL, WHOSE, Attempt, ClaimHistory, Span
+from dds_core.scaler.history.devices import DeviceHistory, DeviceSpan
 from dds_core.scaler.history.fold import History
+from dds_core.scaler.spending import IDLE, STATES
 from dds_core.timeline.clock import duration, time_of_day
 from dds_core.timeline.phrases import MANY, listed
 from dds_core.timeline.telling import FOLDED, Entry
@@ -106,8 +107,11 @@ def devices_summary(devices: Sequence[DeviceHistory], history: History) -> list[
 def summary(claim: ClaimHistory, history: History) -> list[str]:
     """The head of its timeline, a sentence a line; empty for one that nobody ever waited for."""
     if not claim.spans:
-        return []
+        return [claim.cause] if claim.outcome == ENDED else []
     lines = [_outcome(claim, history.now)]
+    if claim.begun:
+        what = "in use" if claim.begun == BOUND else "waiting"
+        lines.append(f"when the log begins it was {what} already: the archive tells what was before")
     if len(claim.attempts) > 1:
         told = "; ".join(_of_run(run) for run in runs(claim))
         lines.append(f"{len(claim.attempts)} attempts: {told}")
@@ -115,19 +119,26 @@ def summary(claim: ClaimHistory, history: History) -> list[str]:
     return [*lines, *(f"would have helped: {text}" for text in advice(claim, history))]
 
 
+def waited(claim: ClaimHistory, now: int) -> str:
+    """How long it waited in all; at least, where it waited or was in use already when the log begins."""
+    return duration(claim.waited(now)) + " or more" * bool(claim.begun)
+
+
 def _outcome(claim: ClaimHistory, now: int) -> str:
-    waited = duration(claim.waited(now))
+    after = f"after {waited(claim, now)}"
     match claim.outcome:
         case "waiting":
             where = f" on {claim.spans[-1].node}" if claim.spans[-1].node else ""
-            return f"waiting for {waited} so far{where}; at present: {WHOSE[claim.stage]}"
+            return f"waiting for {waited(claim, now)} so far{where}; at present: {WHOSE[claim.stage]}"
         case "bound":
+            if claim.begun == BOUND and not claim.stages(now):
+                after = "before the log begins" + (f", {after}" if claim.earlier else "")
             use = f"in use for {duration(claim.used(now))}" + (" so far" if claim.stage == BOUND else "")
-            return f"bound to {claim.node or 'its node'} after {waited}, {use}"
+            return f"bound to {claim.node or 'its node'} {after}, {use}"
         case "failed":
-            return f"not bound, given up after {waited}; the last attempt failed: {claim.cause}"
+            return f"not bound, given up {after}; the last attempt failed: {claim.cause}"
         case _:
-            return f"not bound, given up after {waited}: {claim.cause or 'no pod refers to it any more'}"
+            return f"not bound, given up {after}: {claim.cause or 'no pod refers to it any more'}"
 
 
 def _of_run(run: Run) -> str:

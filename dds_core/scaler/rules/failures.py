@@ -12,9 +12,12 @@ from dds_core.lifecycle import ATTACHED
 from dds_core.model import BLOCKING, FAILED_CONDITION, PUBLISHER, RESCHEDULE, Claim, Node, Pod, Result
 from dds_core.scaler.events import ClaimFailed, CoolDown, CoolDownOver, Entry, FailureSignalled, Signal
 from dds_core.scaler.fold.lives import move
-from dds_core.scaler.model import ClaimLife, Failure
+from dds_core.scaler.model import Cell, ClaimLife, Failure
 from dds_core.scaler.rules.assignment import cover
 from dds_core.scaler.state import Picture, Work
+
+LONGEST_COOL_DOWN = 600
+"""Seconds. No doubled cool-down is longer than that: nobody else gets a device of the pool on the node meanwhile."""
 
 
 def budget_due(picture: Picture, claim: Claim, life: ClaimLife) -> int:
@@ -93,8 +96,27 @@ def fail(
     if (picture.live or observed) and failed is not None:
         work.emit(failed)
     if node and model and (node, model) not in picture.cooling:
-        until = work.at + picture.policy.cool_down_seconds * MICROSECONDS
-        work.want(CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason), f"{node}/{model}")
+        times = _times_in_a_row(work, (node, model), reason)
+        until = work.at + _cool_down(picture, times)
+        cool_down = CoolDown(node=node, model=model, mode=picture.mode, until=until, reason=reason, times=times)
+        work.want(cool_down, f"{node}/{model}")
+
+
+def _times_in_a_row(work: Work, cell: Cell, reason: str) -> int:
+    """How often in a row the cell failed for this reason of the node's own. A node that was open for as long as it may be closed
+    begins anew: who goes round among so many nodes that it takes longer could not be kept from all of them. What the fabric
+    failed is not counted: the fabric may be well at any time, and while it is not, the pool is closed."""
+    last = work.picture.cooled.get(cell)
+    if last is None or last.reason != reason or work.at >= last.until + LONGEST_COOL_DOWN * MICROSECONDS:
+        return 1
+    return last.times + 1
+
+
+def _cool_down(picture: Picture, times: int) -> int:
+    """Twice as long each time in a row, so that a claim which no node of a kind can serve comes to the other nodes at last: with
+    the same time for each, the first would be open again before the last has been tried."""
+    first = picture.policy.cool_down_seconds
+    return max(first, min(first << min(times - 1, 10), LONGEST_COOL_DOWN)) * MICROSECONDS
 
 
 def _was_shown(picture: Picture, claim: Claim, life: ClaimLife) -> bool:

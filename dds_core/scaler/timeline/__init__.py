@@ -237,7 +237,7 @@ NAMING = _NAMED_AT_FIRST | {
 }
 """The types of events that names come from: all that has to be read to find a subject."""
 
-_NAME, _UUID, _CLAIMS, _LABELS = b'"name":', b'"uuid":', b'"claims":', b'"labels":'
+_NAMES = (b'"name":', b'"uuid":', b'"claims":', b'"extended_claim":', b'"labels":')
 
 
 def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
@@ -246,7 +246,7 @@ def naming(rows: Iterable[LeanEvent]) -> Iterator[LeanEvent]:
         data = row.data
         if data is None:
             continue
-        if row.type in _NAMED_AT_FIRST and not any(word in data for word in (_NAME, _UUID, _CLAIMS, _LABELS)):
+        if row.type in _NAMED_AT_FIRST and not any(word in data for word in _NAMES):
             continue
         yield row
 
@@ -265,7 +265,9 @@ class Directory(telling.Directory):
     def __init__(self) -> None:
         super().__init__()
         self._resources: dict[str, FabricResource] = {}
-        self._pods: dict[str, Pod] = {}
+        self._pods: dict[
+            str, tuple[Pod, set[str]]
+        ] = {}  # with the names of all its claims: one that was made for it may go
         self._claims: dict[tuple[str, str], set[str]] = {}
         self._known = Known()
 
@@ -286,11 +288,11 @@ class Directory(telling.Directory):
             self._call(("device", uuid), uuid)
         for model in self._known.config.models:
             self._call(("model", model.model), model.model)
-        for pod in self._pods.values():
+        for pod, claims in self._pods.values():
             name = ("pod", f"{pod.namespace}/{pod.name}")
             for text in (name[1], pod.name, pod.uid):
                 self._call(name, text)
-            for claim in {*pod.claims, pod.extended_claim}:
+            for claim in claims:
                 for uid in self._claims.get((pod.namespace, claim), ()):
                     self._stands_for(name, uid)
         return self
@@ -307,7 +309,8 @@ class Directory(telling.Directory):
             case Node():
                 self._add(("node", row.name), row.uid)
             case Pod():
-                self._pods[row.uid] = row
+                claims = self._pods[row.uid][1] if row.uid in self._pods else set()
+                self._pods[row.uid] = (row, claims | {*row.claims, row.extended_claim})
             case AttachRequest():
                 self._add(("request", row.name), row.uid)
 

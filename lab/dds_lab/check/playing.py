@@ -75,7 +75,8 @@ class FleetRun:
         self.judge = Judge(self.lab, _measure(fleet, TROUBLED if self._troubled else CALM))
         named = fleet.scenario.parts.manager is not None and fleet.scenario.parts.manager.api == "nec"
         self.pools = pools.PoolsJudge(
-            self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named
+            self.lab, PUBLISHER_USER, SLOWER, mark=MANAGED_BY, blind=self._is_blind, names_devices=named,
+            heard=self._heard_of_claims,
         )  # fmt: skip
         self.wire = Wire(self.lab, plan(fleet.scenario, self.lab.time))
         self._stand_by("scaler", self._scaler)
@@ -162,6 +163,11 @@ class FleetRun:
         switch(True)
         self.lab.time.after(blow.lasts, lambda: switch(False))
 
+    def _heard_of_claims(self) -> int:
+        """Up to which instant the publisher has."""
+        one = next((one.process for one in self.replicas.get("publisher", ()) if one.process is not None), None)
+        return one.heard_until("resourceclaims") if one is not None and one.followed else self.lab.time.now()
+
     def _is_blind(self) -> bool:
         """Whether the publisher cannot know what there is, or cannot write."""
         manager = self.lab.manager
@@ -245,17 +251,20 @@ class FleetRun:
 
     def _is_enough(self, claims: set[str]) -> bool:
         """Whether a node has, or may get, all that the claims need beside what others have there. What is in the machine of a
-        node that is gone is out of everybody's reach."""
+        node that is gone is out of everybody's reach, and where others have a rival of a model nobody may bring that model."""
         view, fabric = self.judge.view, self.lab.fabric
         needs: Counter[str] = Counter()
         having: Counter[tuple[str, str]] = Counter()
+        taken: set[tuple[str, str]] = set()
         for one in view.claims.values():
             needs += one.needs if one.name in claims else Counter()
             having += one.cells - one.waits
+            taken |= set() if one.name in claims else (one.cells - one.waits).keys()
         for node in view.nodes:
             beside = [other for other in view.nodes if view.fabric_of(other) == view.fabric_of(node)]
             if all(
-                having[node, model] + count <= view.limit((node, model))
+                not any((node, rival) in taken for rival in view.rivals(model))
+                and having[node, model] + count <= view.limit((node, model))
                 and fabric.free(view.fabric_of(node), model)
                 + sum(len(view.attached((one, model))) - having[one, model] for one in beside)
                 >= count

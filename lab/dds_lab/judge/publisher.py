@@ -84,10 +84,11 @@ class PoolsJudge:
         mark: str = "",
         blind: Callable[[], bool] | None = None,
         names_devices: bool = False,
+        heard: Callable[[], int] | None = None,
     ) -> None:
         """Its own are slices whose label app.kubernetes.io/managed-by is `mark`, and those of `user` without such a label;
         without a `mark` all that have none. `blind` says whether the publisher cannot know or cannot write now, `names_devices`
-        whether it is told which devices there are."""
+        whether it is told which devices there are, `heard` up to which instant it has heard of claims."""
         self.view = PoolsView(lab, user, names_devices=names_devices)
         self.findings: list[Finding] = []
         self._measure = measure
@@ -98,6 +99,7 @@ class PoolsJudge:
         }
         self._mark = mark
         self._attention = Attention(lab.time.now(), blind or (lambda: False))
+        self._heard = heard or lab.time.now
         self._open: dict[tuple[Rule, str], tuple[int, str]] = {}  # what must be over soon: since when, and words
         self._said: set[tuple[Rule, str]] = set()
         self._truth: defaultdict[tuple[str, str], deque[tuple[int, int]]] = defaultdict(deque)
@@ -185,7 +187,8 @@ class PoolsJudge:
             held = min(one.since for one in claims)
             text = f"held by {claims[0].name}, and not listed"
             vanished = name in before and name not in listed and self.view.author.get(before[name]) == self.view.user
-            if vanished and not moving and self.view.now - held > self._measure.race * MICROSECONDS:
+            unknown = held > self._heard() or self.view.now - held <= self._measure.race * MICROSECONDS
+            if vanished and not moving and not unknown:
                 self._once("withdrawn in use", of, f"{text} any more")
             self._must_end("withdrawn in use", of, text, name not in listed)
         for rule, of in list(self._open):

@@ -34,10 +34,11 @@ class Measure:
     `lately`: an attach is justified by what was needed so long ago at most (an order takes its time, and its claim may have
     been withdrawn meanwhile). `kept`: a device that was announced to a claim is meant for it for so long. `patience`: a claim
     may wait so long although a device is there for it (a node cools down for two minutes after a failure). `young`: before so
-    long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not
-    counting what was stolen from it, nor a first refusal of the fabric on each node), `changes`: a label may change. `news`: who
-    announces a device may not know yet that it was taken so shortly before. `glance`: so often it is looked who waits. `twice`:
-    the operator may order a device twice when it ends, or hears nothing, in between: what it names nowhere is nobody's.
+    long only the fabric's own words excuse a failure. `rounds`: a claim may be allocated so often within a minute (not counting
+    what was stolen from it, nor a first refusal on each node, by the fabric or because the node may not have its devices),
+    `changes`: a label may change. `news`: who announces a device may not know yet that it was taken so shortly before. `glance`:
+    so often it is looked who waits. `twice`: the operator may order a device twice when it ends, or hears nothing, in between:
+    what it names nowhere is nobody's.
     """
 
     lately: float = 60.0
@@ -77,7 +78,7 @@ class Judge:
         self._excess: dict[int, str] = {}  # order → in what way it is too much, should it be carried out
         self._said: set[tuple[Rule, str]] = set()
         self._robbed_at: dict[Cell, int] = {}
-        self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → where the fabric refused it, and when
+        self._refused_at = defaultdict[str, dict[Cell, int]](dict)  # claim name → where it was refused, and when
         self._takers: defaultdict[Cell, deque[tuple[int, str]]] = defaultdict(lambda: deque(maxlen=32))
         self._counted: dict[str, Counter[Cell]] = {}  # claim uid → what it counts for in the demand
         self._having: defaultdict[Key, dict[str, str]] = defaultdict(
@@ -264,7 +265,8 @@ class Judge:
         refused = any(
             (one.node, one.model) in claim.cells and one.at >= claim.since - MICROSECONDS for one in self.view.refused
         )
-        if refused:
+        could = self._could_have(claim, claim.node)
+        if refused or not could:
             self._refused_at[claim.name].update(dict.fromkeys(claim.cells, self.view.now))
         since = claim.since - MICROSECONDS
         refused = refused or any(cell in claim.cells and at >= since for cell, at in self.view.complaints.items())
@@ -275,7 +277,7 @@ class Judge:
         refused = refused or any(self.view.parted(self.view.attached(cell), since) for cell in claim.cells)
         lately = self.view.now - round(self.measure.news * MICROSECONDS)
         closed = self.view.closed.get(claim.node, 0) >= max(lately, claim.since) or not self.view.is_open(claim.node)
-        if young and not refused and not closed and self._could_have(claim, claim.node):
+        if young and not refused and not closed and could:
             took = duration(self.view.now - claim.since)
             text = f"failed after {took} ({claim.words!r}) although {claim.node} could have its devices"
             self._find("failed without cause", claim.name, text)

@@ -19,9 +19,12 @@ from dds_adapters.runtime.metrics import catalogue as c
 from dds_adapters.runtime.metrics.fleet import Stages
 from dds_adapters.runtime.operation import sources_of
 from dds_core.events import Rejected, Started, Superseded, WriteDone, WriteRefused
-from dds_core.replay import fold_log
+from dds_core.log.envelope import Envelope
+from dds_core.replay import fold_log, of_steps
 from dds_core.scaler.component import SCALER, Engine
 from dds_core.scaler.events import ClaimMoved, DeviceMoved, HandOver, NodeGone
+from dds_core.scaler.history import History
+from dds_core.scaler.history.usage import usage
 from dds_core.scaler.policy import Policy
 from dds_core.scaler.state import Picture
 from tests.support.commits import Committed, commits
@@ -201,6 +204,43 @@ def test_idle_time_never_goes_back() -> None:
         assert all(now.get(key, seconds) >= seconds for key, seconds in before.items())
         before = now
     assert before and sum(before.values()) > 0
+
+
+@pytest.mark.parametrize("name", ["burst", "node_limit", "node_lost", "attach_failure"])
+def test_device_time_never_goes_back_and_a_new_process_goes_on_with_it(name: str) -> None:
+    """At every third commit the process dies, and the next one folds what is in the log."""
+    rows: list[Envelope] = []
+    registry, before = CollectorRegistry(), dict[Labels, float]()
+    metrics = Metrics(registry, version="", fingerprint="")
+    engine = Engine()
+    for number, one in enumerate(commits(replay_recording(RECORDINGS / f"{name}.jsonl.gz", Policy(), engine=engine))):
+        rows += one.envelopes
+        if number % 3 == 0:
+            registry = CollectorRegistry()
+            metrics = Metrics(registry, version="", fingerprint="")
+        metrics.committed([one], fold_log(rows, SCALER) if number % 9 == 0 else engine.picture)
+        now = scraped(registry).get("dds_device_seconds_total", {})
+        assert all(now[key] >= seconds for key, seconds in before.items())
+        before = now
+    history = History().read(of_steps(replay_recording(RECORDINGS / f"{name}.jsonl.gz", Policy())))
+    expected = usage(history, ["model"], str)
+    for (model,), spent in expected.items():
+        for state, micros in spent.items():
+            assert before.get(frozenset({("state", state), ("model", model)}), 0) == pytest.approx(micros / 1e6)
+    assert expected
+
+
+def test_device_time_that_is_not_in_the_log_is_not_shown(burst: Played) -> None:
+    """The log was away: what the next process finds there would be less."""
+    registry, middle = CollectorRegistry(), len(burst.steps) // 2
+    metrics = Metrics(registry, version="", fingerprint="")
+    known = fold_log([row for one in burst.steps[:middle] for row in one.envelopes], SCALER)
+    metrics.committed(burst.steps[:middle], known)
+    told = scraped(registry)["dds_device_seconds_total"]
+    metrics.committed(burst.steps[middle : middle + 1], burst.picture)
+    assert scraped(registry)["dds_device_seconds_total"] == told
+    metrics.committed(burst.steps[middle + 1 :], burst.picture)
+    assert sum(scraped(registry)["dds_device_seconds_total"].values()) > sum(told.values())
 
 
 def test_a_live_hand_over_is_told_with_its_steering() -> None:

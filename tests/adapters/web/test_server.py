@@ -7,6 +7,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -115,6 +116,32 @@ def test_tokens_and_queries_are_not_logged(caplog: pytest.LogCaptureFixture) -> 
         raw(server, b"GET /hello?hunter2 rubbish hunter2\r\n\r\n")
     assert any("/hello" in message for message in caplog.messages)
     assert "hunter2" not in caplog.text
+
+
+def test_an_answer_in_pieces_comes_piece_by_piece_and_ends_with_its_reader() -> None:
+    """Who takes each piece in time may stay for longer than one answer may take."""
+    go_on, closed = threading.Semaphore(2), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            while go_on.acquire(timeout=10):
+                yield b"piece\n"
+        finally:
+            closed.set()
+
+    with running(Server({"/pieces": lambda _: Response(200, "text/plain", pieces())}, answering=1.0)) as server:
+        with socket.create_connection((server.host, server.port), timeout=10) as sock, sock.makefile("rb") as answer:
+            sock.sendall(b"GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
+            head = list(iter(answer.readline, b"\r\n"))
+            assert not any(line.lower().startswith(b"content-length") for line in head)
+            for _ in range(6):
+                assert answer.readline() == b"piece\n"
+                time.sleep(0.3)
+                go_on.release()
+        go_on.release()
+        go_on.release()
+        assert closed.wait(5), "its reader has gone"
+        assert raw(server, b"HEAD /pieces HTTP/1.1\r\nHost: x\r\n\r\n").endswith(b"\r\n\r\n")
 
 
 def test_a_client_that_sends_byte_by_byte_is_cut_in_time() -> None:

@@ -4,7 +4,7 @@ Here a definite error or a used-up budget fails the claim with reason and the fa
 """
 
 from dds_core.scaler import events as e
-from tests.support.world import A100, World, one_node
+from tests.support.world import A100, SECOND, World, one_node
 
 
 def waiting(mode: str = "attach") -> World:
@@ -89,6 +89,20 @@ def test_b05_the_node_may_be_chosen_again_after_the_cool_down() -> None:
     world.tick(121)
     assert world.only(e.CoolDownOver).node == "node0"
     assert world.events(e.NodeLabelled)[-1].labels == {"cohdi.io/nvidia-a100-40": "true"}
+
+
+def test_b05_a_fabric_that_fails_again_is_tried_as_soon_as_before() -> None:
+    """It may be well at any time; while it is not, the pool is closed."""
+    world = waiting()
+    world.tick(541)
+    world.carry_out()
+    world.tick(121)
+    world.clear("train")
+    world.allocate("train", "node0")
+    world.tick(541)
+    first, again = world.events(e.CoolDown)
+    assert (again.reason, again.times) == (first.reason, 1) == ("AttachTimeout", 1)
+    assert 119 <= (again.until - world.now) / SECOND <= 120
 
 
 def test_b05_another_allocation_after_the_failure_starts_the_next_cycle() -> None:

@@ -9,6 +9,7 @@ from dds_core.replay import of_steps
 from dds_core.scaler.state import PROJECTION, dump
 from dds_core.scaler.timeline import Directory
 from dds_core.timeline import AmbiguousSubject, Moment, NoSuchSubject
+from tests.core.scaler.history.told import told
 from tests.support.world import World, one_node
 
 
@@ -83,3 +84,9 @@ def test_subjects_are_listed_once() -> None:
     assert names == sorted(set(names))
     assert ("device", "GPU-2222-1") in names
     assert ("device", "gpu-b") not in names
+
+
+def test_a_pod_stands_for_every_claim_that_was_made_for_it() -> None:
+    """The scheduler deletes the claim of an extended resource and makes another one."""
+    found = Directory().read(told("extended_resource")).find("pod/default/er")
+    assert len(found.uids) == 2

@@ -277,6 +277,10 @@ DECISIONS: list[tuple[Any, str]] = [
     ),
     (e.FailureSignalled("c", "attach", 1, SIGNAL), "set FabricDeviceReschedule on gpu-0 of ns/train, so that the"),
     (e.CoolDown("node0", "A100", "attach", 0, "no"), "keep the scheduler from A100 on node0 until 00:00:00.000: no"),
+    (
+        e.CoolDown("node0", "A100", "attach", 0, "no", times=3),
+        "keep the scheduler from A100 on node0 until 00:00:00.000: no, 3 times in a row",
+    ),
     (e.CoolDownOver("node0", "A100", "attach"), "let the scheduler choose A100 on node0 again"),
     (e.NodeLabelled("node0", {"a": "1", "b": None}, "attach", "x"), "label node0 with a=1 and take b off node0: x"),
     (

@@ -253,3 +253,54 @@ def test_alerts_fire_when_they_must_and_no_others_do(run: Run, tmp_path: Path) -
 def test_every_alert_fires_in_a_run_and_every_panel_gives_something() -> None:
     assert {name for run in RUNS for name in run.fires} == {one.name for one in alerts()}
     assert {title for run in RUNS for title in run.shows} == set(QUERIES)
+
+
+COUNTED = {
+    "DdsWrongDevice": 'dds_alerts_total{reason="DetachedInUse"',
+    "DdsAlerted": 'dds_alerts_total{reason="NoNode"',
+    "DdsInvariantBroken": 'dds_invariants_broken_total{invariant="I1"',
+    "DdsWritesRefused": 'dds_write_refusals_total{action="Order",code="403"',
+    "DdsObjectRejected": 'dds_rejected_total{resource="pods",reason="odd"',
+    "DdsClaimFailed": 'dds_decisions_total{type="ClaimFailed",mode="detach"',
+}
+"""The series of each alert about a counter."""
+POD = 'job="dds",instance="dds-0",namespace="composable-dra"}'
+UP, GAP = "1x270", "1x179 stale _x19 1x70"
+"""In minutes from 0 on: a target that answers, and one that does not from 180 to 200."""
+
+
+@pytest.mark.parametrize(
+    ("target", "values", "news"),
+    [
+        (GAP, "_x29 1x149 stale _x19 1x70", {31: True, 140: False, 201: False, 210: False, 245: False}),
+        (GAP, "_x29 1x149 stale _x19 2x70", {140: False, 201: True}),
+        (GAP, "_x199 1x70", {201: True}),
+        (UP, "_x29 1x10 stale _x159 1x70", {31: True, 140: False, 201: True}),
+    ],
+    ids=["no event in a gap", "another event in a gap", "the first event in a gap", "a new process in the same pod"],
+)
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_gap_in_the_scrapes_is_no_news_and_an_event_is(
+    name: str, target: str, values: str, news: Mapping[int, bool], tmp_path: Path
+) -> None:
+    (rule,) = [one for one in alerts() if one.name == name]
+    series = {f"{COUNTED[name]},{POD}": values, f"dds_build_info{{{POD}": target}
+    expected = [gives(f"count({rule.expr}) > bool 0", minute, *[{}] * fires) for minute, fires in news.items()]
+    promtool()
+    assert judged(tmp_path, ROOT / RULES, EVERY, series, expected) == ""
+
+
+def test_a_call_says_which_series_it_is_about(tmp_path: Path) -> None:
+    (rule,) = [one for one in alerts() if one.name == "DdsWritesRefused"]
+    labels = {"action": "Order", "code": "403", "instance": "dds-0", "job": "dds", "namespace": "composable-dra"}
+    told = " ".join(f"{name}={value}" for name, value in labels.items())
+    annotations = {
+        "summary": "The API server refuses a write for good, Order, 403",
+        "description": f"{rule.words} ( {told} )",
+        "runbook_url": rule.anchor,
+    }
+    alert = {"exp_labels": {**labels, "severity": "warning"}, "exp_annotations": annotations}
+    called = [{"alertname": rule.name, "eval_time": "30m", "exp_alerts": [alert]}]
+    series = {f"{COUNTED[rule.name]},{POD}": "1+1x40"}
+    promtool()
+    assert judged(tmp_path, ROOT / RULES, EVERY, series, [], called) == ""

@@ -48,7 +48,14 @@ CORPUS = {
     482: "a device that comes to another node while its old one shows it still",
     571: "a device that its node lists no more, where no second one may be",
     626: "a process that ends while the API server does not answer, with guards to take off",
+    666: "a pod for two devices, and six nodes that may have one each before those that may have four",
     681: "a size that is asked back in part before it was lowered",
+    10096: "a review whose answer is a conflict, and devices that would go back unguarded from then on",
+    10135: "a publisher that hears nothing of claims for two minutes",
+    10225: "a start that is not told at once where devices are guarded, with a guard of a hold that went meanwhile",
+    10251: "claims that are refused on one node after the other",
+    11063: "a pod for two devices, and five nodes that may have one each",
+    11158: "rivals on the one node that is left, of which one pod after the other takes the same device",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 
@@ -129,6 +136,19 @@ def test_a_pod_is_not_waited_for_while_others_run_on_all_that_its_node_may_have(
         (pod,) = [one for one in run.lab.client("looking").list("pods") if one["metadata"]["name"] == "mix1-5"]
         assert not pod["spec"].get("nodeName") and run._waiting() == []
         assert run._is_enough({"default/last-1-tesla-t4"})
+
+
+def test_a_pod_is_not_waited_for_while_others_run_on_a_rival_of_its_model() -> None:
+    """The other node is lost. On the one that is left each pod takes the H100 as soon as the one before ends, so that no T4 may
+    come. A rival that no claim has would be no excuse: it can be taken off."""
+    with fleet_run(fleet_of(11158)) as run:
+        run.lab.run(3300)
+        view, mine = run.judge.view, {"default/last-1-tesla-t4"}
+        assert [one.name for one in view.claims.values() if one.cells["node0000", "H100 80G"]] == ["default/mix0-20"]
+        assert run._waiting() == [] and not run._is_enough(mine)
+        (uid,) = [one.uid for one in view.claims.values() if one.name == "default/mix0-20"]
+        del view.claims[uid]
+        assert view.attached(("node0000", "H100 80G")) and run._is_enough(mine)
 
 
 def _with(seed: int, *blows: Blow) -> FleetRun:

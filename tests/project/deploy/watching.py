@@ -22,6 +22,10 @@ DASHBOARD = "deploy/chart/dds/files/dashboard.json"
 SEVERITIES = ("critical", "warning")
 
 
+_SERIES_OF = "{{ with $labels }} ({{ range $name, $value := . }} {{ $name }}={{ $value }}{{ end }} ){{ end }}"
+"""Of which series it fires, in Prometheus' templates: empty for a sum."""
+
+
 @dataclass(frozen=True)
 class Alert:
     """A row of *What to be called for*; `lasts` is "" where it fires at once."""
@@ -45,13 +49,25 @@ class Alert:
         """As Prometheus has it."""
         lasts = {"for": self.lasts} if self.lasts else {}
         summary = re.split(r"(?<=\w)[.:;,](?= |$)", self.words, maxsplit=1)[0]
+        which = "".join(f"{{{{ with $labels.{label} }}}}, {{{{ . }}}}{{{{ end }}}}" for label in self._which())
         return {
             "alert": self.name,
             "expr": self.expr,
             **lasts,
             "labels": {"severity": self.severity},
-            "annotations": {"summary": summary, "description": self.words, "runbook_url": self.anchor},
+            "annotations": {
+                "summary": summary + which,
+                "description": self.words + _SERIES_OF,
+                "runbook_url": self.anchor,
+            },
         }
+
+    def _which(self) -> Iterator[str]:
+        """The labels that its series differ in: those of its first metric that the query neither names nor sums up."""
+        found = _SERIES.search(self.expr)
+        labels = {one.name: one.labels for one in (*CATALOGUE, *POOL_CATALOGUE)}
+        if found is not None and not re.match("sum|max", self.expr):
+            yield from (label for label in labels[found[1]] if f'{label}="' not in self.expr)
 
 
 @dataclass(frozen=True)

@@ -170,12 +170,13 @@ class Server:
             raise Ended(Later(f"{ref}: the answer is not a list")) from None
 
     def question(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
-        """The answer to a GET, or with a body (a review) to a POST, whatever its status, unless the server is in trouble."""
+        """The answer to a GET, or with a body (a review) to a POST, whatever its status, unless the server is in trouble. A
+        conflict is no answer to what writes nothing: something in between is in trouble."""
         ref = Ref("the API server,", path)
         sent = None if body is None else msgspec.json.encode(body)
         answer = self._ask(ref, "GET" if body is None else "POST", path, body=sent)
-        if _is_trouble(answer):
-            _refuse(ref, answer)
+        if _is_trouble(answer) or answer.code == 409:
+            raise _later(ref, answer)
         return answer
 
     def create(self, ref: Ref, body: Mapping[str, Any]) -> bytes:
@@ -330,10 +331,14 @@ def _refuse(ref: Ref, answer: Answer) -> NoReturn:
     if code == 409:
         raise Changed(str(ref))
     if _is_trouble(answer):
-        raise Ended(Later(f"{ref}: the API server answers {code} {_told(answer).reason}".rstrip(), answer.wait))
+        raise _later(ref, answer)
     if code == 422 and any("must be an allocated device" in cause.message for cause in _causes(answer)):
         raise Ended(Obsolete(f"{ref} is not allocated on the device any more"))
     raise Ended(declined(answer))
+
+
+def _later(ref: Ref, answer: Answer) -> Ended:
+    return Ended(Later(f"{ref}: the API server answers {answer.code} {_told(answer).reason}".rstrip(), answer.wait))
 
 
 def _is_trouble(answer: Answer) -> bool:

@@ -286,7 +286,9 @@ def _end_hold(decision: e.HoldEnded, at: int, picture: Picture) -> Task:
     namespace = next((claim.namespace for claim in claims), picture.guards)
     row = picture.holds.get(decision.resource)
     young = row is not None and at < row.until
-    work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
+    work: Work = EndHold(Ref(CLAIMS, decision.hold, namespace), decision.resource, decision.devices, young)
+    if not namespace and picture.unanswered:  # its guard may stand: decided again once it is known where
+        work = Overtaken(NO_PLACE)
     return Task(work, objects, target=decision.resource, needs="observe")
 
 

@@ -67,6 +67,13 @@ IDLE = Named(
     "Device-seconds on a node without a claim, marked ones included, up to the last event and since this process started.",
     ("model", "node"),
 )
+SPENDING = Named(
+    "dds_device_seconds_total",
+    "counter",
+    "Device-seconds by what the device was: used, idle, attaching, detaching, or in error without a user. Up to the last event, "
+    "and since the log began, or its first checkpoint of an older version: a new process goes on where the one before ended.",
+    ("state", "model"),
+)
 ATTACHES = Named("dds_device_attaches_total", "counter", "Devices that came to a node.", ("model",))
 ATTACH = Named(
     "dds_device_attach_seconds",

@@ -165,6 +165,7 @@ class Fleet(Collector):
         self._claims_in: Counter[str] = Counter()
         self._devices_in: Counter[tuple[str, str, str]] = Counter()
         self._idle: dict[tuple[str, str], _Idle] = {}
+        self._spent: dict[tuple[str, str], int] = {}
         registry.register(self)
 
     # -- the thread that decides ---------------------------------------------------------------------------------------
@@ -190,6 +191,12 @@ class Fleet(Collector):
     def passed(self, at: int) -> None:
         """Time went on to this instant."""
         self._now = max(self._now, at)
+
+    def spent(self, picture: Picture, logged: int) -> None:
+        """Take over the device-time of a picture that knows no more than what is in the log, up to the instant `logged`: what the
+        next process finds there must not be less than what was shown."""
+        if picture.now <= logged:
+            self._spent = {key: row.until(logged) for key, row in picture.spending.rows.items()}
 
     def claim(self, uid: str) -> InState | None:
         return self._claims.get(uid)
@@ -260,19 +267,23 @@ class Fleet(Collector):
 
     def describe(self) -> Iterator[Metric]:
         yield from (GaugeMetricFamily(one.name, one.help) for one in (c.CLAIMS, c.DEVICES))
-        yield CounterMetricFamily(c.IDLE.name, c.IDLE.help)
+        yield from (CounterMetricFamily(one.name, one.help) for one in (c.IDLE, c.SPENDING))
 
     def collect(self) -> Iterator[Metric]:
         claims = GaugeMetricFamily(c.CLAIMS.name, c.CLAIMS.help, labels=c.CLAIMS.labels)
         devices = GaugeMetricFamily(c.DEVICES.name, c.DEVICES.help, labels=c.DEVICES.labels)
         idle = CounterMetricFamily(c.IDLE.name, c.IDLE.help, labels=c.IDLE.labels)
+        spent = CounterMetricFamily(c.SPENDING.name, c.SPENDING.help, labels=c.SPENDING.labels)
         with self.lock:
             in_state, at_place = dict(self._claims_in), dict(self._devices_in)
             idled = {key: one.until(self._now) for key, one in self._idle.items()}
+            spending = self._spent
         for state in CLAIM_STATES:
             claims.add_metric((state,), in_state.get(state, 0))
         for place, count in at_place.items():
             devices.add_metric(place, count)
         for key, micros in idled.items():
             idle.add_metric(key, micros / SECOND)
-        yield from (claims, devices, idle)
+        for key, micros in spending.items():
+            spent.add_metric(key, micros / SECOND)
+        yield from (claims, devices, idle, spent)

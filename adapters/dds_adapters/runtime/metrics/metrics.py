@@ -237,6 +237,8 @@ class Metrics:
             if picture is not self._picture:
                 self._picture = picture
                 self._fleet.recount(picture)
+            if steps:
+                self._fleet.spent(picture, steps[-1].step.at)
         for instrument, read in self._gauges:
             instrument.set(read(picture))
         self._common.show(steps, picture)

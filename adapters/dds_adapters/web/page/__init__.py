@@ -25,6 +25,8 @@ _SCRIPTS = (
     "print.js",
     "main.js",
 )
+_LIVE = "live.js"
+"""The script that fetches data: only the live page has it. A report holds its data, and makes no request."""
 _STYLES = ("vendor/uPlot.min.css", "page.css")
 _LICENCE = "vendor/uPlot.LICENSE"
 
@@ -35,23 +37,31 @@ def document(title: str, data: bytes) -> str:
     return filled(title=escape(title), policy=policy(), style=style(), script=script(), data=packed)
 
 
+def live(title: str) -> str:
+    """The page without data, which asks for them where it came from."""
+    return filled(title=escape(title), policy=policy(live=True), style=style(), script=script(live=True), data="")
+
+
 def filled(**parts: str) -> str:
     """The page's frame with these parts, each in its place."""
     before, *rest = _asset("page.html").split("{{")
     return before + "".join(parts[name] + text for name, _, text in (piece.partition("}}") for piece in rest))
 
 
-def policy(connect: str = "'none'") -> str:
-    """The content security policy; `connect` says whom the page may ask."""
-    sources = (f"{kind}-src 'sha256-{_digest(text)}'" for kind, text in (("script", script()), ("style", style())))
+def policy(*, live: bool = False) -> str:
+    """The content security policy: this script and this style, and requests of a live page to where it came from."""
+    texts = (("script", script(live=live)), ("style", style()))
+    sources = (f"{kind}-src 'sha256-{_digest(text)}'" for kind, text in texts)
+    connect = "'self'" if live else "'none'"
     return f"default-src 'none'; {'; '.join(sources)}; img-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'"
 
 
 @cache
-def script() -> str:
+def script(*, live: bool = False) -> str:
     """All of it, to stand in one element; modules of one scope, in order."""
+    scripts = (*_SCRIPTS, _LIVE) if live else _SCRIPTS
     licence = "".join(f" * {line}\n" for line in _asset(_LICENCE).splitlines())
-    return f"/*! uPlot\n{licence} */\n" + "\n".join(map(_asset, _SCRIPTS))
+    return f"/*! uPlot\n{licence} */\n" + "\n".join(map(_asset, scripts))
 
 
 @cache

@@ -16,7 +16,7 @@ class Page {
     this.state = this.address.read();
     this.panel = new Panel(this.model, {
       open: (kind, key) => this.open(kind, key), go: (at) => this.scrub(at), time: (at) => this.time(at),
-      close: () => this.close(), facts: (on) => this.change({ facts: on ? "1" : "" }),
+      ask: (kind, key) => this.feed?.asks(kind, key), close: () => this.close(), facts: (on) => this.change({ facts: on ? "1" : "" }),
     });
     this.stale = new Set();
     this.listen();
@@ -27,11 +27,20 @@ class Page {
     const isFirst = !this.model.revision;
     this.model.take(patch);
     this.newAxis();
+    if (this.model.log) document.title = $("title").textContent = `${this.model.log}: ${this.model.live ? "live" : "report"}`;
     $("span").textContent = this.words();
     $("sentences").replaceChildren(...this.model.summary.map((text) => make("li", {}, visible(text))));
     $("tab-alerts").textContent = `Alerts (${this.model.alerts.length})`;
     if (isFirst) this.goTo(this.state);
-    this.touch("rows", "alerts", "picture", "detail", "legend");
+    this.touch("rows", "alerts", "picture", "legend", ...(this.feed ? [] : ["detail"]));
+  }
+
+  /** Time has gone on, and nothing else. */
+  later() {
+    this.model.later();
+    this.newAxis();
+    $("span").textContent = this.words();
+    this.touch("rows", "picture");
   }
 
   words() {
@@ -151,8 +160,8 @@ class Page {
       this.rows.draw(model, place, palette, { marks, label: (row) => this.labelOf(row), isSelected: this.isSelected });
     }
     this.line(time);
-    if (stale.delete("picture")) $("picture").replaceChildren(...this.panel.picture(this.instant));
-    if (stale.delete("detail")) this.showDetail();
+    if (!this.isPressed && stale.delete("picture")) refill($("picture"), this.panel.picture(this.instant));
+    if (!this.isPressed && stale.delete("detail")) this.showDetail();
     if (stale.delete("alerts")) this.showAlerts();
     if (stale.delete("legend")) this.showLegend();
   }
@@ -196,7 +205,8 @@ class Page {
     this.panel.isFull = this.state.facts === "1";
     const told = chosen && this.panel.detail(chosen);
     $("detail").hidden = !chosen;
-    $("detail").replaceChildren(...(told ?? (chosen ? [make("p", {}, "it is not in this page")] : [])));
+    refill($("detail"), told ?? (chosen ? [make("p", {}, "it is not in this page")] : []), this.detailed === this.state.sel);
+    this.detailed = this.state.sel;
   }
 
   showAlerts() {
@@ -314,6 +324,10 @@ class Page {
     $("rows").addEventListener("click", (event) => this.clickRow(event));
     $("scrubber").addEventListener("keydown", (event) => this.scrubKey(event));
     document.addEventListener("keydown", (event) => this.anyKey(event));
+    // What is pressed must not be replaced before it is let go, or nothing is clicked.
+    $("picture").addEventListener("pointerdown", () => { this.isPressed = true; });
+    $("detail").addEventListener("pointerdown", () => { this.isPressed = true; });
+    for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { this.isPressed = false; this.touch(); });
     window.addEventListener("beforeprint", () => { $("summary").open = true; preparePrint($("print"), this); });
     window.addEventListener("afterprint", () => { $("print").hidden = true; });
     this.palette();
@@ -446,6 +460,18 @@ class Page {
   themeWord() { $("theme").textContent = this.palette().key === "dark" ? "Light" : "Dark"; }
 }
 
+/** Other content. Of the same thing, what was open stays open and what had the focus has it again, by its place. */
+function refill(element, children, isSame = true) {
+  const open = [...element.querySelectorAll("details")].map((one) => one.open);
+  const focusable = () => [...element.querySelectorAll("button, summary, input")];
+  const at = focusable().indexOf(document.activeElement), top = element.scrollTop;
+  element.replaceChildren(...children);
+  if (!isSame) return;
+  [...element.querySelectorAll("details")].forEach((one, n) => { one.open = open[n] ?? false; });
+  if (at >= 0) (focusable()[at] ?? element).focus({ preventScroll: true });
+  element.scrollTop = top;
+}
+
 function triangle(context, x, y, size) {
   context.beginPath();
   context.moveTo(x - Math.abs(size) * 0.7, y);
@@ -493,7 +519,7 @@ async function embedded() {
 
 const page = new Page();
 window.dds = page;
-embedded().then((patch) => patch && page.take(patch), (error) => {
+embedded().then((patch) => (patch ? page.take(patch) : new Live(page).run()), (error) => {
   const why = "was the file cut off? Or the browser is older than 2024.";
   $("span").textContent = `The data of this page cannot be read (${error.message}): ${why}`;
 });

@@ -10,17 +10,22 @@ const escaped = (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`
 
 class Model {
   constructor() {
+    this.now = 0;
+    this.revision = 0;
+    this.clear();
+  }
+
+  clear() {
     this.strings = [];
     this.claims = [];
     this.devices = [];
     this.alerts = [];
     this.accounts = new Map();
-    this.now = 0;
-    this.revision = 0;
   }
 
-  /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`). The only way in. */
+  /** Take in a patch, the first of which says everything (`dds_core.scaler.history.page`); one that tells `anew` does, too. */
   take(patch) {
+    if (patch.anew) this.clear();
     for (const text of patch.strings ?? []) this.strings.push(visible(text));
     for (const field of ["version", "start", "log", "dds", "summary", "stages", "states", "since", "untold", "live", "now"]) {
       if (patch[field] !== undefined) this[field] = patch[field];
@@ -31,11 +36,16 @@ class Model {
       const [of, reason, text] = texts.map(this.text);
       this.alerts.push({ at, of, reason, text });
     }
-    for (const [kind, about, head, entries] of patch.accounts ?? []) {
-      const key = this.text(kind) === "claim" ? this.claims[about].uid : this.text(about);
-      this.accounts.set(`${this.text(kind)}:${key}`, { head: head.map(this.text), entries: entries.map(this.entry) });
+    for (const row of patch.accounts ?? []) {
+      const kind = this.text(row[0]), key = kind === "claim" ? this.claims[row[1]].uid : this.text(row[1]);
+      this.accounts.set(`${kind}:${key}`, this.account(row));
     }
     this.revision += 1;
+    this.later();
+  }
+
+  /** Something has changed, if only the time. */
+  later() {
     this.known = undefined;
     this.swept = undefined;
   }
@@ -65,14 +75,18 @@ class Model {
     };
   }
 
-  entry = ([at, kind, name, trigger, from, to, after, cause, flat]) => {
+  /** A timeline, whose strings are the page's or its own. */
+  account([, , head, entries], text = this.text) {
+    return { head: head.map(text), entries: entries.map((row) => this.entry(row, text)) };
+  }
+
+  entry([at, kind, name, trigger, from, to, after, cause, flat], text) {
     const notes = [];
-    for (let n = 0; n < flat.length; n += 3) notes.push({ at: flat[n], kind: this.text(flat[n + 1]), text: this.text(flat[n + 2]) });
+    for (let n = 0; n < flat.length; n += 3) notes.push({ at: flat[n], kind: text(flat[n + 1]), text: text(flat[n + 2]) });
     return {
-      at, kind: this.text(kind), name: this.text(name), trigger: this.text(trigger), from: this.text(from), to: this.text(to),
-      after, cause: this.text(cause), notes,
+      at, kind: text(kind), name: text(name), trigger: text(trigger), from: text(from), to: text(to), after, cause: text(cause), notes,
     };
-  };
+  }
 
   // -- what is asked of it --------------------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ const tableOf = (headings, rows) => make("table", {},
   make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell))))));
 
 class Panel {
-  /** `open` opens a thing of this kind and key, `go` goes to an instant, `time` words one. */
-  constructor(model, { open, go, time, close, facts }) {
-    Object.assign(this, { model, open, go, time, close, facts });
+  /** `open` opens a thing of this kind and key, `go` goes to an instant, `time` words one, `ask` asks for a timeline if it can. */
+  constructor(model, { open, go, time, ask, close, facts }) {
+    Object.assign(this, { model, open, go, time, ask, close, facts });
   }
 
   link = (kind, key, text) => make("button", { type: "button", class: "link", click: () => this.open(kind, key) }, text);
@@ -127,6 +127,8 @@ class Panel {
   timeline(kind, key) {
     const account = this.model.accounts.get(`${kind}:${key}`);
     const title = make("h3", {}, "What happened");
+    if (!account && this.ask?.(kind, key)) return [title, make("p", { class: "dim" }, "reading its timeline")];
+    if (account?.failed) return [title, make("p", { class: "dim" }, account.failed)];
     if (!account) {
       const name = kind === "claim" ? this.model.claims.find((one) => one?.uid === key)?.name : key;
       return [title, make("p", { class: "dim" }, "Its timeline is not in this page, which holds those of what waited longest or was not "

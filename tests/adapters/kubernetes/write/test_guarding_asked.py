@@ -101,13 +101,15 @@ def test_who_may_not_look_is_told(stage: Stage) -> None:
     assert asked(stage, namespace="elsewhere").unguarded.startswith("binding dds-guard does not deny")
 
 
-def test_a_server_in_trouble_is_asked_again(stage: Stage) -> None:
+@pytest.mark.parametrize("code", [409, 429, 503])
+def test_a_server_in_trouble_is_asked_again(stage: Stage, code: int) -> None:
+    """Else devices would be given back unguarded until the next start, since it is asked no more once it has answered."""
     found: list[Guarding] = []
     task = ask_guarding(NAMESPACE, found.append)
     answer = stage.writer.ask
 
     def ask(method: str, path: str, **more: object) -> Answer:
-        return Answer(503, b"") if method == "POST" else answer(method, path, **more)  # type: ignore[arg-type]
+        return Answer(code, b"") if method == "POST" else answer(method, path, **more)  # type: ignore[arg-type]
 
     stage.writer.ask = ask  # type: ignore[method-assign]
     assert isinstance(stage.carry_out(task.work), Later)

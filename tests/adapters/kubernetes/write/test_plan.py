@@ -337,6 +337,22 @@ def test_nothing_of_a_hold_is_sent_where_devices_cannot_be_guarded_any_more() ->
     assert stage.writer.requests == {}
 
 
+def test_the_end_of_a_hold_is_decided_again_once_it_is_known_where_devices_are_guarded() -> None:
+    world, _, _ = to_be_held()
+    world.change_policy(mode="attach")
+    ended = world.only(e.HoldEnded)
+    world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
+    (task,) = plan(ended, "id", 1, world.picture)
+    assert isinstance(Stage().carry_out(task.work), Obsolete)  # done, it would leave its guard behind
+    world.refused(ended, obsolete=True)
+    world.feed(e.Capabilities(version="1.36", guards="dds"))
+    decided = len(world.decisions(e.HoldEnded))
+    world.tick(60)
+    again = world.decisions(e.HoldEnded)[decided:]
+    (task,) = plan(again[0], "id", 1, world.picture)
+    assert isinstance(task.work, EndHold) and task.work.claim.namespace == "dds"
+
+
 @pytest.mark.parametrize("over", ["ending", "gone"])
 def test_a_hold_that_is_being_given_up_is_not_made(over: str) -> None:
     world, _, _ = to_be_held()

@@ -3,6 +3,7 @@ person would read off the log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -11,8 +12,8 @@ from dds_core.events import Checkpoint
 from dds_core.lifecycle import BOUND as IN_USE
 from dds_core.lifecycle import WAITING
 from dds_core.scaler.fold import apply
-from dds_core.scaler.history import BOUND, ClaimHistory, History
-from dds_core.scaler.history.words import advice, folded
+from dds_core.scaler.history import BOUND, ClaimHistory, History, Span
+from dds_core.scaler.history.words import advice, folded, summary
 from dds_core.scaler.state import PROJECTION, Picture, dump
 from dds_core.scaler.timeline import Directory, timeline
 from dds_core.timeline import Moment
@@ -47,7 +48,7 @@ def test_the_spans_of_a_wait_follow_one_another(name: str) -> None:
     for one in History().read(told(name)).claims.values():
         assert all(span.until > span.since for span in one.spans[:-1])
         assert all(first.until <= second.since for first, second in pairwise(one.spans))
-        assert sum(one.stages(10**18).values()) == one.waited(10**18)
+        assert sum(one.stages(10**18).values()) + one.earlier == one.waited(10**18)
         for attempt, following in pairwise(one.attempts):
             assert attempt.outcome and attempt.until <= following.since
 
@@ -88,27 +89,92 @@ def test_waiting_for_the_pool_is_told_from_waiting_for_the_scheduler() -> None:
     assert stages["pool"] > sum(stages.values()) / 2
 
 
-def with_most_in_use(name: str) -> list[Moment]:
-    """The moments of a recording from that on at which most claims are in use, after a checkpoint."""
+def beginning_later(name: str, where: Callable[[Picture], bool]) -> Iterator[list[Moment]]:
+    """The moments from each one on before which the picture is so, after a checkpoint."""
     moments, picture = list(told(name)), Picture()
-    best, rest = 0, moments
     for place, moment in enumerate(moments):
+        picture = begins_anew(picture, moment, first=not place)
         for event in (moment.fact, *moment.caused):
             if event is not None:
                 apply(picture, event, moment.at)
                 picture.dirty.clear()
-        used = sum(life.state == IN_USE for life in picture.lives.rows.values())
-        if used > best:
+        if where(picture):
             checkpoint = Checkpoint(projection=PROJECTION, picture=dump(picture))
-            best, rest = used, [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
-    return rest
+            yield [Moment(moment.position, moment.at, checkpoint, []), *moments[place + 1 :]]
 
 
-@pytest.mark.parametrize("name", RECORDINGS)
-def test_a_log_that_begins_in_the_middle_tells_the_same_end(name: str) -> None:
-    whole, rest = History().read(told(name)), History().read(with_most_in_use(name))
-    found = {uid: (one.outcome, one.cause, one.node) for uid, one in rest.claims.items() if one.attempts}
-    assert found == {uid: (one.outcome, one.cause, one.node) for uid, one in whole.claims.items() if uid in found}
+def new_states() -> Callable[[Picture], bool]:
+    """True where a claim is in a state in which none was before."""
+    seen: set[str] = set()
+
+    def new(picture: Picture) -> bool:
+        states = {life.state for uid, life in picture.lives.rows.items() if uid in picture.claims}
+        found = not states <= seen
+        seen.update(states)
+        return found
+
+    return new
+
+
+def since(one: ClaimHistory, at: int) -> list[Span]:
+    """Its spans from an instant on; while its device is being attached, the picture does not know how far that was."""
+    attaching = ("order", "fabric", "driver")
+    spans = (span._replace(since=max(span.since, at)) for span in one.spans if not 0 < span.until <= at)
+    return list(
+        dict.fromkeys(Span("attaching", 0, 0, span.node) if span.stage in attaching else span for span in spans)
+    )
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
+def test_a_log_that_begins_in_the_middle_tells_what_follows(name: str) -> None:
+    whole = History().read(told(name))
+    for moments in beginning_later(name, new_states()):
+        rest = History().read(moments)
+        for uid, one in rest.claims.items():
+            other = whole.claims[uid]
+            assert since(one, rest.first) == since(other, rest.first), one.name
+            if one.outcome not in ("ended", "unused"):
+                assert (one.outcome, one.node) == (other.outcome, other.node), one.name
+            if one.begun and one.attempts:
+                assert one.used(rest.now) == pytest.approx(other.used(rest.now), abs=10_000), one.name
+            if name in RECORDINGS:
+                assert one.waited(rest.now) <= other.waited(rest.now), one.name
+
+
+def first_lines(name: str, state: str) -> str:
+    """What is said of the claim that is in the state when the log begins."""
+
+    def there(picture: Picture) -> bool:
+        return any(life.state == state for uid, life in picture.lives.rows.items() if uid in picture.claims)
+
+    history = History().read(next(beginning_later(name, there)))
+    (one,) = [one for one in history.claims.values() if one.early and one.attempts]
+    return "\n".join(summary(one, history)[:2])
+
+
+WAITED = "when the log begins it was waiting already: the archive tells what was before"
+USED = "when the log begins it was in use already: the archive tells what was before"
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "lines"),
+    [
+        ("first_attach", "Attached", f"bound to node0001 after 18.8 s or more, in use for 6.1 s\n{WAITED}"),
+        (
+            "first_attach",
+            "Bound",
+            f"bound to node0001 before the log begins, after 6 ms or more, in use for 6.1 s\n{USED}",
+        ),
+        ("first_attach", "Detaching", "it had ended when the log begins"),
+        (
+            "attach_failure",
+            "Failed",
+            f"not bound, given up after 50.0 s or more: no pod refers to it any more\n{WAITED}",
+        ),
+    ],
+)
+def test_what_was_there_when_the_log_begins_is_told_as_such(name: str, state: str, lines: str) -> None:
+    assert first_lines(name, state) == lines
 
 
 def test_a_claim_that_dds_has_nothing_to_do_with_waits_until_its_pod_has_a_node() -> None:

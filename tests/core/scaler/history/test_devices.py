@@ -10,9 +10,9 @@ import pytest
 
 from dds_core.scaler.fold import apply
 from dds_core.scaler.history import History
-from dds_core.scaler.history.devices import STATES, USED
 from dds_core.scaler.history.usage import shares
-from dds_core.scaler.state import Picture
+from dds_core.scaler.spending import STATES, USED
+from dds_core.scaler.state import Picture, dump, load
 from tests.core.scaler.history.told import LOGS, RECORDINGS, begins_anew, told
 
 SPENT = {"Attaching": "attaching", "Idle": "idle", "Marked": "idle", "Used": "used", "Detaching": "detaching"}
@@ -84,3 +84,24 @@ def test_a_device_is_of_the_fabric_that_its_node_is_in(name: str) -> None:
             fabric = picture.fabric_of.get(resource.node)
             assert fabric is None or history.devices[uid].fabric == fabric
     assert all(one.fabric for one in history.devices.values())
+
+
+@pytest.mark.parametrize("name", [*RECORDINGS, *LOGS])
+def test_a_picture_counts_the_same_time_and_keeps_it_in_a_checkpoint(name: str) -> None:
+    """A log that begins with a checkpoint of a version that did not count is counted from the last event before that."""
+    picture, history, spent = Picture(), History(), Counter[tuple[str, str]]()
+    for moment in told(name):
+        picture = begins_anew(picture, moment, first=not history.first)
+        if not history.first:
+            spent.update({key: row.until(moment.at) for key, row in picture.spending.rows.items()})
+        history.take(moment)
+        for event in (moment.fact, *moment.caused):
+            if event is not None:
+                apply(picture, event, moment.at)
+                picture.dirty.clear()
+        picture = load(dump(picture)) if len(picture.devices) % 3 == 2 else picture
+    for device in history.devices.values():
+        spent.update({(state, device.model): micros for state, micros in device.spent(history.now).items()})
+    counted = Counter({key: row.until(picture.now) for key, row in picture.spending.rows.items()})
+    assert +counted == +spent
+    assert counted or not history.devices

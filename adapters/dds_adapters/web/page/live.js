@@ -1,0 +1,180 @@
+// A page whose data come while it is open: it is told what there is, then what is new, as server-sent events. They are read by fetch and
+// not by EventSource, which cannot show a token.
+
+const SILENT = 15_000, AGAIN = [500, 1000, 2000, 5000], ACCOUNTS = 50;
+
+class Live {
+  constructor(page) {
+    this.page = page;
+    this.token = "";
+    this.skew = 0;
+    this.status = "";
+    this.lost = "";
+    this.journey = 0;
+    page.feed = this;
+    $("live").hidden = false;
+    $("earlier").addEventListener("click", () => this.goBack());
+    $("return").addEventListener("click", () => this.returnToNow());
+    setInterval(() => this.tick(), 1000);
+  }
+
+  /** Listen, and again when that ended, until the page is closed. */
+  async run() {
+    for (let failed = 0; ; failed += 1) {
+      const heard = await this.listen().catch((error) => { this.lost = `no connection (${error.message}); trying again`; return 0; });
+      if (heard) failed = 0;
+      this.tick();
+      if (!this.isPast) await new Promise((go) => { setTimeout(go, AGAIN[Math.min(failed, AGAIN.length - 1)]); });
+      while (this.isPast) await new Promise((go) => { this.resume = go; });
+    }
+  }
+
+  /** One connection to its end; gives how many patches came. */
+  async listen() {
+    this.stop = new AbortController();
+    let heard = 0, rest = "", watch;
+    const wake = () => { clearTimeout(watch); watch = setTimeout(() => this.stop.abort(), SILENT); };
+    try {
+      const reader = (await this.ask("events", this.stop.signal)).body.pipeThrough(new TextDecoderStream()).getReader();
+      for (wake(); ; wake()) {
+        const { value, done } = await reader.read();
+        if (done) return heard;
+        const parts = (rest + value).split("\n\n");
+        rest = parts.pop();
+        for (const part of parts) if (part.startsWith("data: ")) heard += 1, this.take(JSON.parse(part.slice(6)));
+      }
+    } catch (error) {
+      if (this.isPast) return heard;
+      throw error;
+    } finally {
+      clearTimeout(watch);
+    }
+  }
+
+  /** An answer; asks the reader for a token where one is needed. */
+  async ask(path, signal) {
+    for (;;) {
+      const headers = this.token ? { Authorization: `Bearer ${this.token}` } : {};
+      const answer = await fetch(path, { headers, signal, cache: "no-store" });
+      if (answer.ok) return answer;
+      if (![401, 403].includes(answer.status) || location.protocol !== "https:") throw new Error((await answer.text()).trim());
+      this.entrance ??= this.tokenFromReader(answer.status === 403 ? "This token may not see the page." : "");
+      this.token = await this.entrance;
+      this.entrance = undefined;
+    }
+  }
+
+  tokenFromReader(why) {
+    const form = $("entrance");
+    form.hidden = false;
+    $("refused").textContent = why;
+    $("token").focus();
+    return new Promise((go) => {
+      form.onsubmit = (event) => {
+        event.preventDefault();
+        form.hidden = true;
+        go($("token").value.trim());
+        $("token").value = "";
+      };
+    });
+  }
+
+  take({ clock, status, ...patch }) {
+    if (this.isPast) return;
+    this.lost = "";
+    if (status !== undefined) this.status = status;
+    if (patch.strings) this.page.take(patch), this.refresh(patch);
+    if (clock !== undefined) this.skew = Date.now() - (this.page.model.start + clock);
+    this.tick();
+  }
+
+  /** Time goes on, also where nothing happens. */
+  tick() {
+    const { page } = this, { model } = page;
+    if (this.isPast) return;
+    this.tell(this.lost || this.status);
+    if (!model.revision) return;
+    $("earlier").hidden = !(model.since > 0);
+    if (!model.live || this.lost || document.hidden) return;
+    model.now = Math.max(model.now, Date.now() - this.skew - model.start);
+    page.later();
+  }
+
+  tell(text) {
+    const said = text || (this.page.model.live ? "live" : "");
+    if ($("live").textContent !== said) $("live").textContent = said;
+    $("live").classList.toggle("bad", Boolean(text));
+  }
+
+  // -- what happened to the thing that was chosen -------------------------------------------------------------------------
+
+  /** Ask for its timeline; false where none is to be had. */
+  asks(kind, key) {
+    if (!this.isPast) this.account(kind, key);
+    return !this.isPast;
+  }
+
+  async account(kind, key) {
+    const { model } = this.page, name = `${kind}:${key}`, { journey } = this;
+    this.wanted = name;
+    if (this.asked) return;
+    this.asked = name;
+    this.wanted = undefined;
+    let told;
+    try {
+      const answer = await this.ask(`account?${new URLSearchParams({ kind, key })}`);
+      const { strings, account } = await answer.json();
+      told = model.account(account, (number) => visible(strings[number] ?? ""));
+    } catch (error) {
+      told = { head: [], entries: [], failed: error.message };
+    }
+    this.asked = undefined;
+    if (journey !== this.journey) return;
+    if (model.accounts.size >= ACCOUNTS) model.accounts.clear();
+    model.accounts.set(name, told);
+    this.page.touch("detail");
+    const chosen = this.page.selection;
+    if (this.wanted && chosen) this.account(chosen.kind, chosen.key);
+  }
+
+  refresh(patch) {
+    const { page } = this, { model } = page, chosen = page.selection;
+    if (!chosen) return;
+    const changed = [...patch.claims.map(([n]) => model.claims[n]), ...patch.devices.map(([n]) => model.devices[n])];
+    const { kind, key } = chosen;
+    const concerns = (thing) => (kind === "node" ? thing.node === key : thing.kind === kind && page.keyOf(thing) === key);
+    if (!patch.anew && !changed.some(concerns)) return;
+    this.account(kind, key);
+    page.touch("detail");
+  }
+
+  // -- the time before ----------------------------------------------------------------------------------------------------
+
+  /** What was before the time that the page holds; live data wait meanwhile. */
+  async goBack() {
+    const { page } = this, journey = this.journey += 1;
+    this.isPast = true;
+    this.stop?.abort();
+    this.tell("reading what was before");
+    $("return").hidden = false;
+    try {
+      const patch = await (await this.ask(`past?${new URLSearchParams({ before: page.model.since })}`)).json();
+      if (journey !== this.journey) return;
+      page.take(patch);
+      page.touch("detail");
+      page.look(() => { page.view.range = null; page.at = null; }, "picture");
+      this.tell("the time before");
+      $("earlier").hidden = !(page.model.since > 0);
+    } catch (error) {
+      if (journey === this.journey) this.tell(error.message);
+    }
+  }
+
+  returnToNow() {
+    $("return").hidden = true;
+    this.journey += 1;
+    this.isPast = false;
+    this.page.look(() => { this.page.view.range = null; this.page.at = null; }, "picture");
+    this.resume?.();
+  }
+}
