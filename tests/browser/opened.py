@@ -32,9 +32,9 @@ class Page:
         self.url = file if isinstance(file, str) else file.as_uri()
         window.size(*WINDOW)
         window.dark(False)
+        window.open("about:blank")  # the page before says no more, such as of a server that has ended
         window.log("performance")
         window.log("browser")
-        window.open("about:blank")
         window.open(f"{self.url}{fragment}")
         if wait:
             self.ready()
