@@ -608,7 +608,8 @@ class ClaimsListWanted(OfDevice, frozen=True):
 
 class DetachOrdered(OfCell, frozen=True):
     """Lower the size of the request by exactly the victims: marked devices, or (`unattached`) resources for which the fabric has
-    no device and that nobody needs any more."""
+    no device and that nobody needs any more. Without victims: to the number of those that are there, when the operator makes no
+    more and nobody waits."""
 
     request: str
     uid: str
@@ -623,6 +624,8 @@ class DetachOrdered(OfCell, frozen=True):
     def words(self, names: Names) -> str:
         lower = f"lower request {self.request} from {self.previous} to {self.size}"
         who = _named(self.victims, names)
+        if not who:
+            return f"{lower}: the operator has made no more, and nobody waits for it"
         if self.unattached:
             return f"{lower}: the fabric has nothing for {who}, and nobody waits any more"
         return f"{lower}, so that {who} goes back to the pool"

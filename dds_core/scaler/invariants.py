@@ -74,8 +74,12 @@ def _chosen_is_free(picture: Picture, event: e.VictimMarked | e.HoldBegun) -> st
 
 
 def _victims_are_free(picture: Picture, event: e.DetachOrdered) -> str:
-    """What is given back is had by nobody, promised to nobody, of that node and model; and the size falls by just those."""
-    if event.size != event.previous - len(event.victims) or event.size < 0:
+    """What is given back is had by nobody, promised to nobody, of that node and model; and the size falls by just those. With no
+    victim it is the number of those that are there."""
+    fits = (
+        len(picture.resources_of_request[event.request]) if not event.victims else event.previous - len(event.victims)
+    )
+    if event.size != fits or event.size < 0:
         return f"{event.request} is lowered from {event.previous} to {event.size} for {len(event.victims)}"
     for uid in event.victims:
         resource = picture.resources.get(uid)

@@ -127,7 +127,8 @@ class Policy(Strict):
     )
     unlisted_grace_seconds: PositiveSeconds = Field(
         default=300,
-        description="An attached device that its node's driver has not listed for so long, while it lists others, is given up.",
+        description="An attached device that its node's driver has not listed for so long, while its pools there are whole, is "
+        "given up: it goes back once it idles, and another is ordered where the driver lists others.",
     )
     fence_settle_seconds: PositiveSeconds = Field(
         default=30, description="A victim's fence must hold so long before it is confirmed by a LIST."

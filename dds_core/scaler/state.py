@@ -115,9 +115,19 @@ class Picture(Indexes):
         """Who a device is meant for: in live modes by our reservation, in observe by what stands ready for a claim."""
         return self.reserved_for[identity] if self.live else self.ready_for[identity]
 
-    def is_lost(self, uid: str) -> bool:
+    def is_missed(self, uid: str) -> bool:
         """Whether an attached device has not been listed by its node's driver for too long."""
         return uid in self.unlisted and ("unlisted", uid) in self.passed
+
+    def is_lost(self, uid: str) -> bool:
+        """Whether it is missed, and the driver lists others: another one like it would come to be listed."""
+        return self.is_missed(uid) and self.lists_others(uid)
+
+    def lists_others(self, uid: str) -> bool:
+        """Whether the driver of a device that it does not list lists any on the node."""
+        resource = self.resources.rows[uid]
+        model = self.model(resource.model)
+        return any(self.pools[key].devices for key in self.pools_at[resource.node] if model and key[0] == model.driver)
 
     def claims_naming(self, key: DeviceKey) -> set[str]:
         """The claims that are allocated the device, holds of ours among them."""

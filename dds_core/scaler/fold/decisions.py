@@ -233,7 +233,7 @@ def _guard_void(picture: Picture, claim: str) -> None:
     """It is not known to be off: to be tried again, unless it has ended by itself meanwhile or nothing can be guarded now."""
     for key in sorted(picture.guarded_for[claim]):
         row = picture.guarded.rows[key]
-        if row.until <= picture.now or not picture.guards:
+        if row.until <= picture.now or not (picture.guards or picture.unanswered):
             picture.guarded.drop(key)
         else:
             picture.guarded.put(key, replace(row, lifting=False))

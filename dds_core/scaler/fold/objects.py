@@ -75,13 +75,16 @@ def _slice_changed(picture: Picture, driver: str, at: int) -> None:
 
 
 def _note_unlisted(picture: Picture, node: str, at: int) -> None:
-    """Since when devices that are attached to the node are not listed, although all is listed that their driver has there."""
+    """Since when devices that are attached to the node are not listed, although all is listed that their driver has there, which
+    may be nothing."""
     for uid in picture.resources_at[node] if node else ():
         resource, known = picture.resources.rows[uid], uid in picture.unlisted
         is_so = _is_unlisted(picture, resource)
         if is_so and not known:
             picture.unlisted.put(uid, at)
-        elif known and not is_so:
+        elif is_so:
+            picture.touch_device(uid)  # whether the driver lists others may have changed
+        elif known:
             picture.unlisted.drop(uid)
             picture.passed.drop(("unlisted", uid))
             picture.tell_again(uid, DEVICE_UNLISTED)
@@ -92,7 +95,7 @@ def _is_unlisted(picture: Picture, resource: FabricResource) -> bool:
         return False
     model = picture.model(resource.model)
     pools = [picture.pools[key] for key in picture.pools_at[resource.node] if model and key[0] == model.driver]
-    return any(pool.devices for pool in pools) and all(pool.usable for pool in pools)
+    return bool(pools) and all(pool.usable for pool in pools)
 
 
 def _tell_taints_again(picture: Picture, uuids: set[str]) -> None:

@@ -114,7 +114,7 @@ def _not_made(picture: Picture, node: str, model: str) -> str:
 def _not_shown(picture: Picture, uid: str) -> str:
     """Of a resource whose device is there and that nobody shows: why; "" for another, and for one that is told elsewhere."""
     resource = picture.resources.rows[uid]
-    if resource.state != "Online" or uid in picture.unlisted:
+    if resource.state != "Online" or (uid in picture.unlisted and picture.lists_others(uid)):
         return ""
     where = f"no driver lists {resource.uuid}" if resource.uuid else "the operator does not say which device it is"
     return f"{resource.name} is Online, and {where}"

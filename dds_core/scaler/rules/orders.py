@@ -291,9 +291,9 @@ def staying_of(picture: Picture, own: AttachRequest) -> list[FabricResource]:
 
 
 def lower_size(
-    work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], *, unattached: bool = False
+    work: Work, cell: Cell, own: AttachRequest, victims: list[FabricResource], size: int, *, unattached: bool = False
 ) -> None:
-    """Ask for as many less as there are victims; see `DetachOrdered`."""
+    """Ask for as many less as there are victims, or where there are none for those that are there; see `DetachOrdered`."""
     work.want(
         DetachOrdered(
             node=cell.node,
@@ -301,7 +301,7 @@ def lower_size(
             mode=work.picture.mode,
             request=own.name,
             uid=own.uid,
-            size=own.size - len(victims),
+            size=size,
             previous=own.size,
             victims=tuple(sorted(r.uid for r in victims)),
             unattached=unattached,

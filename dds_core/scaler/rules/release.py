@@ -105,7 +105,27 @@ def call_off(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) ->
         if resource.uid not in picture.fences:
             work.want(_marking(picture, resource, NO_DEVICE, "the fabric has nothing for it"), resource.uid)
     if victims and all(r.marked and r.uid in picture.fences for r in victims) and _may_go(picture, going):
-        lower_size(work, cell, own, victims, unattached=True)
+        lower_size(work, cell, own, victims, own.size - len(victims), unattached=True)
+
+
+def _models_unmade(picture: Picture, node: str) -> set[str]:
+    """The models of which a request asks for more than the operator has made, although it says that it is done. Its resources may
+    be seen later than that, so it is looked at in level passes alone, and the writer looks again."""
+    if picture.now != picture.level_at:
+        return set()
+    requests = (picture.requests.rows[uid] for uid in picture.requests_at[node])
+    return {one.model for one in requests if _is_done(one) and one.size > len(picture.resources_of_request[one.name])}
+
+
+def _fit_size(work: Work, cell: Cell, own: AttachRequest, covers: list[Cover]) -> None:
+    """Ask for what is there where nobody waits for more. A size that was asked back as the device was taken off already stays
+    above that: the operator makes none for it, and it takes a place of the node's maximum."""
+    picture = work.picture
+    owned, low = staying_of(picture, own), limits_of(picture, cell.node, cell.model.model)[0]
+    if picture.stale or _somebody_waits(picture, covers, cell.model.model) or not _is_done(own):
+        return
+    if len(owned) < own.size == cell.size and len(owned) + cell.others >= low:
+        lower_size(work, cell, own, [], len(owned))
 
 
 def _may_go(picture: Picture, going: list[FabricResource]) -> bool:
@@ -142,7 +162,8 @@ def detach(work: Work, node: str, covers: list[Cover], wanted: set[str]) -> None
     models = {picture.devices.rows[uid].model for uid in picture.idle_at[node]} | vain
     if picture.fences:
         models |= {picture.resources.rows[uid].model for uid in picture.resources_at[node] if uid in picture.fences}
-    for name in sorted(models):
+    unmade = _models_unmade(picture, node)
+    for name in sorted(models | unmade):
         model = picture.model(name)
         if model is not None:
             cell = cell_of(picture, node, model)
@@ -151,6 +172,8 @@ def detach(work: Work, node: str, covers: list[Cover], wanted: set[str]) -> None
                 _lower(work, cell, cell.own)
                 if name in vain:
                     call_off(work, cell, cell.own, covers)
+                if name in unmade:
+                    _fit_size(work, cell, cell.own, covers)
 
 
 # --- hold --------------------------------------------------------------------------------------------------------------
@@ -257,13 +280,13 @@ def _broken(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]
 
 
 def _not_called_off(work: Work, resource: FabricResource, fence: Fence, wanted: set[str]) -> str:
-    """Why one that hangs is not called off after all, "" while nothing is against it."""
+    """Why one that hangs, or that its node does not list, is not called off after all, "" while nothing is against it."""
     picture = work.picture
     if picture.mode != "detach":
         return f"mode is {picture.mode}"
     if resource.uid in wanted:
         return "a claim waits for it"
-    if resource.uuid or resource.fabric_id:
+    if (resource.uuid or resource.fabric_id) and not _is_nowhere(picture, resource):
         return "its device has come"
     return "it was asked for again" if fence.ordered and picture.live and _called_off(picture, resource) else ""
 
@@ -289,6 +312,12 @@ def _is_going(picture: Picture, uid: str) -> bool:
 def _faces_of(picture: Picture, resource: FabricResource) -> list[DeviceKey]:
     """The names under which claims can hold the device, the whole of it first; none while its node does not list it."""
     return sorted(picture.names_of(resource), key=lambda key: (picture.face(key).part, key))
+
+
+def _is_nowhere(picture: Picture, resource: FabricResource) -> bool:
+    """Whether no node lists it, its own for long, and no other resource is the same device."""
+    alone = not picture.keys_of[resource.uuid] and len(picture.resources_of_uuid[resource.uuid]) == 1
+    return alone and picture.is_missed(resource.uid)
 
 
 def _could_be_taken(picture: Picture, resource: FabricResource, faces: list[DeviceKey]) -> bool:
@@ -392,13 +421,16 @@ def _mark_idle(work: Work, cell: Cell, own: AttachRequest, wanted: set[str]) -> 
 
 def mark(work: Work, resource: FabricResource, reason: str) -> bool:
     """Choose the device as the next to go, unless its hold or fence would be broken at once; a hold comes first where devices can
-    be held."""
+    be held. One that its node has not listed for long has no name by which it could be held or taken."""
     picture = work.picture
     faces = _faces_of(picture, resource)
     life = picture.devices.get(resource.uid)
-    if not faces or life is None or not may_mark(picture, work.at) or _could_be_taken(picture, resource, faces):
+    if life is None or not may_mark(picture, work.at) or _is_kept(picture, resource, more=1):
         return False
-    if _is_kept(picture, resource, more=1) or _held_for_another(picture, resource.uid, faces):
+    if _is_nowhere(picture, resource):
+        why = f"{reason}, and its node does not list it"
+        return work.want(_marking(picture, resource, NO_DEVICE, why), resource.uid)
+    if not faces or _could_be_taken(picture, resource, faces) or _held_for_another(picture, resource.uid, faces):
         return False
     if holds.are_possible(picture, work.at) and len(faces) <= MOST_RESULTS:
         return holds.begin(work, resource, faces, reason)
@@ -454,7 +486,7 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
     picture = work.picture
     owned = [picture.resources.rows[uid] for uid in picture.resources_of_request[own.name]]
     victims = [r for r in owned if r.uid in picture.fences and _is_marked(picture, r.uid)]
-    if picture.stale or not victims or not all(picture.fences.rows[r.uid].confirmed for r in victims):
+    if picture.stale or not victims or not all(_may_leave(picture, r) for r in victims):
         return
     if any(picture.fences.rows[r.uid].ordered for r in victims) or not all(r.marked for r in victims):
         return
@@ -462,15 +494,25 @@ def _lower(work: Work, cell: Cell, own: AttachRequest) -> None:
         return
     if any(r.marked and r.uid not in picture.fences for r in owned):
         return
-    if any(picture.fences.rows[r.uid].key not in _faces_of(picture, r) for r in victims):
-        return  # a gap in the slices: not known
-    lower_size(work, cell, own, victims)
+    lower_size(work, cell, own, victims, own.size - len(victims))
+
+
+def _may_leave(picture: Picture, resource: FabricResource) -> bool:
+    """Whether the fence is confirmed, and the device not in a gap of the slices, which tells nothing."""
+    fence = picture.fences.rows[resource.uid]
+    if not fence.named:
+        return _is_nowhere(picture, resource)
+    return bool(fence.confirmed) and fence.key in _faces_of(picture, resource)
 
 
 def _at_rest(picture: Picture, own: AttachRequest, owned: list[FabricResource]) -> bool:
     """Whether the operator is done with the request: its size is there, no more and no less, and nothing is attaching."""
-    done = own.state == "Running" and own.acted_size == own.size == len(staying_of(picture, own))
+    done = _is_done(own) and own.size == len(staying_of(picture, own))
     return done and not any(r.state in BEING_ATTACHED for r in owned)
+
+
+def _is_done(own: AttachRequest) -> bool:
+    return own.state == "Running" and own.acted_size == own.size
 
 
 def check_departures(work: Work, uid: str) -> None:

@@ -43,16 +43,16 @@ class Finding:
 class Held:
     """A claim: `cells` counts the devices of its allocation by node and model, `waits` those of them that are a pool's; `serials`
     are those that it has on a node, `whole` names all that it has as a whole, whosever they are; one that is reserved for no pod
-    only keeps others from it, and has the last alone. `needs` is what its spec asks
-    for, by model. `told` and `failed`: the allocation's devices were said to be there, or to be out of reach (`words`). `since`:
-    when it was allocated or cleared."""
+    only keeps others from it, and has the last alone. `choices` are what its spec asks for, by model, best first. `told` and
+    `failed`: the allocation's devices were said to be there, or to be out of reach (`words`). `since`: when it was allocated or
+    cleared."""
 
     uid: str
     name: str
     since: int
     created: int = 0
     deleting: bool = False
-    needs: Counter[str] = field(default_factory=Counter)
+    choices: tuple[Counter[str], ...] = ()
     allocated: str = ""
     node: str = ""
     cells: Counter[Cell] = field(default_factory=Counter)
@@ -62,6 +62,10 @@ class Held:
     told: bool = False
     failed: bool = False
     words: str = ""
+
+    @property
+    def needs(self) -> Counter[str]:
+        return self.choices[0] if self.choices else Counter()
 
 
 Changed = Callable[[Held | None, Held | None], None]
@@ -351,7 +355,7 @@ class View:
         known = before
         if known is None:
             known = Held(meta["uid"], f"{meta.get('namespace', '')}/{meta['name']}", self.now, self.now)
-            known = replace(known, created=instants.read(meta["creationTimestamp"]), needs=self._needs(claim))
+            known = replace(known, created=instants.read(meta["creationTimestamp"]), choices=self._choices(claim))
         known = replace(known, deleting=bool(meta.get("deletionTimestamp")))
         told = repr(allocation) if allocation else ""
         if told != known.allocated:
@@ -393,16 +397,22 @@ class View:
             held, told=RESCHEDULE in true or READY in true, failed=FAILED in true, words=true.get(FAILED, "")
         )
 
-    def _needs(self, claim: Object) -> Counter[str]:
-        """What the spec asks for in its first choice, by model; classes that are not named after a model's device count for
-        nothing."""
-        needs: Counter[str] = Counter()
-        for request in claim["spec"].get("devices", {}).get("requests") or ():
-            one = request.get("exactly") or (request.get("firstAvailable") or [{}])[0]
-            model = self._classes.get(one.get("deviceClassName", ""))
-            if model is not None:
-                needs[model] += int(one.get("count") or 1)
-        return needs
+    def _choices(self, claim: Object) -> tuple[Counter[str], ...]:
+        """What the spec asks for in its first choice, its second and so on, by model; a request that has fewer keeps to its last.
+        Classes that are not named after a model's device count for nothing."""
+        requests = [
+            [one["exactly"]] if "exactly" in one else one.get("firstAvailable") or [{}]
+            for one in claim["spec"].get("devices", {}).get("requests") or ()
+        ]
+        found = []
+        for place in range(max(map(len, requests), default=0)):
+            needs: Counter[str] = Counter()
+            for one in (choices[min(place, len(choices) - 1)] for choices in requests):
+                model = self._classes.get(one.get("deviceClassName", ""))
+                if model is not None:
+                    needs[model] += int(one.get("count") or 1)
+            found.append(needs)
+        return tuple(found)
 
 
 class Elsewhere:

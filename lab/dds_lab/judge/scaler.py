@@ -189,7 +189,7 @@ class Judge:
             if free < meant <= free + len(just):
                 for thief in just[free - meant :]:
                     self._robbed(claim.uid, cell, thief)
-            elif meant > free and not self._has_its_first_choice(claim):
+            elif meant > free and not self._has_a_better_choice(claim):
                 others = sorted(
                     one.claim.name
                     for one in self._promised.values()
@@ -198,11 +198,15 @@ class Judge:
                 text = f"{count} of {cell} announced to {claim.name}; {free} there and announced to {others} as well"
                 self._find("promised twice", claim.name, text)
 
-    def _has_its_first_choice(self, claim: Held) -> bool:
+    def _has_a_better_choice(self, claim: Held) -> bool:
         """What is announced may be better than what it waits for."""
-        wanted = {(claim.node, model): count for model, count in claim.needs.items()}
-        other = bool(wanted) and wanted.keys().isdisjoint(claim.waits)
-        return other and all(len(self.view.unheld(cell)) >= count for cell, count in wanted.items())
+        for choice in claim.choices:
+            wanted = {(claim.node, model): count for model, count in choice.items()}
+            if not wanted or not wanted.keys().isdisjoint(claim.waits):
+                return False
+            if all(len(self.view.unheld(cell)) >= count for cell, count in wanted.items()):
+                return True
+        return False
 
     def _meant(self, cell: Cell) -> int:
         return sum(self._owed(one.claim, cell) for one in self._promised.values())

@@ -40,6 +40,34 @@ def called_off(world: World) -> list[e.DetachOrdered]:
     return [one for one in world.events(e.DetachOrdered) if one.unattached]
 
 
+def unmade(*, size: int = 2) -> World:
+    """A request for more than the operator has made, which says that it is done: a size was asked back as its device left."""
+    world = hanging(scan_interval_seconds=60)
+    world.take_away("vain")
+    world.update(world.get(AttachRequest, "ours"), size=size, acted_size=size, state="Running")
+    return world
+
+
+def test_a_size_that_the_operator_makes_nothing_for_is_lowered_to_what_is_there() -> None:
+    world = unmade(size=3)
+    wait(world, 61)
+    (one,) = world.events(e.DetachOrdered)
+    assert (one.size, one.previous, one.victims) == (1, 3, ())
+    assert world.decisions(e.VictimMarked) == []
+
+
+def test_such_a_size_is_kept_while_a_claim_waits_and_while_the_operator_is_at_work() -> None:
+    world = unmade()
+    world.claim("a", 2)
+    world.allocate("a", "node0")
+    wait(world, 70)
+    assert not world.events(e.DetachOrdered)
+    world = unmade()
+    world.update(world.get(AttachRequest, "ours"), state="Updating")
+    wait(world, 130)
+    assert not world.events(e.DetachOrdered)
+
+
 def test_what_hangs_long_enough_for_nobody_is_taken_back() -> None:
     world = hanging()
     wait(world, 9)

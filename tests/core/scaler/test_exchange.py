@@ -612,6 +612,21 @@ def test_a_guard_that_cannot_be_taken_off_is_forgotten_when_it_has_ended() -> No
     assert not world.picture.guarded.rows
 
 
+def test_a_guard_is_taken_off_once_it_is_known_where_it_stands() -> None:
+    """Its key stays in the ConfigMap until then, and would keep the device from everybody until it ends."""
+    world = ready()
+    world.settle()
+    world.bind("train0")
+    world.finish("train0")
+    lifted = world.only(e.GuardLifted)
+    world.feed(e.Capabilities(version="1.36", unguarded="not answered yet", unanswered=True))
+    world.refused(lifted, obsolete=True)
+    assert world.picture.guarded.rows
+    world.feed(e.Capabilities(version="1.36", guards="dds"))
+    world.tick(60)
+    assert len(world.events(e.GuardLifted)) == 2
+
+
 def test_the_next_claim_gets_a_device_once_the_guard_of_the_one_before_is_off() -> None:
     world = ready()
     world.settle()

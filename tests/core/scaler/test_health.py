@@ -147,6 +147,38 @@ def test_what_only_the_slice_of_another_node_shows_is_not_listed(ends: bool) -> 
     assert world.only(e.AttachOrdered).claims == (world.uid("train"),)
 
 
+@pytest.mark.parametrize("others", [True, False])
+def test_what_nobody_lists_for_long_goes_back_once_it_idles(others: bool) -> None:
+    """It has a place of the node's maximum, and there is no name by which anybody could take it, or hold it."""
+    world = idle_device()
+    if others:
+        world.resource("res1", "node0", uuid="GPU-res1", request="theirs")
+        world.plug("node0", "gpu-1", "GPU-res1")
+    world.unplug("node0", "gpu-GPU-res")
+    world.tick(299)
+    assert not world.events(e.VictimMarked)
+    world.tick(2)
+    marked = world.only(e.VictimMarked)
+    assert (marked.resource, marked.device) == ("res", "") and ("DeviceUnlisted" in told(world)) == others
+    world.carry_out()
+    assert world.only(e.DetachOrdered).victims == ("res",)
+
+
+def test_what_is_listed_again_is_kept_and_what_is_listed_elsewhere_too() -> None:
+    world = idle_device()
+    world.unplug("node0", "gpu-GPU-res")
+    world.tick(301)
+    world.only(e.VictimMarked)
+    world.plug("node0", "gpu-GPU-res", "GPU-res")
+    assert world.only(e.VictimUnmarked).reason == "its device has come"
+    world = idle_device()
+    world.node("node1")
+    world.plug("node1", "gpu-0", "GPU-res")
+    world.unplug("node0", "gpu-GPU-res")
+    world.tick(900)
+    assert not world.events(e.VictimMarked)
+
+
 def test_nothing_goes_back_under_the_name_that_another_node_has_for_it() -> None:
     world = idle_device()
     world.unplug("node0", "gpu-GPU-res")

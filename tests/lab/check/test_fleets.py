@@ -54,8 +54,11 @@ CORPUS = {
     10135: "a publisher that hears nothing of claims for two minutes",
     10225: "a start that is not told at once where devices are guarded, with a guard of a hold that went meanwhile",
     10251: "claims that are refused on one node after the other",
+    10714: "a sick device that its driver lists no more, and that has the one place of its node",
+    10812: "a claim of three choices that is given its second as it waits for its third",
     11063: "a pod for two devices, and five nodes that may have one each",
     11158: "rivals on the one node that is left, of which one pod after the other takes the same device",
+    11199: "a size that is asked back as its device is being taken off already",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

@@ -225,8 +225,9 @@ def _detach_ordered(event: e.DetachOrdered, words: Words) -> Iterator[Task]:
     if request is None:
         return
     known = (words.picture.resources.get(uid) for uid in event.victims)
-    names = ", ".join(one.name for one in known if one is not None) or f"{len(event.victims)} devices"
-    what = "taken back, as the fabric has none and nobody waits, for" if event.unattached else "back to the pool from"
+    names = ", ".join(one.name for one in known if one is not None) or f"{event.previous - event.size} devices"
+    came = event.victims and not event.unattached
+    what = "back to the pool from" if came else "taken back, as the fabric has none and nobody waits, for"
     note = f"{what} node {event.node}: {names}; {event.size} of {event.model} stay"
     yield words.tell(_regarding(request), "DetachOrdered", "Detach", note)
 

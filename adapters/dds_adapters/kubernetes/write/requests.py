@@ -92,7 +92,7 @@ class RaiseRequest(Write):
 @dataclass(frozen=True, slots=True)
 class LowerRequest(Write):
     """DetachOrdered: from `previous` to `size`, when nothing but the victims (uids of ComposableResources) can go. `unattached`:
-    they have no device yet."""
+    they have no device yet. Without victims `size` is the number of those that are there."""
 
     name: str
     uid: str
@@ -128,6 +128,8 @@ class LowerRequest(Write):
             return "the operator is not done with it"
         if any(one.state in BEING_ATTACHED for one in owned):
             return "a device of it is being attached, and would go first"
+        if not self.victims:
+            return "" if len(staying) == len(owned) == self.size else f"it has {len(staying)} devices, not {self.size}"
         if len(staying) != request.size:
             return f"it has {len(staying)} devices, not {request.size}"
         marked = {one.uid for one in staying if one.marked}

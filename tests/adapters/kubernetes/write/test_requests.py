@@ -237,6 +237,18 @@ def test_a_size_is_lowered_once_by_the_marked_victims() -> None:
     assert three.stage.size("dds-r") == 1 and three.stage.writes == 1
 
 
+def test_without_victims_a_size_falls_to_what_is_there() -> None:
+    stage = Stage()
+    request = uid_of(stage.request("dds-r", 3, **OURS))
+    stage.resource("a", "dds-r")
+    stage.resource("b", "dds-r")
+    assert isinstance(stage.carry_out(LowerRequest("dds-r", request, 1, 3, frozenset())), Obsolete), (
+        "one has come since"
+    )
+    assert stage.carry_out(LowerRequest("dds-r", request, 2, 3, frozenset())) == Done()
+    assert stage.size("dds-r") == 2
+
+
 def test_nothing_goes_while_another_device_would_go_first() -> None:
     three = Three("a")
     three.stage.resource("d", "dds-r", state="Attaching")
