@@ -96,6 +96,12 @@ class Picture(Indexes):
         rows = [self.resources.rows[uid] for uid in self.resources_of_uuid[uuid]]
         return min(rows, key=lambda one: (one.node != node, one.leaving, one.uid), default=None)
 
+    def is_taken_off(self, resource: FabricResource) -> bool:
+        """Whether another resource of the node that names the same device is on its way out: the device went and came again, and
+        the operator may take it off once more for that one."""
+        rows = (self.resources.rows[uid] for uid in self.resources_of_uuid[resource.uuid] if uid != resource.uid)
+        return any(one.node == resource.node and one.leaving for one in rows)
+
     def names_of(self, resource: FabricResource) -> set[DeviceKey]:
         """The names under which claims can have the device on its node; none while nothing lists it there."""
         keys = self.keys_of[resource.uuid] if resource.uuid else ()

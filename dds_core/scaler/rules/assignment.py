@@ -180,17 +180,17 @@ def _coming(picture: Picture, resource: FabricResource) -> bool:
 
 
 def _unlisted(picture: Picture, resource: FabricResource) -> bool:
-    """Called Online, and the node's slices do not show it: told in another order, or the driver is
-    publishing anew. Or its detach was ordered, and it stays if it is asked back in time. It is on its way to a claim like one
-    that is being attached, and no reason to ask for another."""
+    """Called Online, and the node's slices do not show it: told in another order, or the driver is publishing anew. Or its detach
+    was ordered, and it stays if it is asked back in time, or it came again before its old resource is gone. It is on its way to a
+    claim like one that is being attached, and no reason to ask for another."""
     life = picture.devices.get(resource.uid)
     if life is not None and life.state in (USED, LEAVING):
         return False
     if resource.state != "Online" or resource.error or resource.deleting or picture.is_lost(resource.uid):
         return False
     fence = picture.fences.get(resource.uid)
-    if fence is not None:
-        return fence.ordered
+    if fence is not None or picture.is_taken_off(resource):
+        return fence is None or fence.ordered
     faces = picture.keys_of[resource.uuid] if resource.uuid else frozenset()
     shown = (picture.pools[key[:2]] for key in faces)
     return not any(pool.usable and pool.node == resource.node for pool in shown)

@@ -315,6 +315,7 @@ def _is_there(picture: Picture, node: str, found: Found) -> bool:
     if fence is not None and fence.ordered:
         return False  # the operator may be taking it away at this moment; it is free again once its size is back
     there = resource.state == "Online" and not resource.error and not resource.deleting
+    there = there and not picture.is_taken_off(resource)
     return there and (life is None or life.state != LEAVING)
 
 

@@ -13,12 +13,14 @@ from dds_lab.client import ApiError, Client, Object, tolerating
 from dds_lab.time import Time, Timers
 
 RETRY = 1.0
+SETS = 8
+"""The most counter sets of a slice (resource.k8s.io, ResourceSliceSpec)."""
 
 
 @dataclass(frozen=True)
 class SlicePool:
     """A pool as it should be: `place` is what its slices' specs say of nodes, `names` and `devices` are one each a
-    slice. Counter sets stand in the first slice, which then has no devices."""
+    slice. Counter sets stand in the first slices, `SETS` in each; these have no devices."""
 
     name: str
     place: Object
@@ -30,7 +32,9 @@ class SlicePool:
     def contents(self) -> dict[str, Object]:
         """By slice, what its spec has beside the pool and the place."""
         each = dict(zip(self.names, ({"devices": one} if one else {} for one in self.devices), strict=True))
-        return {**each, self.names[0]: {"sharedCounters": self.counters}} if self.counters else each
+        starts = range(0, len(self.counters), SETS)
+        sets = (self.counters[start : start + SETS] for start in starts)
+        return {**each, **{name: {"sharedCounters": some} for name, some in zip(self.names, sets, strict=False)}}
 
 
 class SliceWriter:

@@ -15,7 +15,7 @@ from dds_core.errors import InputError
 from dds_lab.actors import partitions
 from dds_lab.actors.fabric import Attached, Fabric
 from dds_lab.actors.objects import node_owner
-from dds_lab.actors.slices import SlicePool, SliceWriter
+from dds_lab.actors.slices import SETS, SlicePool, SliceWriter
 from dds_lab.client import Client, Object
 from dds_lab.latency import Fixed, Latency, Uniform
 from dds_lab.time import Time, Timer, Timers
@@ -168,7 +168,7 @@ class VendorDriver:
         self._slices.publish(self._pool(node, entries))
 
     def _pool(self, node: str, entries: list[list[Object]]) -> SlicePool:
-        """Devices that take from counters stand in a slice for each piece of hardware, and the counters in one of their own."""
+        """Devices that take from counters stand in a slice for each piece of hardware, the counters in slices of their own."""
         plain = [each for devices in entries for each in devices if "consumesCounters" not in each]
         counted = [devices for devices in entries if devices and "consumesCounters" in devices[0]]
         name = f"{node}-{self._settings.driver.replace('.', '-')}"
@@ -181,7 +181,7 @@ class VendorDriver:
             for one in devices[0]["consumesCounters"]
         ]
         slices = {
-            f"{name}-counters": [],
+            **{f"{name}-counters{f'-{more}' if more else ''}": [] for more in range(-(-len(sets) // SETS))},
             **({name: plain} if plain else {}),
             **{f"{name}-{devices[0]['name']}": devices for devices in counted},
         }

@@ -18,6 +18,7 @@ from dds_lab.time import MICROSECONDS
 GUARD = "a guard"
 WAITING = "without a node"
 SPARE = "a device that nobody needs"
+COOLED = "a label of a cool-down"
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def _left(lab: Lab) -> Iterator[str]:
             yield "a mark"
     for node in client.list("nodes"):
         if any(key.endswith(COOLING) for key in node["metadata"].get("labels") or {}):
-            yield "a label of a cool-down"
+            yield COOLED
 
 
 def _spare(view: View) -> Iterator[str]:

@@ -97,6 +97,7 @@ class View:
             str, list[tuple[str, bool, Key]]
         ] = {}  # slice → serial, whether it is the whole device, and its name, of each
         self._parted: dict[str, int] = {}  # serial → since when it is listed in parts
+        self._made: dict[str, Cell] = {}  # the operator's resources
         self.complaints: dict[Cell, int] = {}  # when the operator last told an error of an order
         self.erring: dict[str, Cell] = {}  # by the operator's resource: where it tells an error now
         self.sick: dict[str, Cell] = {}  # by the operator's resource: where what is attached tells an error now
@@ -140,6 +141,18 @@ class View:
         moving = (one for one in self.under_way.values() if (one.node, one.model) == cell and one.serial not in strange)
         coming = Counter(one.operation for one in moving)
         return there + coming["attach"] - coming["detach"]
+
+    def dropped(self, cell: Cell, since: int) -> int:
+        """How many devices have dropped out of the node's machine of which the operator has told nothing, or not before an
+        instant."""
+        if self.complaints.get(cell, self.now) < since:
+            return 0
+        there = [one for one in self.lab.fabric.plugged(cell[0]) if one.device.model == cell[1]]
+        return len(there) - len(self.attached(cell))
+
+    def made(self, cell: Cell) -> int:
+        """How many devices the operator is to bring and keep, or is still taking off."""
+        return list(self._made.values()).count(cell)
 
     def is_nameless(self, serial: str) -> bool:
         """Whether the operator could not write that the device came: it had stopped, or had read something old. Only for whoever
@@ -271,8 +284,10 @@ class View:
     def _resource(self, old: Object | None, new: Object | None) -> None:
         resource = new or old or {}
         uid, cell = resource["metadata"]["uid"], (resource["spec"]["target_node"], resource["spec"]["model"])
-        for where in (self.erring, self.sick, self.leaving):
+        for where in (self.erring, self.sick, self.leaving, self._made):
             where.pop(uid, None)
+        if new is not None:
+            self._made[uid] = cell
         status = (new or {}).get("status") or {}
         self._names.pop(uid, None)
         if status.get("device_id"):

@@ -181,10 +181,8 @@ class Judge:
         self._promised[claim.uid] = Promise(claim, self.view.now, open_to)
         for cell, count in claim.waits.items():
             lately = self.view.now - round(self.measure.news * MICROSECONDS)
-            free, meant = (
-                len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately),
-                self._meant(cell),
-            )
+            free = len(self.view.unheld(cell)) + self.view.parted(self.view.in_parts(cell), lately)
+            free, meant = free + self.view.dropped(cell, lately), self._meant(cell)
             just = [who for at, who in self._takers[cell] if at >= lately]
             if free < meant <= free + len(just):
                 for thief in just[free - meant :]:
@@ -301,7 +299,10 @@ class Judge:
             sick = list(self.view.sick.values()).count(cell)
             if there - sick > needed:
                 self._excess[entry.order] = f"{there} devices with this order, {needed} were needed at most"
-            if there > self.view.limit(cell):
+            again = self.measure.twice and self.view.made(cell) <= self.view.limit(
+                cell
+            )  # the operator orders one again
+            if there > self.view.limit(cell) and not again:
                 self._find("over the limit", str(cell), f"{there} devices with this order")
             for rival in sorted(self.view.rivals(entry.model)):
                 known = set(self.view.attached((entry.node, rival))) - self.view.unheard

@@ -179,6 +179,17 @@ def test_what_is_listed_again_is_kept_and_what_is_listed_elsewhere_too() -> None
     assert not world.events(e.VictimMarked)
 
 
+def test_what_came_again_is_given_to_nobody_before_its_old_resource_is_gone() -> None:
+    """The operator takes off once more what it has not seen to be gone."""
+    world = idle_device()
+    world.resource("res", "node0", state="Detaching", deleting=True)
+    world.resource("again", "node0", uuid="GPU-res", state="Online", request="theirs")
+    world.waits("train", "node0")
+    assert world.reserved("train") == [] and not world.events(e.AttachOrdered)
+    world.gone(world.get(FabricResource, "res"))
+    assert world.reserved("train") == ["GPU-res"]
+
+
 def test_nothing_goes_back_under_the_name_that_another_node_has_for_it() -> None:
     world = idle_device()
     world.unplug("node0", "gpu-GPU-res")

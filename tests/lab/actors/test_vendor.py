@@ -242,6 +242,16 @@ def test_where_partitions_are_made_on_demand_all_are_listed_beside_the_whole_wit
     assert taken["counters"].keys() == {"multiprocessors", "memory", *(f"memory-slice-{one}" for one in range(4, 8))}
 
 
+def test_of_more_than_eight_in_parts_the_counters_stand_in_several_slices() -> None:
+    hall = cut("7g.40gb")
+    for _ in range(8):
+        attach(hall)
+    hall.run(3)
+    found = [hall.user.get("resourceslices", f"{SLICE}-counters{more}")["spec"] for more in ("", "-1")]
+    assert [len(one["sharedCounters"]) for one in found] == [8, 1]
+    assert found[0]["pool"]["resourceSliceCount"] == 2 + 9
+
+
 def test_partitions_that_were_made_before_are_listed_alone_and_have_an_identity() -> None:
     hall = cut("3g.20gb", "3g.20gb", on_demand=False)
     listed = hall.user.get("resourceslices", SLICE)["spec"]["devices"]

@@ -59,6 +59,14 @@ CORPUS = {
     11063: "a pod for two devices, and five nodes that may have one each",
     11158: "rivals on the one node that is left, of which one pod after the other takes the same device",
     11199: "a size that is asked back as its device is being taken off already",
+    20116: "a manager that is silent for minutes, and an operator that orders from it again",
+    20191: "a policy that is live for a while, and a cool-down that ends in observe",
+    21112: "a dozen GPUs in parts on one node",
+    21114: "a manager whose answers are odd until the end",
+    21144: "a device that falls off its bus as it is announced",
+    21170: "a claim that pods share, and a scheduler that ends as it is handed over",
+    21271: "a device that nobody knows and that the operator takes off at last",
+    21290: "a device that comes to its node again before its old resource is gone, and that the operator takes off once more",
 }
 """Seeds that have to stay clean, with what they are rich in. One that finds something comes here when that is mended."""
 

@@ -318,7 +318,7 @@ def test_a_claim_keeps_what_comes_under_the_name_of_a_device_that_it_had(first: 
         assert it.order() == ["beyond need: 3 devices with this order, 2 were needed at most"]
 
 
-def operated(claims: int, attach: str, operator: str) -> Scenario:
+def operated(claims: int, attach: str, operator: str, limit: int = 9) -> Scenario:
     """Pods with a claim each wait on one node that has an operator."""
     runs = "\n".join(f"  - {{at: 1s, run: {{name: w{number}, devices: {{a100: 1}}}}}}" for number in range(claims))
     return parse(
@@ -326,7 +326,7 @@ def operated(claims: int, attach: str, operator: str) -> Scenario:
 cluster:
   models: [{{model: A100, device: a100, product: a}}]
   fabrics: [{{id: 1, devices: {{A100: 4}}}}]
-  nodes: [{{count: 1}}]
+  nodes: [{{count: 1, limits: {{A100: {{max: {limit}}}}}}}]
 parts: {{scaler: false, fabric: {{attach: {attach}}}, operator: {operator}}}
 duration: 5m
 steps:
@@ -362,6 +362,19 @@ def test_a_device_that_the_operator_orders_twice_and_names_nowhere_is_no_scalers
         assert lab.ledger.count("attach", "done") == 2 * size
         assert [one.text for one in judge.of("beyond need")] == found
         assert len(strict.of("beyond need")) == 2 * size - 1
+
+
+@pytest.mark.parametrize(("size", "found"), [(1, 0), (2, 2)])
+def test_a_device_that_the_operator_orders_twice_exceeds_no_scalers_limit(size: int, found: int) -> None:
+    with Lab.virtual(operated(1, attach="10s", operator="{workers: 4}", limit=1)) as lab:
+        judge, strict = Judge(lab, Measure(twice=True)), Judge(lab)
+        lab.run(5)
+        request(lab, size)
+        lab.run(5)
+        lab.restart("operator", down=10.0)
+        lab.run(60)
+        assert len(judge.of("over the limit")) == found
+        assert len(strict.of("over the limit")) == 2 * size - 1
 
 
 def test_what_the_operator_was_asked_for_in_time_it_may_carry_out_late() -> None:
