@@ -7,51 +7,15 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from dds_core.events import *  # noqa: F403 - one module holds all that a component speaks of
-from dds_core.events import shared
-from dds_core.events.base import (
-    SCALER,
-    Decision,
-    Level,
-    Names,
-    Transition,
-    observed,
-    register,
-)
+from dds_core.events import objects, shared
+from dds_core.events.base import SCALER, Decision, Level, Names, Transition, observed, register
+from dds_core.events.objects import *  # noqa: F403
 from dds_core.events.shared import OfScaler
-from dds_core.model import (
-    AttachRequest,
-    Config,
-    Consumer,
-    DeviceClass,
-    DeviceKey,
-    Node,
-    Pod,
-    Record,
-    Result,
-    Slice,
-    TaintRule,
-)
+from dds_core.model import Consumer, DeviceKey, Node, Pod, Record, Result
 from dds_core.timeline.clock import time_of_day
 
 # -- objects -----------------------------------------------------------------------------------------------------------
 
-SliceObserved, SliceGone = observed(
-    Slice,
-    "A ResourceSlice appeared or changed. `devices` holds the device differences of the slice: the new device, or None for one "
-    "that is no longer listed.",
-    "A ResourceSlice was deleted; its devices are unknown from here on, not gone.",
-    apart="devices",
-)
-DeviceClassObserved, DeviceClassGone = observed(
-    DeviceClass,
-    "A DeviceClass appeared or changed; its selectors tell which devices a claim could take.",
-    "A DeviceClass was deleted.",
-)
-TaintRuleObserved, TaintRuleGone = observed(
-    TaintRule,
-    "A DeviceTaintRule appeared or changed, ours or anybody's.",
-    "A DeviceTaintRule was deleted.",
-)
 NodeObserved, NodeGone = observed(
     Node,
     "A node appeared or changed: its labels, its taints, whether it is cordoned.",
@@ -61,16 +25,6 @@ PodObserved, PodGone = observed(
     Pod,
     "A pod that refers to claims appeared or changed: where it is, where it is nominated, why it waits.",
     "A pod was deleted, or matters no more after it left a filtered watch: it has finished, or has a node and no claim.",
-)
-ConfigObserved, ConfigGone = observed(
-    Config,
-    "The ConfigMap of the fabric appeared or changed: models, label prefix, fabrics, kill switch.",
-    "The ConfigMap was deleted, and nothing was ours without it: in older logs.",
-)
-AttachRequestObserved, AttachRequestGone = observed(
-    AttachRequest,
-    "A ComposabilityRequest appeared or changed, ours or anybody's: what is asked for, and how far the operator is.",
-    "A ComposabilityRequest was deleted.",
 )
 
 
@@ -699,20 +653,11 @@ class DeviceMoved(Transition, frozen=True):
 
 EVENTS = (
     *shared.EVENTS,
-    SliceObserved,
-    SliceGone,
-    DeviceClassObserved,
-    DeviceClassGone,
-    TaintRuleObserved,
-    TaintRuleGone,
+    *objects.EVENTS,
     NodeObserved,
     NodeGone,
     PodObserved,
     PodGone,
-    ConfigObserved,
-    ConfigGone,
-    AttachRequestObserved,
-    AttachRequestGone,
     *register(
         ClaimsListed, AttachOrdered, Reserved, ReservationDropped, HandOver, Steered, ClaimFailed, FailureSignalled
     ),
