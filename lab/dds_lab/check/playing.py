@@ -198,7 +198,7 @@ class FleetRun:
         found += [("restless", one) for one in differences(state, later)]
         excused = {
             SPARE: not fleet.gives_back,
-            COOLED: fleet.policy.mode == "observe",
+            COOLED: not fleet.serves,
         }  # who writes nothing takes nothing off
         found += [("left over", one) for one in later.left if not excused.get(one)]
         found += self._findings(one for one in self.judge.findings if one.rule != "waits for ever")
