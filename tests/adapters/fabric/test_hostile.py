@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dds_adapters.fabric import FabricAway, FabricSettings, FabricUnreachable, Outside, Provider, open_provider
-from tests.adapters.fabric.certificates import Authority
 from tests.adapters.fabric.rig import TENANT, TOKEN, folder
+from tests.support.certificates import Authority
 
 PAUSE = 0.1
 LOGIN = b'{"access_token":"opaque","expires_in":300}'

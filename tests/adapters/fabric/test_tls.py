@@ -17,8 +17,8 @@ import pytest
 from dds_adapters.fabric import FabricAway, FabricDenied, FabricSettings, Outside, Provider, open_provider
 from dds_core.errors import InputError
 from dds_core.text import scrub
-from tests.adapters.fabric.certificates import Authority
 from tests.adapters.fabric.rig import TENANT, TOKEN, folder
+from tests.support.certificates import Authority
 
 
 class Server(ThreadingHTTPServer):

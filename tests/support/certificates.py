@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs server certificates; `pem` is what a client needs to believe them."""
+    """Signs certificates; `pem` is what the other side needs to believe them."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
@@ -36,8 +36,8 @@ class Authority:
     def pem(self) -> str:
         return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
-    def server(self, folder: Path, host: str = "127.0.0.1", days: int = 10) -> ssl.SSLContext:
-        """A server's context with a certificate for `host` that ends in so many days."""
+    def issued(self, host: str = "127.0.0.1", days: int = 10) -> tuple[bytes, bytes]:
+        """A certificate for `host` that ends in so many days, and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         try:
             name: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(host))
@@ -45,16 +45,20 @@ class Authority:
             name = x509.DNSName(host)
         issuer = self.certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
         made = (
-            _begun("a server", str(issuer), key.public_key(), days)
+            _begun(f"the holder at {host}", str(issuer), key.public_key(), days)
             .add_extension(x509.SubjectAlternativeName([name]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
         )
-        path = folder / f"server-{made.serial_number}.pem"
         secret = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + secret)
+        return made.public_bytes(serialization.Encoding.PEM), secret
+
+    def server(self, folder: Path, host: str = "127.0.0.1", days: int = 10) -> ssl.SSLContext:
+        """A server's context with such a certificate."""
+        path = folder / "server.pem"
+        path.write_bytes(b"".join(self.issued(host, days)))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(path)
         return context

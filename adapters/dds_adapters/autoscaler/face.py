@@ -1,0 +1,219 @@
+"""Cluster Autoscaler's calls, answered from a `Provider`'s view or handed to it.
+
+What is optional in the protocol is answered with UNIMPLEMENTED. Options above all: an answer would replace all of Cluster
+Autoscaler's own, and set to zero those that the protocol has no field for, the time that a node may take to start among them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from dds_adapters.autoscaler import externalgrpc_pb2 as wire
+from dds_adapters.autoscaler.messages import group_message, instance_message, node_ref, template_bytes
+from dds_adapters.autoscaler.provider import Away, BadRequest, Provider, ProviderError, Refused, Unknown
+from dds_core.autoscaler.model import Group, NodeRef
+
+LOG = logging.getLogger("dds.autoscaler")
+
+REFRESH_SECONDS = 4.0
+"""So long does a caller wait for a refresh. Cluster Autoscaler gives every call five seconds, unless it is told otherwise."""
+MOST_NODES = 1000
+"""More nodes than that are not deleted by one call; Cluster Autoscaler deletes ten at a time."""
+MOST_WORDS = 1000
+"""Longer words are cut: they travel in a header, whose size clients bound."""
+SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
+INTERNAL = "an error inside dds, which its log tells of"
+
+
+class NotOffered(ProviderError):
+    """An optional part of the protocol that there is no answer to."""
+
+
+_CODES: dict[type[ProviderError], grpc.StatusCode] = {
+    NotOffered: grpc.StatusCode.UNIMPLEMENTED,
+    Unknown: grpc.StatusCode.NOT_FOUND,
+    Refused: grpc.StatusCode.FAILED_PRECONDITION,
+    BadRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    Away: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+class Face:
+    """The service. Each method is an rpc of the protocol under its name there."""
+
+    def __init__(self, provider: Provider, *, patience: float = REFRESH_SECONDS) -> None:
+        """`patience` bounds how long a caller waits for a refresh, in seconds."""
+        self._provider = provider
+        self._refresh = _OneRefresh(provider.refresh, patience)
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """All rpcs. Messages are read and written here and not by grpc, which would log a traceback for a malformed one."""
+        methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            method.name: grpc.unary_unary_rpc_method_handler(
+                _answering(method.name, getattr(self, method.name), GetMessageClass(method.input_type))
+            )
+            for method in SERVICE.methods
+        }
+        return grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
+
+    # -- once a loop ---------------------------------------------------------------------------------------------------
+
+    def Refresh(self, request: wire.RefreshRequest) -> wire.RefreshResponse:
+        self._refresh()
+        return wire.RefreshResponse()
+
+    def NodeGroups(self, request: wire.NodeGroupsRequest) -> wire.NodeGroupsResponse:
+        return wire.NodeGroupsResponse(nodeGroups=map(group_message, self._provider.view().groups))
+
+    def NodeGroupForNode(self, request: wire.NodeGroupForNodeRequest) -> wire.NodeGroupForNodeResponse:
+        group = self._provider.view().group_of(node_ref(request.node))
+        return wire.NodeGroupForNodeResponse(nodeGroup=group_message(group) if group else wire.NodeGroup())
+
+    def GPULabel(self, request: wire.GPULabelRequest) -> wire.GPULabelResponse:
+        """None: a node with the label and without an extended GPU resource would be held unready for ever."""
+        return wire.GPULabelResponse()
+
+    def GetAvailableGPUTypes(self, request: wire.GetAvailableGPUTypesRequest) -> wire.GetAvailableGPUTypesResponse:
+        return wire.GetAvailableGPUTypesResponse()
+
+    def Cleanup(self, request: wire.CleanupRequest) -> wire.CleanupResponse:
+        """Nothing ends with the caller: it may have been restarted, and what is under way goes on."""
+        return wire.CleanupResponse()
+
+    # -- a group -------------------------------------------------------------------------------------------------------
+
+    def NodeGroupTargetSize(self, request: wire.NodeGroupTargetSizeRequest) -> wire.NodeGroupTargetSizeResponse:
+        return wire.NodeGroupTargetSizeResponse(targetSize=self._group(request.id).target)
+
+    def NodeGroupNodes(self, request: wire.NodeGroupNodesRequest) -> wire.NodeGroupNodesResponse:
+        return wire.NodeGroupNodesResponse(instances=map(instance_message, self._group(request.id).instances))
+
+    def NodeGroupTemplateNodeInfo(
+        self, request: wire.NodeGroupTemplateNodeInfoRequest
+    ) -> wire.NodeGroupTemplateNodeInfoResponse:
+        """Never an answer without a Node: callers use it unchecked."""
+        group = self._group(request.id)
+        if group.template is None:
+            raise NotOffered("nothing is known of a fresh server", where=_shown(group.id))
+        node = template_bytes(group.id, group.template)
+        return wire.NodeGroupTemplateNodeInfoResponse(nodeInfo=node, nodeBytes=node)
+
+    def NodeGroupIncreaseSize(self, request: wire.NodeGroupIncreaseSizeRequest) -> wire.NodeGroupIncreaseSizeResponse:
+        if request.delta < 1:
+            raise BadRequest(
+                f"cannot be increased by {request.delta}", where=_shown(request.id), fix="ask for 1 or more"
+            )
+        self._provider.increase(request.id, request.delta)
+        return wire.NodeGroupIncreaseSizeResponse()
+
+    def NodeGroupDecreaseTargetSize(
+        self, request: wire.NodeGroupDecreaseTargetSizeRequest
+    ) -> wire.NodeGroupDecreaseTargetSizeResponse:
+        if request.delta > -1:
+            raise BadRequest(
+                f"cannot be decreased by {request.delta}", where=_shown(request.id), fix="ask for -1 or less"
+            )
+        self._provider.decrease(request.id, -request.delta)
+        return wire.NodeGroupDecreaseTargetSizeResponse()
+
+    def NodeGroupDeleteNodes(self, request: wire.NodeGroupDeleteNodesRequest) -> wire.NodeGroupDeleteNodesResponse:
+        where = _shown(request.id)
+        if not 1 <= len(request.nodes) <= MOST_NODES:
+            raise BadRequest(
+                f"{len(request.nodes)} nodes to delete", where=where, fix=f"name 1 to {MOST_NODES} of them"
+            )
+        nodes = tuple(dict.fromkeys(map(node_ref, request.nodes)))
+        if NodeRef("", "") in nodes:
+            raise BadRequest("a node to delete has neither name nor providerID", where=where, fix="name it")
+        self._provider.delete(request.id, nodes)
+        return wire.NodeGroupDeleteNodesResponse()
+
+    # -- what is not offered ---------------------------------------------------------------------------------------------
+
+    def NodeGroupGetOptions(
+        self, request: wire.NodeGroupAutoscalingOptionsRequest
+    ) -> wire.NodeGroupAutoscalingOptionsResponse:
+        raise NotOffered("groups have no options of their own", fix="set them by Cluster Autoscaler's flags")
+
+    def PricingNodePrice(self, request: wire.PricingNodePriceRequest) -> wire.PricingNodePriceResponse:
+        raise NotOffered("servers have no price", fix="use another expander than price")
+
+    def PricingPodPrice(self, request: wire.PricingPodPriceRequest) -> wire.PricingPodPriceResponse:
+        raise NotOffered("pods have no price", fix="use another expander than price")
+
+    def _group(self, id: str) -> Group:
+        group = self._provider.view().group(id)
+        if group is None:
+            raise Unknown("there is no such group", where=_shown(id), fix="ask NodeGroups for those that there are")
+        return group
+
+
+class _OneRefresh:
+    """Refreshes, one at a time, in a thread of its own; who comes while one is under way waits for that one.
+
+    A refresh that hangs would else take a thread of the server with each try, until none is left for other calls.
+    """
+
+    def __init__(self, refresh: Callable[[], None], patience: float) -> None:
+        self._begin = refresh
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._under_way: Future[None] | None = None
+
+    def __call__(self) -> None:
+        """Raises what the refresh raised, and Away when it takes too long."""
+        with self._lock:
+            future = self._under_way
+            if future is None or future.done():
+                future = self._under_way = Future()
+                threading.Thread(target=self._run, args=(future,), name="autoscaler-refresh", daemon=True).start()
+        if wait_for([future], self._patience).not_done:
+            raise Away(f"the refresh takes longer than {self._patience:g} seconds", fix="it goes on, ask again")
+        future.result()
+
+    def _run(self, future: Future[None]) -> None:
+        try:
+            self._begin()
+        except BaseException as error:  # its caller is told
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+
+def _shown(id: str) -> str:
+    """A group by its id, which may be anything that a caller sends."""
+    return f"group {id!r}" if len(id) <= 100 else f"group {id[:100]!r}…"
+
+
+def _answering(
+    name: str, method: Callable[..., Message], form: type[Message]
+) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+    """An rpc from bytes to bytes. What goes wrong becomes a code and words; an error of ours is logged, without foreign words."""
+
+    def answer(payload: bytes, context: grpc.ServicerContext) -> bytes:
+        begun = time.monotonic()
+        code, words = grpc.StatusCode.OK, ""
+        try:
+            return method(form.FromString(payload)).SerializeToString()
+        except DecodeError:
+            code, words = grpc.StatusCode.INVALID_ARGUMENT, f"the message is no {form.DESCRIPTOR.name}"
+        except ProviderError as error:
+            code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
+            words = str(error)
+        except BaseException as error:  # a SystemExit would leave its caller without an answer
+            code, words = grpc.StatusCode.INTERNAL, INTERNAL
+            LOG.error("%s failed with %s", name, type(error).__name__)
+        finally:
+            LOG.debug("%s: %s after %.3f s", name, code.name, time.monotonic() - begun)
+        context.abort(code, words[:MOST_WORDS])
+
+    return answer

@@ -1,0 +1,150 @@
+"""A gRPC server for the face: on loopback, or for clients that show a certificate."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from dds_adapters.autoscaler.face import Face
+from dds_core.errors import InputError
+
+LOG = logging.getLogger("dds.autoscaler")
+
+ADDRESS = "127.0.0.1:8086"
+MOST_RPCS = 64
+"""Calls at a time; the next one is refused with RESOURCE_EXHAUSTED. Cluster Autoscaler makes some ten at most."""
+MOST_BYTES = 4 * 2**20
+"""The longest message: a deletion of ten nodes with all their annotations, which have 256 KiB each at most, fits."""
+OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a second server on the same port must fail, and not take every other connection
+    ("grpc.max_receive_message_length", MOST_BYTES),
+    ("grpc.max_concurrent_streams", MOST_RPCS),
+    ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+)
+
+
+# -- certificates --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """What the server shows and whom it believes, in PEM. The files may be renewed: each new connection gets what they hold."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+
+    def read(self) -> grpc.ServerCertificateConfiguration:
+        """Raises InputError when they cannot be used; no word of it is the files'."""
+        chain, key, authorities = (_content(one) for one in (self.certificate, self.key, self.client_ca))
+        own = _certificates(self.certificate, chain)[0]
+        _certificates(self.client_ca, authorities)
+        if own.public_key() != _public(self.key, key):
+            where = f"{self.certificate} and {self.key}"
+            raise InputError(
+                "the key is not that of the certificate", where=where, fix="give the key that it was issued for"
+            )
+        return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authorities)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        fix = "give a file in PEM that this process may read"
+        raise InputError(
+            f"cannot be read ({error.strerror or type(error).__name__})", where=str(path), fix=fix
+        ) from None
+
+
+def _certificates(path: Path, content: bytes) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(content)
+    except ValueError:
+        raise InputError("holds no certificate", where=str(path), fix="give certificates in PEM") from None
+
+
+def _public(path: Path, content: bytes) -> object:
+    try:
+        return serialization.load_pem_private_key(content, None).public_key()
+    except TypeError:
+        raise InputError("the key has a password", where=str(path), fix="give it without one") from None
+    except ValueError:
+        raise InputError("holds no private key", where=str(path), fix="give a key in PEM") from None
+
+
+def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    shown = files.read()
+
+    def renewed() -> grpc.ServerCertificateConfiguration | None:
+        """For each new connection. While the files cannot be used, as when one of them is just being changed, the last stay."""
+        try:
+            return files.read()
+        except InputError as error:
+            LOG.warning("the last certificate is kept: %s", error)
+            return None
+
+    # The stubs do not know that None means no change.
+    return grpc.dynamic_ssl_server_credentials(shown, renewed, require_client_authentication=True)  # type: ignore[arg-type]
+
+
+# -- the server ----------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """Serves a face from `start` until `stop`; it is started once. `port` is where it listens."""
+
+    def __init__(self, face: Face, address: str = ADDRESS, *, tls: TlsFiles | None = None) -> None:
+        """Port 0 means any that is free. Without `tls` the address must be a loopback one. Raises InputError."""
+        host, self.port = _host_and_port(address)
+        if tls is None and not _is_loopback(host):
+            fix = "give a certificate, its key and the CA of the clients' certificates, or a loopback address"
+            raise InputError("without TLS anyone who reaches this address could remove servers", where=address, fix=fix)
+        self._address = address
+        self._credentials = None if tls is None else _credentials(tls)
+        self._pool = ThreadPoolExecutor(MOST_RPCS, thread_name_prefix="autoscaler-rpc")
+        self._server = grpc.server(
+            self._pool, handlers=[face.handler()], options=OPTIONS, maximum_concurrent_rpcs=MOST_RPCS
+        )
+
+    def start(self) -> None:
+        """Raises InputError when the address cannot be had."""
+        try:
+            if self._credentials is None:
+                self.port = self._server.add_insecure_port(self._address)
+            else:
+                self.port = self._server.add_secure_port(self._address, self._credentials)
+        except RuntimeError:
+            fix = "choose another address, or end what listens there"
+            raise InputError("cannot listen", where=self._address, fix=fix) from None
+        self._server.start()
+
+    def stop(self, grace: float = 2.0) -> None:
+        """Take no new call, let those under way end for `grace` seconds, then cut them."""
+        self._server.stop(grace).wait()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise InputError(
+            "is no address to listen on", where=repr(address), fix="write HOST:PORT, or [HOST]:PORT for IPv6"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,83 @@
+"""What Cluster Autoscaler is shown: groups of servers, their instances, and what a fresh server of a group is.
+
+A `View` is frozen between two of its refreshes. Which servers it holds, and why, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Literal
+
+from dds_core.model import Record, Taint
+
+State = Literal["creating", "running", "deleting"]
+
+
+class Instance(Record, frozen=True):
+    """A server of a group. `id` is its Node's spec.providerID, also before there is a Node.
+
+    `code` is not empty when the server failed; `message` says why, and `out_of_resources` that no server could be had, which is
+    counted apart from other failures.
+    """
+
+    id: str
+    state: State
+    code: str = ""
+    message: str = ""
+    out_of_resources: bool = False
+
+
+class Template(Record, frozen=True):
+    """What a fresh server is once it has registered. `capacity` holds quantities by resource: cpu, memory, pods,
+    ephemeral-storage. `taints` are those that it keeps."""
+
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    capacity: Mapping[str, str] = {}
+    os: str = "linux"
+    arch: str = "amd64"
+    annotations: Mapping[str, str] = {}
+
+
+class Group(Record, frozen=True):
+    """Servers that are alike. `target` counts the running and the creating ones; `debug` is for people. Without a `template`
+    nothing is known of a fresh server, and an empty group is not scaled up."""
+
+    id: str
+    minimum: int
+    maximum: int
+    target: int
+    debug: str = ""
+    instances: tuple[Instance, ...] = ()
+    template: Template | None = None
+
+
+class NodeRef(Record, frozen=True):
+    """A node as Cluster Autoscaler names it. For an instance that has no Node both are the instance's id."""
+
+    name: str
+    provider_id: str
+
+
+class View(Record, frozen=True, gc=True, dict=True):
+    """All groups, and of which group each node is a member, by the node's name. A node that is in neither is not autoscaled."""
+
+    groups: tuple[Group, ...] = ()
+    members: Mapping[str, str] = {}
+
+    def group(self, id: str) -> Group | None:
+        return self._groups.get(id)
+
+    def group_of(self, node: NodeRef) -> Group | None:
+        """The group of a node, by its name; of one that is no member, and of an instance without a Node, by the instance's id."""
+        owner = self.members.get(node.name) or self._owners.get(node.provider_id)
+        return None if owner is None else self._groups.get(owner)
+
+    @cached_property
+    def _groups(self) -> dict[str, Group]:
+        return {one.id: one for one in self.groups}
+
+    @cached_property
+    def _owners(self) -> dict[str, str]:
+        return {instance.id: one.id for one in self.groups for instance in one.instances}
