@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
+from pathlib import Path
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -29,7 +31,7 @@ REFRESH_SECONDS = 4.0
 MOST_NODES = 1000
 """More nodes than that are not deleted by one call; Cluster Autoscaler deletes ten at a time."""
 MOST_WORDS = 1000
-"""Longer words are cut: they travel in a header, whose size clients bound."""
+"""Bytes. Longer words are cut: they travel in a header, up to three times as long there, and clients bound headers."""
 SERVICE = wire.DESCRIPTOR.services_by_name["CloudProvider"]
 INTERNAL = "an error inside dds, which its log tells of"
 
@@ -194,6 +196,12 @@ def _shown(id: str) -> str:
     return f"group {id!r}" if len(id) <= 100 else f"group {id[:100]!r}…"
 
 
+def _place(error: BaseException) -> str:
+    """Where it was raised; its words may be foreign ones."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
+
+
 def _answering(
     name: str, method: Callable[..., Message], form: type[Message]
 ) -> Callable[[bytes, grpc.ServicerContext], bytes]:
@@ -211,9 +219,9 @@ def _answering(
             words = str(error)
         except BaseException as error:  # a SystemExit would leave its caller without an answer
             code, words = grpc.StatusCode.INTERNAL, INTERNAL
-            LOG.error("%s failed with %s", name, type(error).__name__)
+            LOG.error("%s failed with %s at %s", name, type(error).__name__, _place(error))
         finally:
             LOG.debug("%s: %s after %.3f s", name, code.name, time.monotonic() - begun)
-        context.abort(code, words[:MOST_WORDS])
+        context.abort(code, words.encode()[:MOST_WORDS].decode(errors="ignore"))
 
     return answer

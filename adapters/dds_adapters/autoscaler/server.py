@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from dds_adapters.autoscaler.face import Face
@@ -28,7 +29,6 @@ OPTIONS = (
     ("grpc.max_concurrent_streams", MOST_RPCS),
     ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
     ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
 )
 
 
@@ -46,9 +46,8 @@ class TlsFiles:
     def read(self) -> grpc.ServerCertificateConfiguration:
         """Raises InputError when they cannot be used; no word of it is the files'."""
         chain, key, authorities = (_content(one) for one in (self.certificate, self.key, self.client_ca))
-        own = _certificates(self.certificate, chain)[0]
-        _certificates(self.client_ca, authorities)
-        if own.public_key() != _public(self.key, key):
+        _certified(self.client_ca, authorities)
+        if _certified(self.certificate, chain) != _public(self.key, key):
             where = f"{self.certificate} and {self.key}"
             raise InputError(
                 "the key is not that of the certificate", where=where, fix="give the key that it was issued for"
@@ -66,20 +65,22 @@ def _content(path: Path) -> bytes:
         ) from None
 
 
-def _certificates(path: Path, content: bytes) -> list[x509.Certificate]:
+def _certified(path: Path, content: bytes) -> object:
+    """The public key of the first certificate."""
     try:
-        return x509.load_pem_x509_certificates(content)
-    except ValueError:
-        raise InputError("holds no certificate", where=str(path), fix="give certificates in PEM") from None
+        return x509.load_pem_x509_certificates(content)[0].public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        raise InputError("holds no usable certificate", where=str(path), fix="give certificates in PEM") from None
 
 
 def _public(path: Path, content: bytes) -> object:
+    """The public key that belongs to a private one."""
     try:
         return serialization.load_pem_private_key(content, None).public_key()
     except TypeError:
         raise InputError("the key has a password", where=str(path), fix="give it without one") from None
-    except ValueError:
-        raise InputError("holds no private key", where=str(path), fix="give a key in PEM") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise InputError("holds no usable private key", where=str(path), fix="give a key in PEM") from None
 
 
 def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
@@ -125,6 +126,8 @@ class Server:
                 self.port = self._server.add_secure_port(self._address, self._credentials)
         except RuntimeError:
             fix = "choose another address, or end what listens there"
+            if self._credentials is not None:  # gRPC tells only its own log which of both it was
+                fix += ", or give a certificate with an RSA key or one on the curve P-256, P-384 or P-521"
             raise InputError("cannot listen", where=self._address, fix=fix) from None
         self._server.start()
 
@@ -135,12 +138,13 @@ class Server:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+    host, _, port = address.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not bare or (":" in host and bare == host) or not port.isdecimal() or int(port) > 65_535:
         raise InputError(
             "is no address to listen on", where=repr(address), fix="write HOST:PORT, or [HOST]:PORT for IPv6"
         )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return bare, int(port)
 
 
 def _is_loopback(host: str) -> bool:

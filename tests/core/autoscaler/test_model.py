@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from dds_core.autoscaler.model import Group, Instance, NodeRef, View
+from dds_core.autoscaler.model import Group, Instance, NodeRef, Template, View
+from dds_core.model import Taint
 
 A = Group("a", 0, 3, 2, instances=(Instance("dds://1", "running"), Instance("dds://2", "creating")))
 B = Group("b", 0, 3, 1, instances=(Instance("dds://3", "deleting"),))
@@ -32,3 +34,10 @@ def test_groups_by_id() -> None:
     assert VIEW.group("b") is B
     assert VIEW.group("") is None
     assert View().group("a") is None
+
+
+def test_a_view_is_the_same_once_it_was_written_down() -> None:
+    template = Template({"pool": "a"}, (Taint("new", "", "NoSchedule"),), {"cpu": "4"}, annotations={"by": "dds"})
+    view = View((msgspec.structs.replace(A, template=template), B), VIEW.members)
+    assert view.group_of(NodeRef("one", "")) is view.groups[0]  # what was looked up is no part of it
+    assert msgspec.json.decode(msgspec.json.encode(view), type=View) == view
