@@ -17,9 +17,13 @@ from pathlib import Path
 import dds_core
 
 CORE = Path(dds_core.__file__).parent
-DECIDING = {"scaler": ("rules", "deadlines", "fold"), "publisher": ("rules", "deadlines", "fold")}
+DECIDING = dict.fromkeys(("scaler", "publisher", "autoscaler"), ("rules", "deadlines", "fold"))
 """By component, where deciding and folding begin; whatever they import decides too."""
-NAMES = {"scaler": "FINGERPRINT", "publisher": "PUBLISHER_FINGERPRINT"}
+NAMES = {
+    "scaler": "FINGERPRINT",
+    "publisher": "PUBLISHER_FINGERPRINT",
+    "autoscaler": "AUTOSCALER_FINGERPRINT",
+}
 
 NOT_RULES = ("__init__.py", "errors.py", "timeline/")
 """What they import and is no rule: the public names, and words for people."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dds_core.fingerprint import FINGERPRINT, PUBLISHER_FINGERPRINT
+from dds_core.fingerprint import AUTOSCALER_FINGERPRINT, FINGERPRINT, PUBLISHER_FINGERPRINT
 from tests.core.purity.fingerprint import computed, sources, syntax
 
 SOURCE = '''
@@ -26,7 +26,9 @@ class Held(Fact):
 
 
 @pytest.mark.parametrize(
-    ("component", "said"), [("scaler", FINGERPRINT), ("publisher", PUBLISHER_FINGERPRINT)], ids=["scaler", "publisher"]
+    ("component", "said"),
+    [("scaler", FINGERPRINT), ("publisher", PUBLISHER_FINGERPRINT), ("autoscaler", AUTOSCALER_FINGERPRINT)],
+    ids=["scaler", "publisher", "autoscaler"],
 )
 def test_the_fingerprint_is_that_of_the_rules(component: str, said: str) -> None:
     assert computed(component) == said, "the code that decides has changed: run `make fingerprint`"
@@ -37,7 +39,9 @@ def test_all_that_decides_is_covered() -> None:
     assert {"lifecycle.py", "scaler/policy.py", "scaler/rules/orders.py", "scaler/fold/lives.py"} <= scaler
     assert {"events/base.py", "kit/work.py", "scaler/events.py"} <= scaler
     assert {"publisher/describe.py", "publisher/rules/need.py", "publisher/policy.py"} <= publisher
-    assert not [name for name in scaler | publisher if "timeline" in name or name.startswith("log/")]
+    autoscaler = sources("autoscaler")
+    assert {"autoscaler/rules/fitting.py", "autoscaler/policy.py", "matching/allocator.py"} <= autoscaler
+    assert not [name for name in scaler | publisher | autoscaler if "timeline" in name or name.startswith("log/")]
 
 
 @pytest.mark.parametrize(

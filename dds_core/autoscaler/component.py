@@ -1,0 +1,31 @@
+"""The autoscaler: what the engine, replay, verification and timelines need to know of it."""
+
+from __future__ import annotations
+
+from dds_core.autoscaler.deadlines import Agenda
+from dds_core.autoscaler.events import EVENTS
+from dds_core.autoscaler.fold import apply
+from dds_core.autoscaler.policy import read_autoscale_policy
+from dds_core.autoscaler.rules import decide
+from dds_core.autoscaler.state import PROJECTION, Fleet, dump, load, same
+from dds_core.autoscaler.timeline import TOLD
+from dds_core.component import Component
+from dds_core.fingerprint import AUTOSCALER_FINGERPRINT
+from dds_core.kit.invariants import NONE
+
+AUTOSCALER: Component[Fleet] = Component(
+    name="autoscaler",
+    fingerprint=AUTOSCALER_FINGERPRINT,
+    projection=PROJECTION,
+    picture=Fleet,
+    apply=apply,
+    decide=decide,
+    invariants=NONE,
+    agenda=Agenda,
+    dump=dump,
+    load=load,
+    same=same,
+    policy=read_autoscale_policy,
+    events=EVENTS,
+    told=TOLD,
+)

@@ -1,0 +1,120 @@
+"""The autoscaler's policy: every knob of its rules, and the groups of servers, as people write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from dds_core.autoscaler.model import Template
+from dds_core.errors import InputError
+from dds_core.kit.policy import PositiveSeconds, Seconds, Strict, read
+from dds_core.matching.quantities import parse
+from dds_core.model import BLOCKING, Taint
+
+AutoscaleMode = Literal["observe", "autoscale"]
+AUTOSCALE_MODES: tuple[AutoscaleMode, ...] = ("observe", "autoscale")
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_NEEDED = ("cpu", "memory", "pods")
+Number = Annotated[int, Field(ge=0, le=10_000)]
+
+
+class KeptTaint(Strict):
+    """A taint that a fresh server keeps."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = BLOCKING[0]  # type: ignore[assignment]
+
+
+class ServerTemplate(Strict):
+    """What a fresh server of a group is once it has registered."""
+
+    capacity: dict[str, str] = Field(description="Allocatable quantities; cpu, memory and pods are needed.")
+    labels: dict[str, str] = Field(
+        default={}, description="All labels of a fresh node, those of device pools included."
+    )
+    taints: tuple[KeptTaint, ...] = Field(default=(), description="Taints that a fresh node keeps.")
+    os: str = Field(default="linux", description="kubernetes.io/os.")
+    arch: str = Field(default="amd64", description="kubernetes.io/arch.")
+
+    @field_validator("capacity")
+    @classmethod
+    def _is_whole(cls, given: dict[str, str]) -> dict[str, str]:
+        missing = [name for name in _NEEDED if name not in given]
+        if missing:
+            raise ValueError(f"lacks {', '.join(missing)}")
+        for name, text in given.items():
+            try:
+                parse(text)
+            except InputError:
+                raise ValueError(f"{name} is no quantity: {text[:40]!r}") from None
+        return given
+
+    def made(self) -> Template:
+        taints = tuple(Taint(one.key, one.value, one.effect) for one in self.taints)
+        return Template(self.labels, taints, self.capacity, self.os, self.arch)
+
+
+class ServerGroup(Strict):
+    """Servers that are alike and can be composed or powered on."""
+
+    name: str = Field(description="At most 40 small letters, digits and dashes; the id that Cluster Autoscaler knows.")
+    minimum: Number = Field(default=0, description="Cluster Autoscaler keeps so many.")
+    maximum: Number = Field(description="Cluster Autoscaler makes no more than so many.")
+    template: ServerTemplate = Field(description="What a fresh server is.")
+
+    @field_validator("name")
+    @classmethod
+    def _is_name(cls, given: str) -> str:
+        if not _NAME.fullmatch(given):
+            raise ValueError("takes at most 40 small letters, digits and dashes")
+        return given
+
+    @model_validator(mode="after")
+    def _is_range(self) -> ServerGroup:
+        if self.minimum > self.maximum:
+            raise ValueError(f"minimum {self.minimum} is more than maximum {self.maximum}")
+        return self
+
+
+class AutoscalePolicy(Strict):
+    """The whole effective policy of an autoscaler."""
+
+    mode: AutoscaleMode = Field(
+        default="observe",
+        description="`observe` shows no group to Cluster Autoscaler and orders no server; `autoscale` does.",
+    )
+    groups: tuple[ServerGroup, ...] = Field(default=(), description="The groups of servers.")
+    compose_seconds: PositiveSeconds = Field(
+        default=900, description="A server whose node is not there so long after its order has failed."
+    )
+    close_for_devices: bool = Field(
+        default=True, description="While a device will do for a pod that waits, no server is added."
+    )
+    scan_interval_seconds: Seconds = Field(
+        default=300, description="A level pass over all orders and servers so often, as a safety net; 0 = never."
+    )
+
+    @field_validator("groups")
+    @classmethod
+    def _are_told_apart(cls, given: tuple[ServerGroup, ...]) -> tuple[ServerGroup, ...]:
+        names = [one.name for one in given]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is there twice")
+        return given
+
+    def group(self, name: str) -> ServerGroup | None:
+        return next((one for one in self.groups if one.name == name), None)
+
+
+def read_autoscale_policy(written: Mapping[str, Any]) -> AutoscalePolicy:
+    """A policy from what a person wrote.
+
+    Raises PolicyError: one line naming each wrong field, what is wrong with it, and what it takes.
+    """
+    return read(AutoscalePolicy, written, "the autoscaler's policy")

@@ -1,0 +1,193 @@
+"""A simulated scheduling cycle: what would let a pod that waits run. Looked at are the nodes that are there, with what the pools
+show and what idles elsewhere and may go back to them, and a fresh server of each group.
+
+Only what keeps a pod from a node for long is looked at: room, taints, node selectors, devices. Spreading and affinity to other
+pods are not; a pod that waits for these alone is taken for one that fits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec.structs import replace
+
+from dds_core.autoscaler.policy import ServerGroup
+from dds_core.autoscaler.records import Advice, Amounts, Load, Worker
+from dds_core.autoscaler.state import Fleet
+from dds_core.matching import records
+from dds_core.matching.allocator import Allocator, Claim, Gates, InUse, Node, NodeSelector
+from dds_core.matching.errors import AllocationError
+from dds_core.matching.nodes import Term, node_matches
+from dds_core.matching.objects import Slice as FoundSlice
+from dds_core.matching.quantities import NANO, parse
+from dds_core.model import Device, Requirement, Slice
+
+_UNITS = {"cpu": 1000}
+"""Amounts are whole numbers: millicores, bytes, pods."""
+
+
+class Cycle:
+    """What is free at one instant. A pod that is placed takes its room; devices are counted for each pod alone."""
+
+    def __init__(self, picture: Fleet) -> None:
+        self._picture = picture
+        self._workers = sorted((one for one in picture.workers.rows.values() if _takes(one)), key=lambda one: one.name)
+        self._left = {one.name: _left(picture, one) for one in self._workers}
+        self._allocator = _allocator(picture)
+
+    def advise(self, load: Load) -> Advice:
+        """Which case the pod is. "" where nobody but the scheduler is waited for, or not all of its claims are there."""
+        claims = self._picture.claims_of(load)
+        if claims is None:
+            return Advice("", "its claims are not there yet")
+        place = next((one.allocation.node for one in claims if one.allocation is not None and one.allocation.node), "")
+        if place:
+            return Advice("device", f"{place} has, or is about to have, devices for it")
+        wanted = tuple(records.claim_of(one, one.requests) for one in claims if one.allocation is None and one.known)
+        full = ""
+        for worker in self._workers:
+            if not load.tolerates(worker) or not _matches(load, worker.name, worker.labels):
+                continue
+            short = _short(self._left[worker.name], load.asks)
+            if short:
+                full = full or f"{worker.name} has too little {short}"
+            elif not wanted:
+                _take(self._left[worker.name], load.asks)
+                return Advice("", f"it fits on {worker.name}")
+            elif self._has_devices(Node(worker.name, worker.labels), wanted):
+                _take(self._left[worker.name], load.asks)
+                return Advice("device", f"{worker.name} has room, and a device for it can be attached there")
+        return self._server_for(load, wanted, full or "no node takes it")
+
+    def _server_for(self, load: Load, wanted: tuple[Claim, ...], why: str) -> Advice:
+        for group in self._picture.own_groups():
+            if self.would_take(group, load) and (not wanted or self._has_devices(fresh(group), wanted)):
+                return Advice("server", f"{why}; a server of {group.name} would take it")
+        what = "nor has the pool a device for it" if wanted else "nor would a server of any group"
+        return Advice("nothing", f"{why}, {what}")
+
+    def would_take(self, group: ServerGroup, load: Load) -> bool:
+        """Whether a fresh server of the group has room for the pod, and nothing keeps it away."""
+        template = group.template.made()
+        worker = Worker(uid="", name=group.name, labels=dict(template.labels), taints=template.taints)
+        fits = not _short(room_of(template.capacity), load.asks)
+        return fits and load.tolerates(worker) and _matches(load, "", worker.labels)
+
+    def _has_devices(self, node: Node, wanted: tuple[Claim, ...]) -> bool:
+        try:
+            return bool(self._allocator.allocate(node, wanted))
+        except AllocationError:
+            return False
+
+
+def servers_for(group: ServerGroup, loads: Iterable[Load]) -> int:
+    """How many fresh servers these pods take, first fit."""
+    room, open = room_of(group.template.capacity), list[Amounts]()
+    for load in loads:
+        left = next((one for one in open if not _short(one, load.asks)), None)
+        if left is None:
+            left = dict(room)
+            open.append(left)
+        _take(left, load.asks)
+    return len(open)
+
+
+def fresh(group: ServerGroup) -> Node:
+    return Node(f"new-{group.name}", group.template.labels)
+
+
+def room_of(capacity: Mapping[str, str]) -> Amounts:
+    """Quantities as whole numbers, fractions left out."""
+    return {name: parse(text).nanos * _UNITS.get(name, 1) // NANO for name, text in capacity.items()}
+
+
+# -- room ----------------------------------------------------------------------------------------------------------------
+
+
+def _takes(worker: Worker) -> bool:
+    return worker.ready and not worker.deleting and not worker.unschedulable and not worker.is_condemned
+
+
+def _left(picture: Fleet, worker: Worker) -> Amounts:
+    left = dict(worker.room)
+    for load in picture.loads_at(worker.name):
+        _take(left, load.asks)
+    return left
+
+
+def _take(left: Amounts, asks: Amounts) -> None:
+    for name, amount in (*asks.items(), ("pods", 1)):
+        left[name] = left.get(name, 0) - amount
+
+
+def _short(left: Amounts, asks: Amounts) -> str:
+    """Of what there is too little, "" when there is enough of all."""
+    return next((name for name, amount in (*asks.items(), ("pods", 1)) if amount and left.get(name, 0) < amount), "")
+
+
+def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
+    terms = tuple(Term(term) for term in load.terms)
+    return not terms or node_matches(NodeSelector(terms), Node(name, labels))
+
+
+# -- devices -------------------------------------------------------------------------------------------------------------
+
+
+def _allocator(picture: Fleet) -> Allocator:
+    slices = [_slice(one) for _, one in sorted(picture.slices.rows.items())]
+    return Allocator(
+        [*slices, *map(_slice, _returning(picture))],
+        map(records.class_of, picture.classes.rows.values()),
+        _in_use(picture),
+        Gates(device_taint_rules=True),
+        map(records.rule_of, picture.rules.rows.values()),
+        share_id=lambda: "shared",
+        forgiving=True,
+    )
+
+
+def _slice(one: Slice) -> FoundSlice:
+    selector = NodeSelector((Term(one.selector),)) if one.selector else None
+    return replace(records.slice_of(one), selector=selector, all_nodes=one.all_nodes)
+
+
+def _in_use(picture: Fleet) -> InUse:
+    found = InUse()
+    for claim in picture.claims.rows.values():
+        for one in claim.allocation.results if claim.allocation is not None else ():
+            if not one.admin:
+                found.count(one.key, one.consumed if one.share else None)
+    return found
+
+
+def _returning(picture: Fleet) -> Iterator[Slice]:
+    """What idles on nodes, as if it were in the pools again: the scaler gives back what has idled longest when a claim waits and
+    the pool is empty."""
+    config = picture.config
+    idle = Counter[tuple[str, str]]()
+    for one in picture.resources.rows.values():
+        worker = picture.worker(one.node)
+        fabric = worker.labels.get(f"{config.prefix}/fabric", "") if worker is not None else ""
+        if fabric and one.state == "Online" and not one.error and not _is_held(picture, one.uuid, one.node):
+            idle[one.model, fabric] += 1
+    for model in config.models:
+        for (name, fabric), count in sorted(idle.items()):
+            if name == model.model:
+                terms = (
+                    Requirement(f"{config.prefix}/{model.device}", "In", ("true",)),
+                    Requirement(f"{config.prefix}/fabric", "In", (fabric,)),
+                )
+                devices = {f"returning-{number}": Device(attributes=dict(model.attributes)) for number in range(count)}
+                pool = f"returning-{model.device}-{fabric}"
+                yield Slice(pool, pool, model.driver, pool, 1, 1, selector=terms, devices=devices)
+
+
+def _is_held(picture: Fleet, uuid: str, node: str) -> bool:
+    """Whether a claim has the device, by whatever name its node lists it; of one that is not listed that is not known."""
+    for uid in picture.slices_on[node]:
+        one = picture.slices.rows[uid]
+        for name, device in one.devices.items():
+            if device.attributes.get("uuid") == uuid:
+                return bool(picture.holders[one.driver, one.pool, name])
+    return True

@@ -1,0 +1,74 @@
+"""Orders until their nodes are there, and servers until they are gone."""
+
+from __future__ import annotations
+
+from dds_core.autoscaler.events import NodeOpened, NodeRemoved, OrderFailed, ServerOrdered, ServerReturned, order_stream
+from dds_core.autoscaler.records import STARTING
+from dds_core.autoscaler.state import Fleet, Work
+
+TIMED_OUT, VANISHED = "ComposeTimeout", "ServerVanished"
+"""Codes of orders that have failed, beside those of providers."""
+
+
+def follow(work: Work, name: str) -> None:
+    """Whether the order has failed, and whether it is to be written once more after a restart."""
+    picture = work.picture
+    order = picture.orders.get(name)
+    if order is None:
+        return
+    server = picture.servers.get(picture.server_for.get(name, ""))
+    if order.over:
+        _again(work, ServerReturned.__name__, name, order.group)
+    elif order.code:
+        return
+    elif server is not None and server.state == "failed":
+        _fail(work, name, server.code or "Failed", server.message, out_of_resources=server.out_of_resources)
+    elif work.has_come(picture.compose_due(name)):
+        seconds = picture.policy.compose_seconds
+        _fail(work, name, TIMED_OUT, f"its node is not there after {seconds} s")
+    elif server is None:
+        _again(work, ServerOrdered.__name__, name, order.group)
+
+
+def _fail(work: Work, name: str, code: str, text: str, *, out_of_resources: bool = False) -> None:
+    order, mode = work.picture.orders.rows[name], work.picture.mode
+    work.want(OrderFailed(name, order.group, mode, code=code, text=text, out_of_resources=out_of_resources), name)
+
+
+def _again(work: Work, action: str, name: str, group: str) -> None:
+    """Write it once more where a restart has left open whether it was."""
+    picture = work.picture
+    if (action, order_stream(name)) in picture.reissue:
+        kind = ServerOrdered if action == ServerOrdered.__name__ else ServerReturned
+        work.want(kind(name, group, picture.mode), name)
+
+
+def give_back(work: Work, uid: str) -> None:
+    """Go on with a server that is to go: once it is gone, so is its Node."""
+    picture = work.picture
+    row, server = picture.leaving.get(uid), picture.servers.get(uid)
+    if row is None:
+        return
+    order = server.order if server is not None else ""
+    if server is not None and (ServerReturned.__name__, order_stream(order or uid)) in picture.reissue:
+        work.want(ServerReturned(order, row.group, picture.mode, server=uid, node=row.node), order or uid)
+    worker = picture.worker(row.node)
+    if server is None and worker is not None and not row.removing:
+        work.want(NodeRemoved(worker.name, worker.uid, picture.mode), worker.uid)
+
+
+def open(work: Work, uid: str) -> None:
+    """Take the start-up taint off a node that has all labels of its group."""
+    picture = work.picture
+    worker = picture.workers.get(uid)
+    if worker is None or STARTING not in worker.taints or uid in picture.opening:
+        return
+    server = picture.server(worker)
+    group = picture.policy.group(server.group) if server is not None else None
+    if group is not None and not lacking(picture, worker.labels, group.template.labels):
+        work.want(NodeOpened(worker.name, worker.uid, picture.mode), worker.uid)
+
+
+def lacking(picture: Fleet, labels: dict[str, str], wanted: dict[str, str]) -> list[str]:
+    """The labels of a fresh server that a node lacks."""
+    return sorted(key for key, value in wanted.items() if labels.get(key) != value)

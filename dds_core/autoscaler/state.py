@@ -1,0 +1,106 @@
+"""The autoscaler's picture: everything that its rules know, folded from its log, with the questions that several of them ask; and
+how it is dumped and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dds_core.autoscaler.indexes import Indexes
+from dds_core.autoscaler.policy import ServerGroup, read_autoscale_policy
+from dds_core.autoscaler.records import Load, Server, Worker
+from dds_core.kit import work
+from dds_core.kit.policy import MICROSECONDS
+from dds_core.kit.state import Form
+from dds_core.model import Claim, Config
+
+_NOTHING = Config(uid="")
+
+
+class Fleet(Indexes):
+    """Tables, indexes, and questions."""
+
+    @property
+    def config(self) -> Config:
+        """The ConfigMap; an empty one while there is none."""
+        return next(iter(self.configs.rows.values()), _NOTHING)
+
+    def uid_of(self, kind: type[Any], namespace: str, name: str) -> str | None:
+        """The uid of the object of that name, None when not known. Of the ConfigMap there is only one."""
+        return next(iter(self.configs), None) if kind is Config else super().uid_of(kind, namespace, name)
+
+    @property
+    def mode(self) -> str:
+        """The mode in effect: the ConfigMap can only lower the policy's."""
+        return "observe" if self.config.mode == "observe" else self.policy.mode
+
+    @property
+    def live(self) -> bool:
+        """Whether decisions are carried out."""
+        return self.mode != "observe"
+
+    # -- nodes and servers ---------------------------------------------------------------------------------------------
+
+    def worker(self, name: str) -> Worker | None:
+        uid = self.named.get((Worker, "", name))
+        return self.workers.get(uid) if uid is not None else None
+
+    def server(self, worker: Worker) -> Server | None:
+        """The server that a node is."""
+        uid = self.server_of.get(worker.provider_id) if worker.provider_id else None
+        return self.servers.get(uid) if uid is not None else None
+
+    def node_of(self, server: Server) -> Worker | None:
+        """The node of a server, None as long as it has not registered."""
+        uid = self.worker_of.get(server.provider_id) if server.provider_id else None
+        return self.workers.get(uid) if uid is not None else None
+
+    def of_group(self, group: str) -> list[Worker]:
+        """The nodes of a group's servers, in the order of their names."""
+        found = (self.node_of(one) for one in self.servers.rows.values() if one.group == group)
+        return sorted((one for one in found if one is not None), key=lambda one: one.name)
+
+    def coming(self, group: str) -> list[str]:
+        """The orders of a group that stand, oldest first."""
+        rows = (
+            (order.since, name) for name, order in self.orders.rows.items() if order.group == group and not order.over
+        )
+        return [name for _, name in sorted(rows)]
+
+    def loads_at(self, node: str) -> list[Load]:
+        """The pods that count on a node."""
+        return [self.loads.rows[uid] for uid in sorted(self.loads_on[node])]
+
+    def claims_of(self, load: Load) -> list[Claim] | None:
+        """The claims of a pod in their order, None while one of them is not there."""
+        names = [*load.claims, *([load.extended_claim] if load.extended_claim else [])]
+        found = [next(iter(sorted(self.claims_in[load.namespace, name])), None) for name in names]
+        claims = [self.claims.get(uid) if uid is not None else None for uid in found]
+        known = [one for one in claims if one is not None]
+        return known if len(known) == len(names) else None
+
+    # -- changes -------------------------------------------------------------------------------------------------------
+
+    def touch_everything(self) -> None:
+        """A level pass looks at every order, server and node."""
+        self.dirty.orders |= self.orders.rows.keys()
+        self.dirty.servers |= self.servers.rows.keys() | self.leaving.rows.keys()
+        self.dirty.nodes |= self.workers.rows.keys()
+
+    def compose_due(self, order: str) -> int:
+        """The instant from which an order whose node is not there has failed."""
+        return self.orders.rows[order].since + self.policy.compose_seconds * MICROSECONDS
+
+    def own_groups(self) -> Iterator[ServerGroup]:
+        """Those that are shown."""
+        if self.live:
+            yield from self.policy.groups
+
+
+PROJECTION = 1
+
+_FORM = Form(Fleet, PROJECTION, read_autoscale_policy)
+dump, load, same = _FORM.dump, _FORM.load, _FORM.same
+
+Work = work.Work[Fleet]
+"""One run of the autoscaler's rules."""

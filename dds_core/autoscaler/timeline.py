@@ -1,0 +1,200 @@
+"""Timelines of the autoscaler: what happened to a group, a node, a pod that waits, or a server that was ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dds_core.autoscaler import events as e
+from dds_core.autoscaler.deadlines import KINDS
+from dds_core.autoscaler.records import Load, Server, Worker
+from dds_core.autoscaler.state import Fleet, load
+from dds_core.events import Decision, Event, Transition
+from dds_core.timeline.phrases import labels, taints
+from dds_core.timeline.telling import (
+    ABOUT_ALL,
+    DECISION,
+    FACT,
+    Directory,
+    Entry,
+    Everything,
+    Known,
+    Moment,
+    Note,
+    Pair,
+    Row,
+    Scope,
+    Subject,
+    Teller,
+    Telling,
+    decision_words,
+    either,
+    fact_words,
+)
+
+# -- names and words ---------------------------------------------------------------------------------------------------
+
+
+def _worker(before: Worker | None, worker: Worker, known: Known) -> Iterator[str]:
+    old = before if before is not None else Worker(uid=worker.uid)
+    if before is None:
+        yield f"node {worker.name} is there"
+    else:
+        yield from labels(worker.name, old.labels, worker.labels)
+    if worker.ready != old.ready:
+        yield f"node {worker.name} is {'' if worker.ready else 'not '}ready"
+    if worker.taints != old.taints:
+        yield (
+            f"node {worker.name} is tainted {taints(worker.taints)}"
+            if worker.taints
+            else f"node {worker.name} has no taint"
+        )
+
+
+def _load(before: Load | None, one: Load, known: Known) -> Iterator[str]:
+    old = before if before is not None else Load(uid=one.uid)
+    name = f"pod {known.name_of(one)}"
+    if one.node != old.node:
+        yield f"{name} runs on {one.node}"
+    elif one.nominated != old.nominated and one.nominated:
+        yield f"{name} is nominated to {one.nominated}"
+    elif one.waiting != old.waiting and one.waiting:
+        yield f"{name} waits: {one.waiting}"
+
+
+def _server(before: Server | None, server: Server, known: Known) -> Iterator[str]:
+    old = before if before is not None else Server(uid=server.uid, state="deleting")
+    name = f"server {server.uid} of {server.group or 'no group'}"
+    if server.state != old.state or before is None:
+        why = f": {server.code} {server.message}".rstrip() if server.code else ""
+        yield f"{name} is {server.state}{f', for {server.order}' if server.order else ''}{why}"
+    if server.provider_id != old.provider_id and server.provider_id:
+        yield f"{name} will be the node of provider id {server.provider_id}"
+
+
+class AutoscalerKnown(Known):
+    """Also nodes, pods and servers."""
+
+    guards = False
+    deadlines = KINDS
+    kinds = Known.kinds | {Worker: ("node", _worker), Load: ("pod", _load), Server: ("server", _server)}
+
+    def _learnt(self, fact: Event) -> Pair:
+        if isinstance(fact, e.Checkpoint):
+            self.begin_with(load(fact.picture))
+        return super()._learnt(fact)
+
+    def begin_with(self, picture: Fleet) -> None:
+        for table in (picture.workers, picture.loads, picture.servers, picture.claims, picture.resources):
+            for row in table.rows.values():
+                self._keep(row)
+
+
+# -- subjects ----------------------------------------------------------------------------------------------------------
+
+_NAMING = (e.Checkpoint, e.WorkerObserved, e.LoadObserved, e.ServerObserved, e.GroupShown, e.ServerOrdered)
+NAMING = frozenset(one.__name__ for one in _NAMING)
+"""The types of events that names come from: all that has to be read to find a subject."""
+
+
+class AutoscalerDirectory(Directory):
+    """Every group, node, pod and order that was ever seen."""
+
+    kinds = "group, node, pod or order"
+    advice = "give a group, a node, NAMESPACE/NAME of a pod, or the name of an order"
+    order = ("group", "node", "pod", "order")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = AutoscalerKnown()
+
+    def read(self, told: Iterable[Moment]) -> AutoscalerDirectory:
+        for moment in told:
+            for event in (moment.fact, *moment.caused):
+                if event is not None:
+                    self._read(event)
+        return self
+
+    def _read(self, event: Event) -> None:
+        match event:
+            case e.GroupShown():
+                self._add(("group", event.group), event.subject)
+            case e.ServerOrdered():
+                self._add(("order", event.order), event.subject)
+            case e.Checkpoint():
+                self._told.learn(event)
+                for row in self._told.objects.values():
+                    self._take(row)
+            case _:
+                self._take(self._told.learn(event)[1])
+
+    def _take(self, row: Row | None) -> None:
+        match row:
+            case Worker():
+                self._add(("node", row.name), row.uid)
+            case Load():
+                self._add(("pod", f"{row.namespace}/{row.name}"), row.uid)
+            case Server() if row.order:
+                self._add(("order", row.order), row.uid)
+
+
+class OneThing:
+    """A group, a node, a pod or an order: what is about it, and what it was asked for."""
+
+    gathers = True
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def fact(self, fact: Event, pair: Pair) -> bool:
+        row, (kind, name, uids) = either(pair), self._subject
+        if row is not None:
+            return row.uid in uids or (
+                kind == "node" and name in (getattr(row, "node", ""), getattr(row, "nominated", ""))
+            )
+        return fact.subject in uids or getattr(fact, "target", "") in (name, *uids) or isinstance(fact, ABOUT_ALL)
+
+    def decision(self, decision: Decision) -> bool:
+        kind, name, uids = self._subject
+        return decision.subject in uids or getattr(decision, kind, "") == name or self._names_it(decision)
+
+    def _names_it(self, decision: Decision) -> bool:
+        if self._subject.kind != "node" or not isinstance(decision, e.GroupShown):
+            return False
+        return self._subject.name in (*decision.joined, *decision.left)
+
+    def transition(self, moved: Transition) -> bool:
+        return False
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+
+class AutoscalerTeller(Teller[AutoscalerKnown]):
+    """Tells each decision, with the facts that came before it."""
+
+    def _tell(self, moment: Moment) -> list[Entry]:
+        fact = moment.fact
+        if fact is not None:
+            pair = self._known.learn(fact)
+            if self._scope.fact(fact, pair):
+                self._pending += [Note(moment.at, FACT, text) for text in fact_words(fact, pair, self._known)]
+        decided = [one for one in moment.caused if isinstance(one, Decision) and self._scope.decision(one)]
+        return [
+            self._closed(Entry(moment.at, moment.position, DECISION, cause=decision_words(one, self._known)))
+            for one in decided
+        ]
+
+
+def scope_of(subject: Subject | None) -> Scope:
+    return OneThing(subject) if subject is not None else Everything()
+
+
+def _teller(subject: Subject | None, picture: Fleet | None) -> AutoscalerTeller:
+    known = AutoscalerKnown()
+    if picture is not None:
+        known.begin_with(picture)
+    return AutoscalerTeller(known, scope_of(subject))
+
+
+TOLD = Telling(NAMING, iter, AutoscalerDirectory, _teller)
+"""How the autoscaler's log is told."""
