@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dds_core.autoscaler.model import Template
 from dds_core.errors import InputError
-from dds_core.kit.policy import PositiveSeconds, Seconds, Strict, read
+from dds_core.kit.policy import PositiveSeconds, Seconds, Strict, counted, read
 from dds_core.matching.quantities import parse
 from dds_core.model import BLOCKING, Taint
 
@@ -63,8 +63,10 @@ class ServerGroup(Strict):
     """Servers that are alike and can be composed or powered on."""
 
     name: str = Field(description="At most 40 small letters, digits and dashes; the id that Cluster Autoscaler knows.")
-    minimum: Number = Field(default=0, description="Cluster Autoscaler keeps so many.")
-    maximum: Number = Field(description="Cluster Autoscaler makes no more than so many.")
+    minimum: Number = counted(0, "servers", "Cluster Autoscaler keeps so many.")
+    maximum: Number = Field(
+        description="Cluster Autoscaler makes no more than so many.", json_schema_extra={"unit": "servers"}
+    )
     template: ServerTemplate = Field(description="What a fresh server is.")
 
     @field_validator("name")

@@ -32,7 +32,7 @@ FILES = 5
 """Its class; the rule; the fold; the plan of its write, and the write. With the generated page: six."""
 SHARED = {one.__name__ for one in SCALER.events if one in PUBLISHER.events}
 MORE = {
-    **dict.fromkeys(SHARED, 14),  # what runs, replays, measures or tells of components has to know them
+    **dict.fromkeys(SHARED, 15),  # what runs, replays, measures or tells of components has to know them
     **dict.fromkeys(
         ("ClaimMoved", "DeviceMoved"), 13
     ),  # the steps of lives: measured, told in Kubernetes Events, logged, kept as histories, shown by views of the SQL log
@@ -48,7 +48,7 @@ KNOB_FILES = 3
 """Its definition, with bounds and words; the rule that reads it; one that says or needs it besides. With the generated page:
 four."""
 MORE_KNOBS = {
-    "mode": 15,  # decides what may be written at all, and so what a history can advise
+    "mode": 16,  # decides what may be written at all, and so what a history can advise
     "hand_over": 7,  # the ways to steer need other permissions; the doctor, the status and histories say which it is
     "label_nodes": 5,  # needs another permission, and the doctor looks at labels
     "adopt": 4,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from dds_core.autoscaler import events as a
 from dds_core.events import TYPES, Decision
 from dds_core.model import (
     Allocation,
@@ -282,6 +283,21 @@ DECISIONS: list[tuple[Any, str]] = [
         "keep the scheduler from A100 on node0 until 00:00:00.000: no, 3 times in a row",
     ),
     (e.CoolDownOver("node0", "A100", "attach"), "let the scheduler choose A100 on node0 again"),
+    (
+        a.GroupShown("big", "autoscale", 0, 4, 2, ("n1",), ("n2",), "", {"n2": "why"}),
+        "show big with a target of 2 between 0 and 4",
+    ),
+    (a.GroupHidden("big", "autoscale"), "show no group big"),
+    (a.AskRefused("big", "autoscale", "refused", "no"), "refuse that: no"),
+    (a.ServerOrdered("big-1", "big", "autoscale"), "order a server for big as big-1"),
+    (
+        a.OrderFailed("big-1", "big", "autoscale", code="Full", text="none left"),
+        "tell that big-1 has failed: Full: none left",
+    ),
+    (a.ServerReturned("big-1", "big", "autoscale"), "give what came of big-1 back (big)"),
+    (a.NodeRemoved("n1", "uid", "autoscale"), "delete node n1: its server is gone"),
+    (a.NodeOpened("n1", "uid", "autoscale"), "take the start-up taint off n1, which has its labels"),
+    (a.PodAdvised("p", "server", "n1 is full", "autoscale"), "leave pod p to a server: n1 is full"),
     (e.NodeLabelled("node0", {"a": "1", "b": None}, "attach", "x"), "label node0 with a=1 and take b off node0: x"),
     (
         e.VictimMarked("r", "detach", "gpu-x", "node0", "A100", "GPU-1", "d", "p", "g", "idle"),

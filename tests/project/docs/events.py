@@ -14,11 +14,12 @@ from msgspec import NODEFAULT, Struct, UnsetType, structs
 
 from dds_core import PUBLISHER, SCALER
 from dds_core import events as e
+from dds_core.autoscaler.component import AUTOSCALER
 from tests.project.docs.markdown import table
 
 _WORDS = {str: "text", int: "integer", bool: "yes or no", float: "number", type(None): "null", Any: "anything"}
 
-EVENTS = tuple(dict.fromkeys((*SCALER.events, *PUBLISHER.events)))
+EVENTS = tuple(dict.fromkeys((*SCALER.events, *PUBLISHER.events, *AUTOSCALER.events)))
 """Every event that a log may hold, each once."""
 
 
@@ -33,6 +34,11 @@ def own_facts() -> str:
 def fabric_facts() -> str:
     of_publisher = (kind for kind in PUBLISHER.events if kind not in SCALER.events and kind not in _OF_OBJECTS)
     return _section(kind for kind in of_publisher if issubclass(kind, e.Fact))
+
+
+def asks() -> str:
+    of_autoscaler = (kind for kind in AUTOSCALER.events if kind not in SCALER.events and kind not in _OF_OBJECTS)
+    return _section(kind for kind in of_autoscaler if issubclass(kind, e.Fact))
 
 
 def decisions() -> str:

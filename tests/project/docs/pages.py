@@ -27,6 +27,9 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "limits": policy.limit_table,
         "drivers": policy.driver_table,
         "publish policy": policy.publish_policy_table,
+        "autoscale policy": policy.autoscale_policy_table,
+        "server groups": policy.group_table,
+        "server templates": policy.template_table,
     },
     "docs/lab.md": {
         "scenarios": scenario.scenarios,
@@ -44,6 +47,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
         "facts about objects": events.object_facts,
         "facts about ourselves": events.own_facts,
         "facts about the fabric": events.fabric_facts,
+        "what Cluster Autoscaler asks": events.asks,
         "decisions": events.decisions,
         "transitions": events.transitions,
         "objects": events.objects,

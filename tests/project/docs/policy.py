@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from dds_core.autoscaler.policy import AutoscalePolicy, ServerGroup, ServerTemplate
 from dds_core.publisher.policy import PublishPolicy
 from dds_core.scaler.policy import DriverPolicy, LimitPolicy, Policy, SchedulerPolicy
 from tests.project.docs.markdown import table
@@ -30,6 +31,18 @@ def driver_table() -> str:
 
 def publish_policy_table() -> str:
     return _table(PublishPolicy)
+
+
+def autoscale_policy_table() -> str:
+    return _table(AutoscalePolicy)
+
+
+def group_table() -> str:
+    return _table(ServerGroup)
+
+
+def template_table() -> str:
+    return _table(ServerTemplate)
 
 
 def _table(model: type[BaseModel]) -> str:
