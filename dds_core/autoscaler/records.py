@@ -96,7 +96,7 @@ class Server(Record, frozen=True):
 
 class Order(Record, frozen=True):
     """A server that was asked for and whose node is not there yet. `since` is the instant of the decision; `code` and `message`
-    say why it will not come; `over` that it is being taken back."""
+    say why it will not come; `over` that it is being taken back, `void` that a write of that came to nothing."""
 
     group: str
     since: int
@@ -104,16 +104,18 @@ class Order(Record, frozen=True):
     message: str = ""
     out_of_resources: bool = False
     over: bool = False
+    void: bool = False
 
 
 class Leaving(Record, frozen=True):
     """A server that is being given back: its group, and its node's name, "" for one that had none. `removing`: it is gone, and
-    its Node is being deleted."""
+    its Node is being deleted. `void`: a write of that came to nothing."""
 
     group: str
     node: str
     since: int
     removing: bool = False
+    void: bool = False
 
 
 class Shown(Record, frozen=True):

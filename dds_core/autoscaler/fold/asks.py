@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from dds_core.autoscaler import events as e
 from dds_core.autoscaler.records import STARTING, Server
 from dds_core.autoscaler.state import Fleet
@@ -36,11 +38,15 @@ def _worker_observed(picture: Fleet, event: e.ObjectObserved, at: int) -> None:
     server = picture.server(worker)
     if server is not None:
         _forget_served(picture, server)
+        leaving = picture.leaving.get(server.uid)
+        if leaving is not None and not leaving.node:
+            picture.leaving.put(server.uid, replace(leaving, node=worker.name))
 
 
 def _forget_served(picture: Fleet, server: Server) -> None:
-    """An order is served when the node of its server is there."""
-    if server.order in picture.orders and picture.node_of(server) is not None:
+    """An order is served when the node of its server is there; of one that was given up the server goes all the same."""
+    order = picture.orders.get(server.order)
+    if order is not None and not order.over and picture.node_of(server) is not None:
         picture.orders.drop(server.order)
         picture.passed.drop(("compose", server.order))
 

@@ -47,7 +47,7 @@ def _order_failed(picture: Fleet, event: e.OrderFailed, at: int) -> None:
 def _returned(picture: Fleet, event: e.ServerReturned, at: int) -> None:
     order = picture.orders.get(event.order)
     if order is not None:
-        picture.orders.put(event.order, replace(order, over=True))
+        picture.orders.put(event.order, replace(order, over=True, void=False))
     if event.server:
         picture.leaving.put(event.server, Leaving(event.group, event.node, at))
 
@@ -98,11 +98,24 @@ def _write_failed(picture: Fleet, event: e.WriteRefused | e.WriteObsolete, at: i
             if order is not None:
                 failed = replace(order, code=event.reason, message=event.text, out_of_resources=event.code == FULL)
                 picture.orders.put(event.target, failed)
+        case e.ServerReturned.__name__:
+            _mark_void(picture, event.target)
         case e.NodeRemoved.__name__:
             worker = picture.workers.get(event.target)
             _mark_removing(picture, worker.name if worker is not None else "", False)
         case e.NodeOpened.__name__:
             picture.opening.drop(event.target)
+
+
+def _mark_void(picture: Fleet, target: str) -> None:
+    """It is to be given back all the same: no server is lost. `target` is its order, or itself where it has none."""
+    order = picture.orders.get(target)
+    if order is not None:
+        picture.orders.put(target, replace(order, void=True))
+    server = picture.server_for.get(target, target)
+    leaving = picture.leaving.get(server)
+    if leaving is not None:
+        picture.leaving.put(server, replace(leaving, void=True))
 
 
 def _write_done(picture: Fleet, event: e.WriteDone, at: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dds_core.autoscaler.events import NodeOpened, NodeRemoved, OrderFailed, ServerOrdered, ServerReturned, order_stream
-from dds_core.autoscaler.records import STARTING
+from dds_core.autoscaler.records import STARTING, Server
 from dds_core.autoscaler.state import Fleet, Work
 
 TIMED_OUT, VANISHED = "ComposeTimeout", "ServerVanished"
@@ -17,8 +17,10 @@ def follow(work: Work, name: str) -> None:
     if order is None:
         return
     server = picture.servers.get(picture.server_for.get(name, ""))
-    if order.over:
-        _again(work, ServerReturned.__name__, name, order.group)
+    if order.over and server is None:
+        _again(work, ServerReturned.__name__, name, order.group, void=order.void)
+    elif order.over and server is not None:
+        _give_late(work, name, order.group, server)
     elif order.code:
         return
     elif server is not None and server.state == "failed":
@@ -30,15 +32,24 @@ def follow(work: Work, name: str) -> None:
         _again(work, ServerOrdered.__name__, name, order.group)
 
 
+def _give_late(work: Work, name: str, group: str, server: Server) -> None:
+    """What came of an order after it was given up."""
+    picture = work.picture
+    worker = picture.node_of(server)
+    if server.uid not in picture.leaving:
+        node = worker.name if worker is not None else ""
+        work.want(ServerReturned(name, group, picture.mode, server=server.uid, node=node), name)
+
+
 def _fail(work: Work, name: str, code: str, text: str, *, out_of_resources: bool = False) -> None:
     order, mode = work.picture.orders.rows[name], work.picture.mode
     work.want(OrderFailed(name, order.group, mode, code=code, text=text, out_of_resources=out_of_resources), name)
 
 
-def _again(work: Work, action: str, name: str, group: str) -> None:
-    """Write it once more where a restart has left open whether it was."""
+def _again(work: Work, action: str, name: str, group: str, *, void: bool = False) -> None:
+    """Write it once more where it came to nothing, or a restart has left open whether it did."""
     picture = work.picture
-    if (action, order_stream(name)) in picture.reissue:
+    if void or (action, order_stream(name)) in picture.reissue:
         kind = ServerOrdered if action == ServerOrdered.__name__ else ServerReturned
         work.want(kind(name, group, picture.mode), name)
 
@@ -50,7 +61,8 @@ def give_back(work: Work, uid: str) -> None:
     if row is None:
         return
     order = server.order if server is not None else ""
-    if server is not None and (ServerReturned.__name__, order_stream(order or uid)) in picture.reissue:
+    unseen = (ServerReturned.__name__, order_stream(order or uid)) in picture.reissue
+    if server is not None and (row.void or unseen):
         work.want(ServerReturned(order, row.group, picture.mode, server=uid, node=row.node), order or uid)
     worker = picture.worker(row.node)
     if server is None and worker is not None and not row.removing:

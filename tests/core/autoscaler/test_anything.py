@@ -82,5 +82,5 @@ def test_the_target_is_true_whatever_happens(steps: list[tuple[str, int]]) -> No
     yard.sound()
     ordered = [one.order for one in yard.events(e.ServerOrdered) if not one.reissued]
     assert len(ordered) == len(set(ordered)), "no name twice"
-    returned = [one.subject for one in yard.events(e.ServerReturned) if not one.reissued]
+    returned = [(one.subject, one.server) for one in yard.events(e.ServerReturned) if not one.reissued]
     assert len(returned) == len(set(returned)), "nothing is given back twice"

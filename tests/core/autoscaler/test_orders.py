@@ -119,6 +119,19 @@ def test_the_newest_of_those_that_did_not_come_are_given_up_first(yard: Yard) ->
     yard.sound()
 
 
+def test_a_server_that_comes_after_its_order_was_given_up_goes_again(yard: Yard) -> None:
+    yard.grow()
+    yard.shrink()
+    yard.see(Server("server-late", "big", "big-1", "id-late", "creating"))
+    assert [one.server for one in yard.events(e.ServerReturned)] == ["", "server-late"]
+    yard.on("late", "big-1")
+    yard.refresh()
+    assert "late" not in yard.members and yard.group.target == 2
+    yard.off("late")
+    assert yard.events(e.NodeRemoved)[0].node == "late"
+    yard.sound()
+
+
 # -- removal
 
 
@@ -192,6 +205,23 @@ def test_the_node_of_a_server_that_went_while_nobody_looked_is_deleted_after_the
     (first,) = yard.events(e.NodeRemoved)
     again = [one for one in yard.restart() if isinstance(one, e.NodeRemoved)]
     assert [one.node for one in again] == [first.node]
+
+
+@pytest.mark.parametrize("came", [True, False])
+def test_a_server_that_its_provider_does_not_take_back_is_given_back_later(yard: Yard, came: bool) -> None:
+    yard.grow()
+    if came:
+        yard.see(Server("s", "big", "big-1", "id-s", "creating"))
+    yard.remove("s" if came else "dds://order/big-1")
+    refused(yard, yard.events(e.ServerReturned)[0], "big-1", 500, "Broken")
+    yard.tick(29)
+    assert len(yard.events(e.ServerReturned)) == 1
+    yard.tick(2)
+    assert [one.server for one in yard.events(e.ServerReturned)] == ["s" if came else ""] * 2
+    done(yard, yard.events(e.ServerReturned)[-1], "big-1")
+    yard.gone(Server, "s")
+    assert not yard.picture.orders.rows and not yard.picture.leaving.rows
+    yard.sound()
 
 
 def test_a_refused_deletion_of_a_node_is_tried_again(yard: Yard) -> None:
