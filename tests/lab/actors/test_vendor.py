@@ -244,6 +244,7 @@ def test_where_partitions_are_made_on_demand_all_are_listed_beside_the_whole_wit
 
 def test_of_more_than_eight_in_parts_the_counters_stand_in_several_slices() -> None:
     hall = cut("7g.40gb")
+    hall.fabric.resize("1", A100, 9)
     for _ in range(8):
         attach(hall)
     hall.run(3)
