@@ -49,6 +49,11 @@ _KEY = "[key]"
 """What the library puts behind the place of a key."""
 _WORDS = {
     "model_type": "is not a mapping",
+    "model_attributes_type": "is not a mapping",
+    "union_tag_not_found": "has no kind",
+    "union_tag_invalid": "is of a kind that is not known here",
+    "path_type": "is not a path",
+    "is_instance_of": "is not a path",
     "dict_type": "is not a mapping",
     "list_type": "is not a list",
     "string_type": "is not a text (put it in quotes)",
