@@ -18,7 +18,7 @@ CLUSTER = f"{GROUP}/cluster-name"
 DELETE = f"{GROUP}/delete-machine"
 """Annotation of a Machine that goes before any other when there are fewer replicas."""
 ORDER = "dds.cohdi.io/order"
-"""Annotation of ours beside it, for people: the order that made the Machine."""
+"""Annotation of ours beside it: the order that made the Machine, which the ledger keeps no longer than that."""
 
 _MAKING = frozenset({"InfrastructureReady", "BootstrapReady", "BootstrapConfigReady"})
 """Conditions of a Machine that is being made. Trouble of one that runs is no failure to make it."""
@@ -103,6 +103,11 @@ class Machine(Owned):
     @property
     def marked(self) -> bool:
         return DELETE in (self.metadata.annotations or {})
+
+    @property
+    def order(self) -> str:
+        """What `ORDER` says."""
+        return (self.metadata.annotations or {}).get(ORDER, "")
 
     @property
     def state(self) -> State:

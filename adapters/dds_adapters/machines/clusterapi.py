@@ -2,9 +2,9 @@
 
 Going up: `replicas` and the order are written in one update, which the API server refuses if the object has changed since.
 
-Going down, so that no other Machine can go in its place and that every step can be repeated by whoever comes next: one Machine
+Going down, so that no other Machine can go in its place and that the next call can repeat every step: one Machine
 is written down as the next to go; it gets the annotation by which cluster-api deletes it first; then `replicas` is lowered and
-the Machine recorded as removed, in one update. A Machine that somebody else has marked or is deleting would take that replica,
+the Machine recorded as removed, in one update. A Machine that another client has marked or deleted would take that replica,
 so that nothing is lowered until it has gone.
 """
 
@@ -117,15 +117,16 @@ class ClusterApi:
                 try:
                     if (result := step(server, scalable)) is not None:
                         return result
+                    why = "the removal takes too many steps"
                 except Changed:
-                    pass
+                    why = "it was changed each time that it was to be written"
                 except Ended as end:
                     if not isinstance(end.result, Obsolete):
                         raise
+                    why = end.result.why
         except Ended as end:
             raise _fault(end.result, str(scalable)) from None
-        what = "changed each time that it was to be written"
-        raise FabricRefused(what, code=CONFLICT, where=str(scalable), fix=_AGAIN)
+        raise FabricRefused(why, code=CONFLICT, where=str(scalable), fix=_AGAIN)
 
     def _version(self) -> str:
         path = f"/apis/{GROUP}"
@@ -197,7 +198,7 @@ def _shown(group: str, found: _Found) -> list[provider.Server]:
     shown = []
     for one in found.machines:
         code, message = one.failure or ("", "")
-        order = ledger.order_of(one.name) or (one.metadata.annotations or {}).get(ORDER, "")
+        order = ledger.order_of(one.name) or one.order
         leaving = one.name == ledger.removing or one.name in ledger.removed
         state: State = "deleting" if leaving else one.state
         if state == "deleting":
@@ -207,7 +208,7 @@ def _shown(group: str, found: _Found) -> list[provider.Server]:
     void = ledger.void(found.replicas)
     for order in ledger.open:
         waiting = provider.Server(id_of_order(group, order), group, order, "", "creating")
-        what = "somebody else lowered the replicas"
+        what = "replicas was lowered by another client"
         shown.append(replace(waiting, state="failed", code="ScaledDown", message=what) if order in void else waiting)
     return shown
 
@@ -225,9 +226,12 @@ def _order(server: Server, scalable: Scalable, order: str) -> bool:
 
 def _check_removed(found: _Found, scalable: Scalable) -> None:
     """Raises FabricRefused while a replica more would only keep a Machine that is to go."""
-    for one in found.machines:
-        if one.name in found.ledger.removed and not one.deleting:
-            what = f"cluster-api has not begun yet to delete Machine {one.name}, and would keep it instead of making another"
+    for name in found.names & {*found.ledger.removed}:
+        machine = found.machine(name)
+        if machine is None or not machine.deleting:
+            what = (
+                f"cluster-api has not begun yet to delete Machine {name}, and would keep it instead of making another"
+            )
             raise FabricRefused(what, code=CONFLICT, where=str(scalable), fix=_AGAIN)
 
 
@@ -250,8 +254,9 @@ def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool |
         return None
     name = ledger.removing  # perhaps another's, which was begun before and has to be ended first
     machine = found.machine(name)
-    if machine is not None and not machine.marked:
-        _mark(server, scalable, machine, ledger.order_of(name))
+    order = ledger.order_of(name)
+    if machine is not None and not (machine.marked and machine.order == order):
+        _mark(server, scalable, machine, order)
         return None
     _check(found, ledger, name, scalable)
     _write(server, found, ledger.lowered(name), found.replicas - 1)
@@ -286,7 +291,7 @@ def _check(found: _Found, ledger: Ledger, name: str, scalable: Scalable) -> None
         raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
     for one in counted:
         if one.name != name and (one.marked or one.deleting):
-            what = f"Machine {one.name} is marked or deleted by somebody else, and would go in place of {name}"
+            what = f"Machine {one.name} is marked or deleted by another client, and would go in place of {name}"
             raise FabricRefused(what, code=CONFLICT, where=where, fix=f"take the mark {DELETE} back, or {_AGAIN}")
 
 

@@ -1,7 +1,7 @@
-"""Servers in a file that somebody else keeps: what is there and in which state. What dds wants goes into a second file.
+"""Servers in a file that an operator keeps: what is there and in which state. What dds wants goes into a second file.
 
 The file of requests is written whole, in one step (a crash leaves the old one or the new one), under a lock that other processes
-heed too. Whoever powers servers reads it, does what it says, and writes what became of it into the file of servers.
+heed too. The operator, or a script, does what it says and writes what became of it into the file of servers.
 """
 
 from __future__ import annotations
@@ -107,14 +107,16 @@ class Inventory:
         with self._lock():
             entries = self._read_servers()
             requests = _tidied(self._read_requests(), entries)
-            if order in requests.orders:
+            ordered = order in requests.orders
+            if ordered:
                 name = requests.orders[order].server
-            if any(one.id == name and one.group == group for one in entries):
-                requests.servers[name] = "stopped"
-            elif order in requests.orders:
-                _end(requests, order)
-            else:
+            there = any(one.id == name and (ordered or one.group == group) for one in entries)
+            if not there and not ordered:
                 return
+            if name:
+                requests.servers[name] = "stopped"
+            if not there:
+                _end(requests, order)
             self._write(requests)
 
     def close(self) -> None:
@@ -189,7 +191,7 @@ def _lost(name: str, order: Order) -> Server:
 
 
 def _tidied(requests: Requests, entries: list[Entry]) -> Requests:
-    """Without orders whose server was to stop and has. That it is to be stopped stays: who powers it may be slow to tell."""
+    """Without orders whose server was to stop and has. That it is to be stopped stays: the inventory may be late."""
     awake = {entry.id for entry in entries if entry.state not in ("stopped", "failed")}
     for order, one in list(requests.orders.items()):
         if requests.servers.get(one.server) == "stopped" and one.server not in awake:

@@ -38,7 +38,7 @@ class Ledger(Strict):
         return order in self.orders or order in self.past
 
     def void(self, replicas: int) -> list[str]:
-        """Open orders for which there is no replica any more: somebody else has lowered them."""
+        """Open orders for which there is no replica any more: another client has lowered them."""
         too_many = min(len(self.orders) - replicas, len(self.open))
         return self.open[-too_many:] if too_many > 0 else []
 
@@ -77,7 +77,7 @@ class Ledger(Strict):
 
 
 def read_ledger(text: str, where: str) -> Ledger:
-    """From the annotation. Raises FabricOdd: who cannot read what was ordered orders nothing."""
+    """From the annotation. Raises FabricOdd, so that nothing is ordered twice."""
     try:
         return Ledger.model_validate_json(text or "{}")
     except (ValidationError, ValueError):

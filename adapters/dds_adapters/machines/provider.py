@@ -1,6 +1,6 @@
 """What is asked of a provider of machines: which servers there are, to make one, to remove one.
 
-Whoever asks remembers its orders by name and asks again after an error, a time-out or a restart. So a provider keeps, outside of
+The caller remembers its orders by name and asks again after an error, a time-out or a restart. So a provider keeps, outside of
 this process, which order made which server: the same order asked again makes no second one, and `servers` names the order.
 
 Every failure is a `FabricError`, as for fabrics. FabricRefused with code 409: not now; the same call may succeed later.
@@ -97,7 +97,9 @@ def parts_of(server: str) -> tuple[str, str, str]:
     """Of an id: group, name and order, one of the latter two empty. Raises FabricRefused for what is no id."""
     group, slash, name = server.partition("/")
     if not (group and slash and name):
-        raise FabricRefused("is no id of a server", code=NOT_FOUND, where="servers", fix="give one of those listed")
+        raise FabricRefused(
+            f"{server!r} is no id of a server", code=NOT_FOUND, where="servers", fix="give one of those listed"
+        )
     return (group, "", name[1:]) if name.startswith("+") else (group, name, "")
 
 

@@ -57,7 +57,7 @@ class ClusterApiSettings(Strict):
 
 
 class InventorySettings(Strict):
-    """Servers in a file that somebody else powers on and off, as the file of requests asks."""
+    """Servers in a file, which an operator or a script powers on and off as the file of requests asks."""
 
     kind: Literal["inventory"]
     servers: File

@@ -107,7 +107,7 @@ def test_nothing_is_removed_while_a_mark_of_somebody_else_would_take_the_replica
     a, b = of(machines, "a"), of(machines, "b")
     name = b.id.removeprefix(f"{BIG}/")
     world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: "yes"}}})
-    with pytest.raises(FabricRefused, match=f"Machine {name} is marked or deleted by somebody else") as raised:
+    with pytest.raises(FabricRefused, match=f"Machine {name} is marked or deleted by another client") as raised:
         machines.decompose(a.id)
     assert raised.value.code == 409
     world.settle()
@@ -116,6 +116,16 @@ def test_nothing_is_removed_while_a_mark_of_somebody_else_would_take_the_replica
     machines.decompose(a.id)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "b"}
+
+
+def test_a_machine_that_others_marked_keeps_its_order_to_the_end(world: CapiWorld) -> None:
+    machines = settled(world, "a")
+    a = of(machines, "a")
+    world.capi.edit("Machine", a.id.removeprefix(f"{BIG}/"), {"metadata": {"annotations": {MARK: "yes"}}})
+    machines.decompose(a.id)
+    assert of(machines, "a").state == "deleting"
+    world.settle()
+    assert [one.order for one in machines.servers()] == [""]
 
 
 def test_nothing_is_removed_while_somebody_else_deletes_another(world: CapiWorld) -> None:

@@ -63,6 +63,7 @@ def test_an_order_whose_server_left_the_inventory(world: FileWorld) -> None:
     assert (server.state, server.code, server.out_of_resources) == ("failed", "NotInInventory", False)
     machines.decompose(server.id)
     assert len(machines.servers()) == 1
+    assert requests(world)["servers"] == {"r1": "stopped"}
 
 
 def test_what_somebody_else_powers_is_not_ordered_and_a_broken_one_at_rest_is_nothing(world: FileWorld) -> None:
