@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dds_adapters.fabric.answers import each, read
+from dds_adapters.fabric.answers import each, odd, read
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefused, FabricUnreachable
 from dds_adapters.kubernetes.cluster import Asking
 from dds_adapters.kubernetes.write.live_object import Changed, Ended, Live, Ref, Server
@@ -173,15 +173,18 @@ def _look(server: Server, scalable: Scalable) -> _Found:
 
 def _list(server: Server, resource: str, owner: _Owner, scalable: Scalable) -> list[Any]:
     selected = {"labelSelector": f"{CLUSTER}={owner.cluster}"}
-    return [msgspec.json.decode(raw) for raw in server.list(resource, selected, scalable.namespace)]
+    try:
+        return [msgspec.json.decode(raw) for raw in server.list(resource, selected, scalable.namespace)]
+    except ValueError:  # text that is no Unicode
+        raise odd(f"{scalable}, its {resource}", "", "is not JSON") from None
 
 
 def _owned(items: list[Any], makers: set[str], resource: str) -> list[tuple[Any, Owned]]:
     """The objects that one of these made. Raises FabricOdd where that cannot be read."""
-    read, faults = each(Owned, items, resource, resource)
-    for fault in faults:
-        raise fault
-    return [(items[place], one) for place, one in read if one.metadata.controller in makers]
+    good, faults = each(Owned, items, resource, resource)
+    if faults:
+        raise faults[0]
+    return [(items[place], one) for place, one in good if one.metadata.controller in makers]
 
 
 def _matched(server: Server, scalable: Scalable) -> _Found:
@@ -273,7 +276,7 @@ def _call_off(server: Server, scalable: Scalable, found: _Found, ledger: Ledger,
 
 def _mark(server: Server, scalable: Scalable, machine: Machine, order: str) -> None:
     ref = Ref("machines", machine.name, scalable.namespace, machine.metadata.uid)
-    marks = {DELETE: "dds", **({ORDER: order} if order else {})}
+    marks = {DELETE: "dds", ORDER: order or None}
     server.merge(server.get(ref), {"metadata": {"annotations": marks}}, unchanged=False)
 
 

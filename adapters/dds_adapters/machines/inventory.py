@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -129,12 +129,11 @@ class Inventory:
         ).servers
 
     def _read_requests(self) -> Requests:
-        where, fix = (
-            f"requests {self._requests}",
-            "put it back as dds has written it; write {} if nothing was ever ordered",
-        )
-        if not self._requests.exists():  # never taken for an empty one: what was ordered would be ordered again
-            raise InventoryFault("is not there", where=where, fix=fix)
+        where = f"requests {self._requests}"
+        fix = "put it back as dds has written it; write {} if nothing was ever ordered"
+        with suppress(PermissionError):  # which is reported when it is read
+            if not self._requests.exists():  # never taken for an empty one: what was ordered would be ordered again
+                raise InventoryFault("is not there", where=where, fix=fix)
         return read_document(self._requests, Requests, InventoryFault, where, fix, empty=fix)
 
     def _write(self, requests: Requests) -> None:
@@ -159,7 +158,7 @@ class Inventory:
         except OSError as error:
             raise _unwritable(self._requests, error) from None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _exclusive(handle, self._requests)
             yield
         finally:
             os.close(handle)
@@ -210,6 +209,13 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _exclusive(handle: int, path: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:  # a file system without locks
+        raise _unwritable(path, error) from None
 
 
 def _unwritable(path: Path, error: OSError) -> FabricUnreachable:

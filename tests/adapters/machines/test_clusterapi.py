@@ -13,6 +13,7 @@ import pytest
 from dds_adapters.fabric.provider import FabricDenied, FabricOdd, FabricRefused, FabricUnreachable
 from dds_adapters.kubernetes.cluster import Answer
 from dds_adapters.machines import ClusterApiSettings, Machines, ServersPartly, open_machines
+from dds_adapters.machines.capi import ORDER
 from dds_adapters.machines.clusterapi import ClusterApi
 from dds_adapters.machines.ledger import ANNOTATION, Ledger
 from dds_lab.face import Served
@@ -121,9 +122,21 @@ def test_nothing_is_removed_while_a_mark_of_somebody_else_would_take_the_replica
 def test_a_machine_that_others_marked_keeps_its_order_to_the_end(world: CapiWorld) -> None:
     machines = settled(world, "a")
     a = of(machines, "a")
-    world.capi.edit("Machine", a.id.removeprefix(f"{BIG}/"), {"metadata": {"annotations": {MARK: "yes"}}})
+    marks = {MARK: "yes", ORDER: "of-another-time"}
+    world.capi.edit("Machine", a.id.removeprefix(f"{BIG}/"), {"metadata": {"annotations": marks}})
     machines.decompose(a.id)
     assert of(machines, "a").state == "deleting"
+    world.settle()
+    assert [one.order for one in machines.servers()] == [""]
+
+
+def test_an_annotation_that_was_deleted_leaves_servers_without_orders(world: CapiWorld) -> None:
+    machines = settled(world, "a")
+    server = of(machines, "a")
+    world.capi.edit("MachineDeployment", BIG, {"metadata": {"annotations": {ANNOTATION: None}}})
+    name = server.id.removeprefix(f"{BIG}/")
+    world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: "dds", ORDER: "a"}}})
+    machines.decompose(server.id)
     world.settle()
     assert [one.order for one in machines.servers()] == [""]
 
