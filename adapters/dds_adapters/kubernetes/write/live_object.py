@@ -151,10 +151,10 @@ class Server:
         found = self.list(ref.resource, {"fieldSelector": f"metadata.name={ref.name}"})
         return live_of(ref, found[0]) if found else None
 
-    def list(self, resource: str, selected: Mapping[str, str]) -> list[bytes]:
-        """All objects that the selectors (as in a query) leave, as JSON."""
-        ref = Ref(resource, "*")
-        path = path_of(resource, self.version_of(resource))
+    def list(self, resource: str, selected: Mapping[str, str], namespace: str = "") -> list[bytes]:
+        """All objects, of a namespace where one is given, that the selectors (as in a query) leave, as JSON."""
+        ref = Ref(resource, "*", namespace)
+        path = path_of(resource, self.version_of(resource), namespace)
 
         def page(query: Mapping[str, str]) -> bytes:
             answer = self._ask(ref, "GET", path, query=query)

@@ -1,0 +1,145 @@
+"""Documents that people write, in YAML: read whole, within bounds, into a strict form, each fault with its place."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from dds_core.errors import DdsError
+
+if TYPE_CHECKING or not hasattr(yaml, "CSafeLoader"):
+    from yaml import SafeLoader as _Safe
+else:
+    from yaml import CSafeLoader as _Safe  # ten times as fast
+
+LARGEST = 8 * 1024 * 1024
+"""Bytes of a document."""
+MAX_DEPTH = 16
+MAX_FAULTS = 5
+"""Faults that are told at once."""
+
+F = TypeVar("F", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of what is read: no fields but its own, no values of another type."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+def of_form(pattern: str, form: str) -> AfterValidator:
+    """A text of this form, told in words: nobody reads a pattern at night."""
+    form_of = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not form_of.fullmatch(text):
+            raise ValueError(f"is not {form}")
+        return text
+
+    return AfterValidator(check)
+
+
+_KEY = "[key]"
+"""What the library puts behind the place of a key."""
+_WORDS = {
+    "model_type": "is not a mapping",
+    "model_attributes_type": "is not a mapping",
+    "union_tag_not_found": "has no kind",
+    "union_tag_invalid": "is of a kind that is not known here",
+    "path_type": "is not a path",
+    "is_instance_of": "is not a path",
+    "dict_type": "is not a mapping",
+    "list_type": "is not a list",
+    "string_type": "is not a text (put it in quotes)",
+    "int_type": "is not a whole number",
+    "greater_than_equal": "is below 0",
+    "less_than": "is above 999,999",
+    "bool_type": "is not true or false",
+    "missing": "is missing",
+    "extra_forbidden": "is no field that is known here",
+}
+"""The library's kinds of faults, as a person says them."""
+
+
+def read_document(
+    path: Path, form: type[F], fault: type[DdsError], where: str, fix: str, *, empty: str, hidden: Collection[str] = ()
+) -> F:
+    """The document. Raises `fault`: one line that begins with `where`, with the place of each fault (of five at most), in which
+    the parts `hidden` are left out. `empty` is the mend of a file without anything in it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else type(error).__name__
+        raise fault(f"cannot be read: {reason}", where=where, fix="check path and permissions") from None
+    if len(data) > LARGEST:
+        raise fault(f"is longer than {LARGEST >> 20} MiB", where=where, fix="shorten it") from None
+    try:
+        text = data.decode()
+        _look_through(text)
+        found = yaml.load(text, Loader=_Loader)
+    except _Unwanted as unwanted:
+        raise fault(str(unwanted), where=where, fix=fix) from None
+    except yaml.MarkedYAMLError as error:
+        line = f" (line {error.problem_mark.line + 1})" if error.problem_mark is not None else ""
+        raise fault(f"is not YAML{line}", where=where, fix=fix) from None
+    except (yaml.YAMLError, ValueError):
+        raise fault("is not YAML", where=where, fix=fix) from None
+    if found is None:  # an editor's or a copy's half work takes nothing away
+        raise fault("is empty", where=where, fix=empty)
+    try:
+        return form.model_validate(found)
+    except ValidationError as error:
+        raise fault(_faults(error, hidden), where=where, fix=fix) from None
+
+
+def _faults(error: ValidationError, hidden: Collection[str]) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    told = [_fault(one["loc"], hidden, _WORDS.get(one["type"], one["msg"])) for one in faults[:MAX_FAULTS]]
+    return "; ".join(told) + (f"; and {len(faults) - MAX_FAULTS} more" if len(faults) > MAX_FAULTS else "")
+
+
+def _fault(place: tuple[int | str, ...], hidden: Collection[str], words: str) -> str:
+    """One fault; what a check of ours says carries a prefix of the library's."""
+    path = ".".join(str(part) for part in place if part != _KEY and part not in hidden)
+    return f"{path}: {words.removeprefix('Value error, ')}".removeprefix(": ")
+
+
+class _Unwanted(Exception):
+    """YAML that a document has no use for."""
+
+    def __init__(self, what: str, mark: Any) -> None:
+        super().__init__(f"{what} (line {mark.line + 1})")
+
+
+class _Loader(_Safe):
+    """safe_load that does not let the last of two equal keys win in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise _Unwanted("a key stands twice in a mapping", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _look_through(text: str) -> None:
+    """Refuse, before anything is built, what would exhaust stack or memory: deep nests (the C loader would crash) and aliases."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _Unwanted("aliases (*name) are not allowed", event.start_mark)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise _Unwanted(f"is nested more than {MAX_DEPTH} levels deep", event.start_mark)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1

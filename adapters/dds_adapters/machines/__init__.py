@@ -1,0 +1,27 @@
+"""Where servers come from: the providers of machines behind one small interface, by which a server is ordered and given back.
+
+Nothing here decides. `open_machines` is where to begin; docs/machines.md says what each provider needs and does.
+"""
+
+from dds_adapters.machines.provider import Machines, Server, ServersPartly, State
+from dds_adapters.machines.registry import open_machines
+from dds_adapters.machines.settings import (
+    ClusterApiSettings,
+    InventorySettings,
+    MachinesSettings,
+    Scalable,
+    read_settings,
+)
+
+__all__ = [
+    "ClusterApiSettings",
+    "InventorySettings",
+    "Machines",
+    "MachinesSettings",
+    "Scalable",
+    "Server",
+    "ServersPartly",
+    "State",
+    "open_machines",
+    "read_settings",
+]

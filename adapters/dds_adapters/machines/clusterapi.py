@@ -1,0 +1,314 @@
+"""Servers that are Machines of cluster-api: a MachineDeployment or MachineSet for each group, whose replicas go up and down.
+
+Going up: `replicas` and the order are written in one update, which the API server refuses if the object has changed since.
+
+Going down, so that no other Machine can go in its place and that the next call can repeat every step: one Machine
+is written down as the next to go; it gets the annotation by which cluster-api deletes it first; then `replicas` is lowered and
+the Machine recorded as removed, in one update. A Machine that another client has marked or deleted would take that replica,
+so that nothing is lowered until it has gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from dds_adapters.fabric.answers import each, odd, read
+from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefused, FabricUnreachable
+from dds_adapters.kubernetes.cluster import Asking
+from dds_adapters.kubernetes.write.live_object import Changed, Ended, Live, Ref, Server
+from dds_adapters.kubernetes.write.tasks import Declined, Obsolete, Result
+from dds_adapters.machines import provider
+from dds_adapters.machines.capi import CLUSTER, DELETE, GROUP, ORDER, VERSIONS, Group, Machine, MachineOwner, Owned
+from dds_adapters.machines.capi import out_of_resources as short_of
+from dds_adapters.machines.ledger import ANNOTATION, Ledger, read_ledger
+from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, State, checked_order, id_of, id_of_order, parts_of
+from dds_adapters.machines.settings import Scalable
+
+ATTEMPTS = 12
+"""How often an object that others change, or a removal of several steps, is looked at again in one call."""
+_AGAIN = "ask again later"
+_PLURALS = {"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"}
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """What makes a group's Machines, as it was just read."""
+
+    live: Live
+    replicas: int
+    cluster: str
+    ledger: Ledger
+
+
+@dataclass(frozen=True)
+class _Found(_Owner):
+    """The same with its Machines: `names` of all, `machines` those that could be read, `fault` the first that could not."""
+
+    names: frozenset[str]
+    machines: tuple[Machine, ...]
+    fault: FabricError | None
+
+    def machine(self, name: str) -> Machine | None:
+        return next((one for one in self.machines if one.name == name), None)
+
+    @property
+    def matched(self) -> Ledger:
+        """Nothing new is matched while some Machine cannot be read: it may be the one."""
+        staying = sorted(
+            (one for one in self.machines if not one.deleting and self.fault is None),
+            key=lambda one: (one.metadata.created, one.name),
+            reverse=True,
+        )
+        return self.ledger.matched(self.names, [one.name for one in staying], self.replicas)
+
+
+class ClusterApi:
+    """The Machines of these groups, by way of one API server. `close` gives it back."""
+
+    def __init__(self, groups: Mapping[str, Scalable], api: Asking, close: Callable[[], None] = lambda: None) -> None:
+        self._groups = dict(groups)
+        self._api = api
+        self._close = close
+
+    def servers(self) -> tuple[provider.Server, ...]:
+        """Writes down, too, which Machine an order got."""
+        found: list[provider.Server] = []
+        faults: list[tuple[str, FabricError]] = []
+        for group, scalable in self._groups.items():
+            try:
+                one = self._settled(scalable, _matched)
+            except FabricUnreachable:  # nor would the next group be read
+                raise
+            except FabricError as fault:
+                faults.append((group, fault))
+            else:
+                found += _shown(group, one)
+                faults += [(group, one.fault)] if one.fault is not None else []
+        return tuple(provider.partly(found, faults))
+
+    def compose(self, order: str, group: str) -> None:
+        self._settled(self._group(group), partial(_order, order=checked_order(order)))
+
+    def decompose(self, server: str) -> None:
+        group, machine, order = parts_of(server)
+        self._settled(self._group(group), partial(_remove, name=machine, order=order))
+
+    def close(self) -> None:
+        self._close()
+
+    def _group(self, group: str) -> Scalable:
+        if group not in self._groups:
+            raise provider.unknown_group(group, "cluster-api", self._groups)
+        return self._groups[group]
+
+    def _settled(self, scalable: Scalable, step: Callable[[Server, Scalable], T | None]) -> T:
+        """What the step gives in the end; None lets it be taken again, as does an object that others have changed."""
+        try:
+            version = self._version()
+            server = Server(self._api, lambda _: version)
+            for _ in range(ATTEMPTS):
+                try:
+                    if (result := step(server, scalable)) is not None:
+                        return result
+                    why = "the removal takes too many steps"
+                except Changed:
+                    why = "it was changed each time that it was to be written"
+                except Ended as end:
+                    if not isinstance(end.result, Obsolete):
+                        raise
+                    why = end.result.why
+        except Ended as end:
+            raise _fault(end.result, str(scalable)) from None
+        raise FabricRefused(why, code=CONFLICT, where=str(scalable), fix=_AGAIN)
+
+    def _version(self) -> str:
+        path = f"/apis/{GROUP}"
+        answer = Server(self._api, lambda _: "").question(path)
+        if answer.code in (401, 403):
+            raise FabricDenied(
+                f"answers with {answer.code}", where=path, fix="renew the credentials, or let it be read"
+            )
+        served = [one.version for one in read(Group, answer.body, path).versions] if answer.code == 200 else []
+        for version in VERSIONS:
+            if version in served:
+                return f"{GROUP}/{version}"
+        fix = f"install cluster-api that serves {' or '.join(VERSIONS)}, or give its management cluster's kubeconfig"
+        raise FabricRefused("cluster-api is not served", code=NOT_FOUND, where=path, fix=fix)
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _owner(server: Server, scalable: Scalable) -> _Owner:
+    live = server.find(Ref(_PLURALS[scalable.kind], scalable.name, scalable.namespace))
+    if live is None:
+        fix = "make it, or correct the settings"
+        raise FabricRefused("there is no such object", code=NOT_FOUND, where=str(scalable), fix=fix)
+    spec = read(MachineOwner, live.raw, str(scalable)).spec
+    ledger = read_ledger(live.annotations.get(ANNOTATION, ""), str(scalable))
+    return _Owner(live, spec.replicas, spec.cluster, ledger)
+
+
+def _look(server: Server, scalable: Scalable) -> _Found:
+    """What makes the Machines is read first: none of those that it is known to have made can be missing then."""
+    owner = _owner(server, scalable)
+    makers = {owner.live.uid}
+    if scalable.kind == "MachineDeployment":
+        sets = _list(server, "machinesets", owner, scalable)
+        makers = {one.metadata.uid for _, one in _owned(sets, makers, "machinesets")}
+    owned = _owned(_list(server, "machines", owner, scalable), makers, "machines")
+    machines, faults = each(Machine, (raw for raw, _ in owned), "machines", str(scalable))
+    names = frozenset(one.metadata.name for _, one in owned)
+    return _Found(
+        **vars(owner), names=names, machines=tuple(one for _, one in machines), fault=next(iter(faults), None)
+    )
+
+
+def _list(server: Server, resource: str, owner: _Owner, scalable: Scalable) -> list[Any]:
+    selected = {"labelSelector": f"{CLUSTER}={owner.cluster}"}
+    try:
+        return [msgspec.json.decode(raw) for raw in server.list(resource, selected, scalable.namespace)]
+    except ValueError:  # text that is no Unicode
+        raise odd(f"{scalable}, its {resource}", "", "is not JSON") from None
+
+
+def _owned(items: list[Any], makers: set[str], resource: str) -> list[tuple[Any, Owned]]:
+    """The objects that one of these made. Raises FabricOdd where that cannot be read."""
+    good, faults = each(Owned, items, resource, resource)
+    if faults:
+        raise faults[0]
+    return [(items[place], one) for place, one in good if one.metadata.controller in makers]
+
+
+def _matched(server: Server, scalable: Scalable) -> _Found:
+    """As it is, each order with its Machine, which has been written down."""
+    found = _look(server, scalable)
+    ledger = found.matched
+    if ledger != found.ledger:
+        _write(server, found, ledger, found.replicas)
+    return replace(found, ledger=ledger)
+
+
+def _shown(group: str, found: _Found) -> list[provider.Server]:
+    ledger = found.ledger
+    shown = []
+    for one in found.machines:
+        code, message = one.failure or ("", "")
+        order = ledger.order_of(one.name) or one.order
+        leaving = one.name == ledger.removing or one.name in ledger.removed
+        state: State = "deleting" if leaving else one.state
+        if state == "deleting":
+            code = message = ""
+        id = id_of(group, one.name)
+        shown.append(provider.Server(id, group, order, one.provider_id, state, code, message, short_of(code)))
+    void = ledger.void(found.replicas)
+    for order in ledger.open:
+        waiting = provider.Server(id_of_order(group, order), group, order, "", "creating")
+        what = "replicas was lowered by another client"
+        shown.append(replace(waiting, state="failed", code="ScaledDown", message=what) if order in void else waiting)
+    return shown
+
+
+def _order(server: Server, scalable: Scalable, order: str) -> bool:
+    """One replica more, unless the order was written down before."""
+    owner = _owner(server, scalable)
+    if owner.ledger.knows(order):
+        return True
+    if owner.ledger.removed:
+        _check_removed(_look(server, scalable), scalable)
+    _write(server, owner, owner.ledger.ordered(order), owner.replicas + 1)
+    return True
+
+
+def _check_removed(found: _Found, scalable: Scalable) -> None:
+    """Raises FabricRefused while a replica more would only keep a Machine that is to go."""
+    for name in found.names & {*found.ledger.removed}:
+        machine = found.machine(name)
+        if machine is None or not machine.deleting:
+            what = (
+                f"cluster-api has not begun yet to delete Machine {name}, and would keep it instead of making another"
+            )
+            raise FabricRefused(what, code=CONFLICT, where=str(scalable), fix=_AGAIN)
+
+
+# -- removing ----------------------------------------------------------------------------------------------------------
+
+
+def _remove(server: Server, scalable: Scalable, name: str, order: str) -> bool | None:
+    """The next step of the Machine's removal, or of the order's; None: there is another one to take."""
+    found = _look(server, scalable)
+    ledger = found.matched
+    if order:
+        if order in ledger.open:
+            return _call_off(server, scalable, found, ledger, order)
+        name = ledger.orders.get(order, "")
+    if name not in found.names or name in ledger.removed:
+        return True
+    if not ledger.removing:
+        _check(found, ledger, name, scalable)
+        _write(server, found, ledger.begun(name), found.replicas)
+        return None
+    name = ledger.removing  # perhaps another's, which was begun before and has to be ended first
+    machine = found.machine(name)
+    order = ledger.order_of(name)
+    if machine is not None and not (machine.marked and machine.order == order):
+        _mark(server, scalable, machine, order)
+        return None
+    _check(found, ledger, name, scalable)
+    _write(server, found, ledger.lowered(name), found.replicas - 1)
+    return None
+
+
+def _call_off(server: Server, scalable: Scalable, found: _Found, ledger: Ledger, order: str) -> bool:
+    if order in ledger.void(found.replicas):
+        _write(server, found, ledger.ended(order), found.replicas)
+        return True
+    what = f"the Machine of order {order} is not made yet, and with fewer replicas another one could go"
+    raise FabricRefused(what, code=CONFLICT, where=str(scalable), fix=_AGAIN)
+
+
+def _mark(server: Server, scalable: Scalable, machine: Machine, order: str) -> None:
+    ref = Ref("machines", machine.name, scalable.namespace, machine.metadata.uid)
+    marks = {DELETE: "dds", ORDER: order or None}
+    server.merge(server.get(ref), {"metadata": {"annotations": marks}}, unchanged=False)
+
+
+def _check(found: _Found, ledger: Ledger, name: str, scalable: Scalable) -> None:
+    """Raises FabricRefused while one replica less could take another Machine than this one, or none."""
+    where = str(scalable)
+    if found.fault is not None:
+        raise found.fault
+    counted = [one for one in found.machines if one.name not in ledger.removed]
+    if len(counted) < found.replicas:
+        what = "a Machine is still to be made, and would not be instead of this one's removal"
+        raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
+    if len({one.metadata.controller for one in counted}) > 1:
+        what = "its Machines are being exchanged (several MachineSets have some)"
+        raise FabricRefused(what, code=CONFLICT, where=where, fix=_AGAIN)
+    for one in counted:
+        if one.name != name and (one.marked or one.deleting):
+            what = f"Machine {one.name} is marked or deleted by another client, and would go in place of {name}"
+            raise FabricRefused(what, code=CONFLICT, where=where, fix=f"take the mark {DELETE} back, or {_AGAIN}")
+
+
+def _write(server: Server, owner: _Owner, ledger: Ledger, replicas: int) -> None:
+    """Both at once, as they were read. Raises Changed."""
+    text = ledger.model_dump_json(exclude_defaults=True)
+    changes = {"metadata": {"annotations": {ANNOTATION: text}}, "spec": {"replicas": replicas}}
+    server.merge(owner.live, changes)
+
+
+def _fault(result: Result, where: str) -> FabricError:
+    if isinstance(result, Declined):
+        if result.code in (401, 403):
+            fix = "let this user get, list and patch MachineDeployments, MachineSets and Machines"
+            return FabricDenied(f"{result.reason}: {result.text}", where=where, fix=fix)
+        return FabricRefused(f"{result.reason}: {result.text}", code=result.code, where=where, fix=_AGAIN)
+    return FabricUnreachable(getattr(result, "why", "cannot be asked"), where=where, fix=_AGAIN)

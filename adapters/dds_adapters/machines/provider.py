@@ -1,0 +1,119 @@
+"""What is asked of a provider of machines: which servers there are, to make one, to remove one.
+
+The caller remembers its orders by name and asks again after an error, a time-out or a restart. So a provider keeps, outside of
+this process, which order made which server: the same order asked again makes no second one, and `servers` names the order.
+
+Every failure is a `FabricError`, as for fabrics. FabricRefused with code 409: not now; the same call may succeed later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
+from dds_core.errors import InputError
+
+State = Literal["creating", "running", "deleting", "failed"]
+
+NOT_FOUND, CONFLICT = 404, 409
+ORDER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
+KEPT = 256
+"""Names of orders that have ended, remembered per group: one that is asked late makes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server of a group. `id` is the provider's own name for it, and changes once: when an order gets its server.
+
+    `order`: the name that it was ordered under, "" for one that was never ordered here. `provider_id`: its Node's
+    spec.providerID, "" while unknown. `code` is not empty when it failed; `out_of_resources`: no server could be had.
+    """
+
+    id: str
+    group: str
+    order: str
+    provider_id: str
+    state: State
+    code: str = ""
+    message: str = ""
+    out_of_resources: bool = False
+
+
+class ServersPartly(FabricOdd):
+    """Some servers could not be read; `servers` are the others, `groups` those in which more may be there all the same."""
+
+    def __init__(
+        self, what: str, *, servers: Sequence[Server], groups: Iterable[str], where: str = "", fix: str = ""
+    ) -> None:
+        self.servers = tuple(servers)
+        self.groups = frozenset(groups)
+        super().__init__(what, where=where, fix=fix)
+
+
+class Machines(Protocol):
+    """A provider of machines. Methods may be called from several threads and processes; each raises `FabricError`."""
+
+    def servers(self) -> Sequence[Server]:
+        """All servers of all groups, and the orders that have none yet. Raises ServersPartly where some could not be read."""
+        ...
+
+    def compose(self, order: str, group: str) -> None:
+        """Have one more server made in the group; returns when that is certain to be tried, not when it is done. Does nothing
+        for an order that was accepted before, also when it has ended. The name of an order is never used again."""
+        ...
+
+    def decompose(self, server: str) -> None:
+        """Have the server of this id removed, and no other one. Does nothing for one that is not there (any more), or whose
+        removal has begun."""
+        ...
+
+    def close(self) -> None:
+        """Give connections back; nothing may be asked any more."""
+        ...
+
+
+def checked_order(order: str) -> str:
+    """Raises InputError for a name that cannot be kept everywhere."""
+    if not ORDER.fullmatch(order):
+        fix = "use 1 to 128 letters, digits and . _ - (not at an end)"
+        raise InputError(f"{order!r} is no name of an order", where="order", fix=fix)
+    return order
+
+
+def id_of(group: str, name: str) -> str:
+    """The id of a server by its provider's name."""
+    return f"{group}/{name}"
+
+
+def id_of_order(group: str, order: str) -> str:
+    """The id of an order that has no server (yet). No server's name begins with +."""
+    return id_of(group, f"+{order}")
+
+
+def parts_of(server: str) -> tuple[str, str, str]:
+    """Of an id: group, name and order, one of the latter two empty. Raises FabricRefused for what is no id."""
+    group, slash, name = server.partition("/")
+    if not (group and slash and name):
+        raise FabricRefused(
+            f"{server!r} is no id of a server", code=NOT_FOUND, where="servers", fix="give one of those listed"
+        )
+    return (group, "", name[1:]) if name.startswith("+") else (group, name, "")
+
+
+def unknown_group(group: str, where: str, known: Iterable[str]) -> FabricRefused:
+    """The group is not one of this provider's."""
+    fix = f"known: {', '.join(sorted(known)) or 'none'}"
+    return FabricRefused(f"there is no group {group!r}", code=NOT_FOUND, where=where, fix=fix)
+
+
+def partly(servers: Sequence[Server], faults: Sequence[tuple[str, FabricError]]) -> Sequence[Server]:
+    """The servers. Raises ServersPartly where there are faults, each with its group, beside them."""
+    if not faults:
+        return servers
+    first = faults[0][1]
+    besides = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    groups = (group for group, _ in faults)
+    raise ServersPartly(f"{first.what}{besides}", servers=servers, groups=groups, where=first.where, fix=first.fix)

@@ -1,0 +1,211 @@
+"""Worlds of both providers for one contract: what orders meet there, and what can be done to them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import yaml
+
+from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
+from dds_adapters.machines import InventorySettings, Machines, Scalable, Server, inventory, open_machines
+from dds_adapters.machines.clusterapi import ClusterApi as Provider
+from dds_lab.face import Served
+from tests.support.cluster_api import NAMESPACE, ClusterApi
+
+BIG = "big"
+
+
+class World(Protocol):
+    """One group, "big", with one server that was never ordered."""
+
+    def open(self) -> Machines:
+        """The provider, as a new process has it."""
+        ...
+
+    def settle(self) -> None:
+        """Whoever makes servers does all that there is to do."""
+        ...
+
+    def there(self) -> set[str]:
+        """The names of the servers that are there, each of which costs."""
+        ...
+
+    def scarce(self) -> None:
+        """There is no further server to be had."""
+        ...
+
+    def broken(self) -> None:
+        """The next server fails."""
+        ...
+
+    def lost(self) -> AbstractContextManager[object]:
+        """The next write is carried out, and its answer lost."""
+        ...
+
+    def away(self) -> AbstractContextManager[object]:
+        """Nothing is answered."""
+        ...
+
+    def half(self) -> AbstractContextManager[object]:
+        """Half of an answer comes."""
+        ...
+
+
+class Wire:
+    """A way to the API server on which things happen: `before` and `after` see each request."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.before: Callable[[str], None] = lambda method: None
+        self.after: Callable[[str, Answer], Answer] = lambda method, answer: answer
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float = ANSWER_SECONDS,
+    ) -> Answer:
+        self.before(method)
+        answer = self._cluster.ask(method, path, query=query, body=body, content_type=content_type, timeout=timeout)
+        return self.after(method, answer)
+
+
+class CapiWorld:
+    """A MachineDeployment (or MachineSet) "big" of one replica."""
+
+    def __init__(self, lab: Served, folder: Path, kind: str = "MachineDeployment", version: str = "v1beta2") -> None:
+        self.capi = ClusterApi(lab, version)
+        self.capi.make(kind, BIG, 1)
+        self.capi.settle()
+        self.kubeconfig = lab.kubeconfig(folder / "kubeconfig")
+        self.wire = Wire(Cluster(self.kubeconfig))
+        self.groups = {BIG: Scalable.model_validate({"kind": kind, "namespace": NAMESPACE, "name": BIG})}
+
+    def open(self) -> Machines:
+        return Provider(self.groups, self.wire)
+
+    def settle(self) -> None:
+        self.capi.settle()
+
+    def there(self) -> set[str]:
+        return set(self.capi.machines())
+
+    def scarce(self) -> None:
+        self.capi.stock = len(self.there())
+
+    def broken(self) -> None:
+        self.capi.broken = 1
+
+    @contextmanager
+    def lost(self) -> Iterator[None]:
+        def lose(method: str, answer: Answer) -> Answer:
+            if method != "GET":
+                raise Unreachable("does not answer")
+            return answer
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.wire, "after", lose)
+            yield
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        def fail(method: str) -> None:
+            raise Unreachable("does not answer")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.wire, "before", fail)
+            yield
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                self.wire, "after", lambda _, answer: replace(answer, body=answer.body[: len(answer.body) // 2])
+            )
+            yield
+
+
+class FileWorld:
+    """Four servers in an inventory, of which one runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = InventorySettings(
+            kind="inventory", servers=folder / "servers.yaml", requests=folder / "requests.yaml"
+        )
+        self.settings.requests.write_text("{}")
+        self.entries: list[dict[str, Any]] = [
+            {"id": f"r{n}", "group": BIG, "state": "stopped" if n else "running", "providerID": f"metal://r{n}"}
+            for n in range(12)
+        ]
+        self._fails = 0
+        self._save()
+
+    def _save(self) -> None:
+        lines = "".join(f"  - {yaml.safe_dump(one, default_flow_style=True, width=1000)}" for one in self.entries)
+        part = self.settings.servers.with_suffix(".new")
+        part.write_text(f"servers:\n{lines}")
+        os.replace(part, self.settings.servers)
+
+    def open(self) -> Machines:
+        return open_machines(self.settings)
+
+    def settle(self) -> None:
+        wanted = yaml.safe_load(self.settings.requests.read_text()).get("servers", {})
+        for one in self.entries:
+            asked = wanted.get(one["id"])
+            if asked == "stopped":
+                one |= {"state": "stopped"}
+            elif asked == "running" and one["state"] == "stopped":
+                failed = {"state": "failed", "code": "PowerError", "message": "no power"}
+                one |= failed if self._fails else {"state": "running"}
+                self._fails = 0
+        self._save()
+
+    def there(self) -> set[str]:
+        return {one["id"] for one in self.entries if one["state"] != "stopped"}
+
+    def scarce(self) -> None:
+        self.entries = [one for one in self.entries if one["state"] != "stopped"]
+        self._save()
+
+    def broken(self) -> None:
+        self._fails = 1
+
+    @contextmanager
+    def lost(self) -> Iterator[None]:
+        def fail(_: Path) -> None:
+            raise OSError(5, "")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(inventory, "_sync", fail)
+            yield
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        aside = self.settings.servers.with_suffix(".aside")
+        os.replace(self.settings.servers, aside)
+        yield
+        os.replace(aside, self.settings.servers)
+
+    @contextmanager
+    def half(self) -> Iterator[None]:
+        whole = self.settings.servers.read_text()
+        self.settings.servers.write_text(whole[: len(whole) // 2])
+        yield
+        self.settings.servers.write_text(whole)
+
+
+def of(machines: Machines, order: str) -> Server:
+    """The one server of the order."""
+    [found] = [one for one in machines.servers() if one.order == order]
+    return found

@@ -1,0 +1,271 @@
+"""What every provider of machines keeps to: an order makes one server, and a removal takes the one that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from random import Random
+from threading import Barrier, Thread
+
+import pytest
+
+from dds_adapters.fabric.provider import FabricError, FabricRefused
+from dds_adapters.machines.provider import CONFLICT
+from dds_core.errors import InputError
+from tests.adapters.machines.rig import BIG, CapiWorld, FileWorld, World, of
+from tests.support.served import served
+
+
+@pytest.fixture(params=["cluster-api", "inventory"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "inventory":
+        yield FileWorld(tmp_path)
+        return
+    with served() as lab:
+        yield CapiWorld(lab, tmp_path)
+
+
+def composed(world: World, *orders: str) -> None:
+    for order in orders:
+        world.open().compose(order, BIG)
+        world.settle()
+
+
+def at_once(*calls: Callable[[], object]) -> None:
+    barrier = Barrier(len(calls))
+    failed: list[BaseException] = []
+
+    def run(call: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            call()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not failed
+
+
+def test_what_was_never_ordered_is_shown_and_can_be_removed(world: World) -> None:
+    machines = world.open()
+    [server] = machines.servers()
+    assert (server.group, server.order, server.state, server.code) == (BIG, "", "running", "")
+    assert server.provider_id.startswith("metal://")
+    machines.decompose(server.id)
+    assert machines.servers()[0].state == "deleting"
+    world.settle()
+    assert not machines.servers()
+    assert not world.there()
+
+
+def test_an_order_is_one_server_from_the_first_moment(world: World) -> None:
+    machines = world.open()
+    machines.compose("a", BIG)
+    assert (of(machines, "a").state, len(machines.servers())) == ("creating", 2)
+    world.settle()
+    server = of(machines, "a")
+    assert (server.state, server.group, len(machines.servers())) == ("running", BIG, 2)
+    assert server.provider_id.startswith("metal://")
+    assert of(world.open(), "a") == server
+
+
+def test_an_order_asked_again_makes_nothing(world: World) -> None:
+    machines = world.open()
+    machines.compose("a", BIG)
+    machines.compose("a", BIG)
+    world.settle()
+    world.open().compose("a", BIG)
+    world.settle()
+    assert len(world.there()) == 2
+    assert of(machines, "a").state == "running"
+
+
+def test_an_order_whose_answer_was_lost(world: World) -> None:
+    with world.lost(), pytest.raises(FabricError):
+        world.open().compose("a", BIG)
+    world.open().compose("a", BIG)
+    world.settle()
+    assert len(world.there()) == 2
+    assert of(world.open(), "a").state == "running"
+
+
+def test_one_order_from_many_threads(world: World) -> None:
+    one, two = world.open(), world.open()
+    at_once(*[lambda by=by: by.compose("a", BIG) for by in (one, two, one, two)])
+    world.settle()
+    assert len(world.there()) == 2
+
+
+def test_several_orders_at_once_get_a_server_each(world: World) -> None:
+    one, two = world.open(), world.open()
+    at_once(lambda: one.compose("a", BIG), lambda: two.compose("b", BIG), lambda: one.compose("c", BIG))
+    world.settle()
+    at_once(one.servers, two.servers)
+    assert len({of(one, order).provider_id for order in "abc"}) == 3
+    assert len(world.there()) == 4
+
+
+def test_the_server_that_was_meant_goes_once(world: World) -> None:
+    composed(world, "a", "b", "c")
+    machines, before = world.open(), world.there()
+    server = of(machines, "b")
+    machines.decompose(server.id)
+    machines.decompose(server.id)
+    assert of(machines, "b").state == "deleting"
+    world.settle()
+    assert before - world.there() == {server.provider_id.removeprefix("metal://")}
+    world.open().decompose(server.id)
+    world.settle()
+    assert {one.order for one in machines.servers()} == {"", "a", "c"}
+    assert len(world.there()) == 3
+
+
+def test_a_removal_whose_answer_was_lost(world: World) -> None:
+    composed(world, "a", "b")
+    server, before = of(world.open(), "a"), world.there()
+    with world.lost(), pytest.raises(FabricError):
+        world.open().decompose(server.id)
+    for _ in range(3):
+        with world.lost():
+            asked(world.open().decompose, server.id)
+    world.open().decompose(server.id)
+    world.settle()
+    assert before - world.there() == {server.provider_id.removeprefix("metal://")}
+
+
+def orders(world: World) -> set[str]:
+    """Of servers that stay."""
+    return {one.order for one in world.open().servers() if one.state != "deleting"}
+
+
+def test_several_removals_at_once(world: World) -> None:
+    composed(world, "a", "b", "c")
+    one, two, before = world.open(), world.open(), world.there()
+    a, c = of(one, "a"), of(one, "c")
+    at_once(lambda: one.decompose(a.id), lambda: two.decompose(c.id), lambda: two.decompose(a.id))
+    world.settle()
+    assert before - world.there() == {one.provider_id.removeprefix("metal://") for one in (a, c)}
+
+
+def test_an_order_that_has_ended_makes_nothing(world: World) -> None:
+    composed(world, "a")
+    machines = world.open()
+    machines.decompose(of(machines, "a").id)
+    world.settle()
+    composed(world, "a")
+    assert len(world.there()) == 1
+    assert orders(world) == {""}
+
+
+def test_an_id_that_is_not_there_removes_nothing(world: World) -> None:
+    composed(world, "a")
+    world.open().decompose(f"{BIG}/nothing")
+    world.open().decompose(f"{BIG}/+nothing")
+    for wrong in ("", "nothing", "/a", f"{BIG}/"):
+        with pytest.raises(FabricRefused, match="no id of a server"):
+            world.open().decompose(wrong)
+    world.settle()
+    assert len(world.there()) == 2
+
+
+@pytest.mark.parametrize("order", ["", " ", "a b", "-a", "a\n", "ä", "a" * 129])
+def test_an_order_without_a_name_that_can_be_kept(world: World, order: str) -> None:
+    with pytest.raises(InputError, match="no name of an order"):
+        world.open().compose(order, BIG)
+
+
+def test_a_failure_is_shown_until_it_is_removed(world: World) -> None:
+    world.broken()
+    composed(world, "a")
+    machines = world.open()
+    server = of(machines, "a")
+    assert (server.state, server.out_of_resources, bool(server.code), bool(server.message)) == (
+        "failed",
+        False,
+        True,
+        True,
+    )
+    machines.decompose(server.id)
+    world.settle()
+    assert orders(world) == {""}
+    composed(world, "b")
+    assert of(machines, "b").state == "running"
+
+
+def test_no_server_is_to_be_had(world: World) -> None:
+    world.scarce()
+    composed(world, "a")
+    machines = world.open()
+    server = of(machines, "a")
+    assert (server.state, server.out_of_resources, bool(server.message)) == ("failed", True, True)
+    machines.compose("a", BIG)
+    assert of(machines, "a") == server
+    machines.decompose(server.id)
+    world.settle()
+    assert [one.order for one in machines.servers()] == [""]
+
+
+def test_nothing_is_done_while_nothing_is_answered(world: World) -> None:
+    composed(world, "a")
+    machines, id = world.open(), of(world.open(), "a").id
+    for trouble in (world.away, world.half):
+        with trouble():
+            for call in (machines.servers, lambda: machines.compose("b", BIG), lambda: machines.decompose(id)):
+                with pytest.raises(FabricError):
+                    call()
+        world.settle()
+        assert len(world.there()) == 2
+    composed(world, "b")
+    assert orders(world) == {"", "a", "b"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_is_asked_in_whatever_order(world: World, seed: int) -> None:
+    """Orders, removals, lost answers, new processes and servers that come late: what is there is what was asked for."""
+    random, wanted, machines, number = Random(seed), set[str](), world.open(), 0
+    for _ in range(30):
+        match random.randrange(6):
+            case 0 | 1 if len(wanted) < 6:
+                number += 1
+                wanted.add(f"o{number}")
+                with world.lost() if random.random() < 0.3 else nullcontext():
+                    asked(machines.compose, f"o{number}", BIG)
+                insisted(world, machines.compose, f"o{number}", BIG)
+            case 2 if wanted:
+                world.settle()
+                order = random.choice(sorted(wanted))
+                wanted.discard(order)
+                id = of(machines, order).id
+                with world.lost() if random.random() < 0.5 else nullcontext():
+                    asked(machines.decompose, id)
+                insisted(world, machines.decompose, id)
+            case 3:
+                machines = world.open()
+            case 4:
+                world.settle()
+            case _:
+                machines.servers()
+    world.settle()
+    assert sorted(one.order for one in machines.servers()) == sorted(["", *wanted])
+    assert len(world.there()) == 1 + len(wanted)
+
+
+def asked(call: Callable[..., None], *given: str) -> None:
+    """Whether it was heard or not."""
+    with suppress(FabricError):
+        call(*given)
+
+
+def insisted(world: World, call: Callable[..., None], *given: str) -> None:
+    """Once more after what was under way is done, when that is what stands against it."""
+    try:
+        call(*given)
+    except FabricRefused as error:
+        assert error.code == CONFLICT
+        world.settle()
+        call(*given)
