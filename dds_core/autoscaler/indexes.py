@@ -77,7 +77,6 @@ class Indexes(Remembered[Any]):
         self.server_for: dict[str, str] = {}
         self.holders: Index[DeviceKey, str] = Index()
         self.claims_on: Index[str, str] = Index()
-        self.claims_in: Index[tuple[str, str], str] = Index()
         self.loads_on: Index[str, str] = Index()
         self.pending: set[str] = set()
         self.slices_on: Index[str, str] = Index()
@@ -139,14 +138,11 @@ class Indexes(Remembered[Any]):
             self.dirty.orders.add(row.order)
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
-        for claim, of_device, of_node, of_name in (
-            (old, self.holders.discard, self.claims_on.discard, self.claims_in.discard),
-            (new, self.holders.add, self.claims_on.add, self.claims_in.add),
+        for claim, of_device, of_node in (
+            (old, self.holders.discard, self.claims_on.discard),
+            (new, self.holders.add, self.claims_on.add),
         ):
-            if claim is None:
-                continue
-            of_name((claim.namespace, claim.name), uid)
-            if claim.allocation is not None:
+            if claim is not None and claim.allocation is not None:
                 of_node(claim.allocation.node, uid)
                 for one in claim.allocation.results:
                     if not one.admin:

@@ -74,7 +74,7 @@ class Fleet(Indexes):
     def claims_of(self, load: Load) -> list[Claim] | None:
         """The claims of a pod in their order, None while one of them is not there."""
         names = [*load.claims, *([load.extended_claim] if load.extended_claim else [])]
-        found = [next(iter(sorted(self.claims_in[load.namespace, name])), None) for name in names]
+        found = [self.uid_of(Claim, load.namespace, name) for name in names]
         claims = [self.claims.get(uid) if uid is not None else None for uid in found]
         known = [one for one in claims if one is not None]
         return known if len(known) == len(names) else None

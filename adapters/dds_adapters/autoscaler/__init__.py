@@ -1,6 +1,6 @@
 """Cluster Autoscaler's external gRPC provider: what it asks, put to a `Provider`, over TLS.
 
-Nothing here decides: `Provider` says what a face needs of whoever does.
+This package decides nothing. `Provider` is the interface that the deciding component has to implement.
 """
 
 from dds_adapters.autoscaler.face import Face

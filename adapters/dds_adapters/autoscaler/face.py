@@ -27,7 +27,7 @@ from dds_core.autoscaler.model import Group, NodeRef
 LOG = logging.getLogger("dds.autoscaler")
 
 REFRESH_SECONDS = 4.0
-"""So long does a caller wait for a refresh. Cluster Autoscaler gives every call five seconds, unless it is told otherwise."""
+"""A caller waits at most this long for a refresh. Cluster Autoscaler's time limit for every call is five seconds by default."""
 MOST_NODES = 1000
 """More nodes than that are not deleted by one call; Cluster Autoscaler deletes ten at a time."""
 MOST_WORDS = 1000
@@ -185,7 +185,7 @@ class _OneRefresh:
     def _run(self, future: Future[None]) -> None:
         try:
             self._begin()
-        except BaseException as error:  # its caller is told
+        except BaseException as error:  # raised again in the callers that wait for it
             future.set_exception(error)
         else:
             future.set_result(None)

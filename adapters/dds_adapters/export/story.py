@@ -9,8 +9,8 @@ from dds_core.timeline import Moment
 
 
 class Story:
-    """The histories of a log. Claims and devices that were gone before the instant `since` are left out, all others are told
-    whole. `now` is the instant at which spans without an end are cut."""
+    """The histories of the claims and devices of a log. An export leaves out those that ended before the instant `since` and
+    has the whole history of each other one. `now` is the instant at which spans without an end are cut."""
 
     def __init__(self, cluster: str, told: Iterable[Moment], begun: Callable[[int, int], bool]) -> None:
         self.cluster = cluster

@@ -22,7 +22,7 @@ LARGEST = 8 * 1024 * 1024
 """Bytes of a document."""
 MAX_DEPTH = 16
 MAX_FAULTS = 5
-"""Faults that are told at once."""
+"""An error message names at most this many faults of a document."""
 
 F = TypeVar("F", bound=BaseModel)
 
@@ -34,7 +34,7 @@ class Strict(BaseModel):
 
 
 def of_form(pattern: str, form: str) -> AfterValidator:
-    """A text of this form, told in words: nobody reads a pattern at night."""
+    """A text that matches the pattern. The error message says `form` in place of the pattern."""
     form_of = re.compile(pattern)
 
     def check(text: str) -> str:

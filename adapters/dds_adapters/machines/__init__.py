@@ -3,7 +3,7 @@
 Nothing here decides. `open_machines` is where to begin; docs/machines.md says what each provider needs and does.
 """
 
-from dds_adapters.machines.provider import Machines, Server, ServersPartly, State
+from dds_adapters.machines.provider import Machines, ServersPartly
 from dds_adapters.machines.registry import open_machines
 from dds_adapters.machines.settings import (
     ClusterApiSettings,
@@ -19,9 +19,7 @@ __all__ = [
     "Machines",
     "MachinesSettings",
     "Scalable",
-    "Server",
     "ServersPartly",
-    "State",
     "open_machines",
     "read_settings",
 ]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dds_adapters.fabric.answers import Part
 from dds_adapters.fabric.words import said
-from dds_adapters.machines.provider import State
+from dds_core.autoscaler.records import ServerState
 
 GROUP = "cluster.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -110,7 +110,7 @@ class Machine(Owned):
         return (self.metadata.annotations or {}).get(ORDER, "")
 
     @property
-    def state(self) -> State:
+    def state(self) -> ServerState:
         if self.deleting:
             return "deleting"
         if self.failure is not None:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from dds_adapters.fabric.answers import each, odd, read
 from dds_adapters.fabric.provider import FabricDenied, FabricError, FabricRefused, FabricUnreachable
@@ -26,8 +27,10 @@ from dds_adapters.machines import provider
 from dds_adapters.machines.capi import CLUSTER, DELETE, GROUP, ORDER, VERSIONS, Group, Machine, MachineOwner, Owned
 from dds_adapters.machines.capi import out_of_resources as short_of
 from dds_adapters.machines.ledger import ANNOTATION, Ledger, read_ledger
-from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, State, checked_order, id_of, id_of_order, parts_of
+from dds_adapters.machines.provider import CONFLICT, NOT_FOUND, checked_order, id_of, id_of_order, parts_of
 from dds_adapters.machines.settings import Scalable
+from dds_core.autoscaler import records
+from dds_core.autoscaler.records import ServerState
 
 ATTEMPTS = 12
 """How often an object that others change, or a removal of several steps, is looked at again in one call."""
@@ -77,9 +80,9 @@ class ClusterApi:
         self._api = api
         self._close = close
 
-    def servers(self) -> tuple[provider.Server, ...]:
+    def servers(self) -> tuple[records.Server, ...]:
         """Writes down, too, which Machine an order got."""
-        found: list[provider.Server] = []
+        found: list[records.Server] = []
         faults: list[tuple[str, FabricError]] = []
         for group, scalable in self._groups.items():
             try:
@@ -196,23 +199,25 @@ def _matched(server: Server, scalable: Scalable) -> _Found:
     return replace(found, ledger=ledger)
 
 
-def _shown(group: str, found: _Found) -> list[provider.Server]:
+def _shown(group: str, found: _Found) -> list[records.Server]:
     ledger = found.ledger
     shown = []
     for one in found.machines:
         code, message = one.failure or ("", "")
         order = ledger.order_of(one.name) or one.order
         leaving = one.name == ledger.removing or one.name in ledger.removed
-        state: State = "deleting" if leaving else one.state
+        state: ServerState = "deleting" if leaving else one.state
         if state == "deleting":
             code = message = ""
         id = id_of(group, one.name)
-        shown.append(provider.Server(id, group, order, one.provider_id, state, code, message, short_of(code)))
+        shown.append(records.Server(id, group, order, one.provider_id, state, code, message, short_of(code)))
     void = ledger.void(found.replicas)
     for order in ledger.open:
-        waiting = provider.Server(id_of_order(group, order), group, order, "", "creating")
+        waiting = records.Server(id_of_order(group, order), group, order, "", "creating")
         what = "replicas was lowered by another client"
-        shown.append(replace(waiting, state="failed", code="ScaledDown", message=what) if order in void else waiting)
+        shown.append(
+            structs.replace(waiting, state="failed", code="ScaledDown", message=what) if order in void else waiting
+        )
     return shown
 
 

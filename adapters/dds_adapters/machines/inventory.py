@@ -19,8 +19,9 @@ from pydantic import Field, StringConstraints, model_validator
 from dds_adapters.fabric.documents import Strict, of_form, read_document
 from dds_adapters.fabric.provider import FabricUnreachable, InventoryFault
 from dds_adapters.fabric.words import said
-from dds_adapters.machines.provider import KEPT, Server, State, checked_order, id_of, id_of_order, parts_of
+from dds_adapters.machines.provider import KEPT, checked_order, id_of, id_of_order, parts_of
 from dds_adapters.machines.settings import GroupName, InventorySettings
+from dds_core.autoscaler.records import Server, ServerState
 
 _MEND = "correct it; see docs/machines.md"
 _HEAD = "# Written by dds. `servers` says which are to run and which to be stopped; the rest is for dds itself.\n"
@@ -166,7 +167,7 @@ class Inventory:
 
 def _shown(entry: Entry, wanted: Wanted | None, order: str) -> Server | None:
     """A server as it is, None for one that is neither there nor wanted."""
-    state: State
+    state: ServerState
     if entry.state == "stopped" or entry.state == "failed":
         if wanted != "running":
             return None

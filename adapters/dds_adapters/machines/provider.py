@@ -3,6 +3,8 @@
 The caller remembers its orders by name and asks again after an error, a time-out or a restart. So a provider keeps, outside of
 this process, which order made which server: the same order asked again makes no second one, and `servers` names the order.
 
+A `Server` is the core's. Its `uid` is the provider's own name for it, and changes once: when an order gets its server.
+
 Every failure is a `FabricError`, as for fabrics. FabricRefused with code 409: not now; the same call may succeed later.
 """
 
@@ -10,36 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dds_adapters.fabric.provider import FabricError, FabricOdd, FabricRefused
+from dds_core.autoscaler.records import Server
 from dds_core.errors import InputError
-
-State = Literal["creating", "running", "deleting", "failed"]
 
 NOT_FOUND, CONFLICT = 404, 409
 ORDER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9])?")
 KEPT = 256
 """Names of orders that have ended, remembered per group: one that is asked late makes nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server of a group. `id` is the provider's own name for it, and changes once: when an order gets its server.
-
-    `order`: the name that it was ordered under, "" for one that was never ordered here. `provider_id`: its Node's
-    spec.providerID, "" while unknown. `code` is not empty when it failed; `out_of_resources`: no server could be had.
-    """
-
-    id: str
-    group: str
-    order: str
-    provider_id: str
-    state: State
-    code: str = ""
-    message: str = ""
-    out_of_resources: bool = False
 
 
 class ServersPartly(FabricOdd):

@@ -21,7 +21,7 @@ def _server_observed(picture: Fleet, event: e.ObjectObserved, at: int) -> None:
 
 
 def _server_gone(picture: Fleet, event: e.ObjectGone, at: int) -> None:
-    """What was to go is gone, once its Node is; an order whose server went by itself has failed, and a rule says so."""
+    """What was to go is gone, once its Node is. An order whose server went by itself waits for another until its time is over."""
     server, leaving = picture.servers.get(event.uid), picture.leaving.get(event.uid)
     gone(picture, event, at)
     if leaving is not None and picture.worker(leaving.node) is None:

@@ -171,8 +171,8 @@ def _grow(work: Work, asked: e.GrowthAsked) -> None:
         _refuse(work, asked, "refused", f"{asked.group} takes no {asked.delta} more than {shown.target}: {why}")
         return
     for _ in range(asked.delta):
-        number = (picture.counters.get(MADE) or 0) + 1
-        work.want(e.ServerOrdered(f"{asked.group}-{number}", asked.group, picture.mode), f"{asked.group}-{number}")
+        order = f"{asked.group}-{(picture.counters.get(MADE) or 0) + 1}"
+        work.want(e.ServerOrdered(order, asked.group, picture.mode), order)
     _retarget(work, asked.group, shown, asked.delta)
 
 

@@ -6,8 +6,8 @@ from dds_core.autoscaler.events import NodeOpened, NodeRemoved, OrderFailed, Ser
 from dds_core.autoscaler.records import STARTING, Server
 from dds_core.autoscaler.state import Fleet, Work
 
-TIMED_OUT, VANISHED = "ComposeTimeout", "ServerVanished"
-"""Codes of orders that have failed, beside those of providers."""
+TIMED_OUT = "ComposeTimeout"
+"""Code of an order that has failed, beside those of providers."""
 
 
 def follow(work: Work, name: str) -> None:
@@ -17,10 +17,11 @@ def follow(work: Work, name: str) -> None:
     if order is None:
         return
     server = picture.servers.get(picture.server_for.get(name, ""))
-    if order.over and server is None:
-        _again(work, ServerReturned.__name__, name, order.group, void=order.void)
-    elif order.over and server is not None:
-        _give_late(work, name, order.group, server)
+    if order.over:
+        if server is None:
+            _again(work, ServerReturned, name, order.group, void=order.void)
+        else:
+            _give_late(work, name, order.group, server)
     elif order.code:
         return
     elif server is not None and server.state == "failed":
@@ -29,7 +30,7 @@ def follow(work: Work, name: str) -> None:
         seconds = picture.policy.compose_seconds
         _fail(work, name, TIMED_OUT, f"its node is not there after {seconds} s")
     elif server is None:
-        _again(work, ServerOrdered.__name__, name, order.group)
+        _again(work, ServerOrdered, name, order.group)
 
 
 def _give_late(work: Work, name: str, group: str, server: Server) -> None:
@@ -46,11 +47,12 @@ def _fail(work: Work, name: str, code: str, text: str, *, out_of_resources: bool
     work.want(OrderFailed(name, order.group, mode, code=code, text=text, out_of_resources=out_of_resources), name)
 
 
-def _again(work: Work, action: str, name: str, group: str, *, void: bool = False) -> None:
+def _again(
+    work: Work, kind: type[ServerOrdered | ServerReturned], name: str, group: str, *, void: bool = False
+) -> None:
     """Write it once more where it came to nothing, or a restart has left open whether it did."""
     picture = work.picture
-    if void or (action, order_stream(name)) in picture.reissue:
-        kind = ServerOrdered if action == ServerOrdered.__name__ else ServerReturned
+    if void or (kind.__name__, order_stream(name)) in picture.reissue:
         work.want(kind(name, group, picture.mode), name)
 
 

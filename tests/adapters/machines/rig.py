@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from dds_adapters.kubernetes.cluster import ANSWER_SECONDS, Answer, Cluster, Unreachable
-from dds_adapters.machines import InventorySettings, Machines, Scalable, Server, inventory, open_machines
+from dds_adapters.machines import InventorySettings, Machines, Scalable, inventory, open_machines
 from dds_adapters.machines.clusterapi import ClusterApi as Provider
+from dds_core.autoscaler.records import Server
 from dds_lab.face import Served
 from tests.support.cluster_api import NAMESPACE, ClusterApi
 

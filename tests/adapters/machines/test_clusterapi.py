@@ -89,15 +89,15 @@ def test_ended_while_it_removes_and_another_goes_first(world: CapiWorld, at: int
     machines = settled(world, "a", "b")
     a, b, before = of(machines, "a"), of(machines, "b"), world.there()
     with killed(world, at, answered), suppress(Killed):
-        machines.decompose(b.id)
+        machines.decompose(b.uid)
     world.settle()
-    world.open().decompose(a.id)
+    world.open().decompose(a.uid)
     world.settle()
     gone = {f"{BIG}/{name}" for name in before - world.there()}
-    assert a.id in gone <= {a.id, b.id}
-    world.open().decompose(b.id)
+    assert a.uid in gone <= {a.uid, b.uid}
+    world.open().decompose(b.uid)
     world.settle()
-    assert {f"{BIG}/{name}" for name in before - world.there()} == {a.id, b.id}
+    assert {f"{BIG}/{name}" for name in before - world.there()} == {a.uid, b.uid}
 
 
 # --- others who change what is there ----------------------------------------------------------------------------------------
@@ -106,15 +106,15 @@ def test_ended_while_it_removes_and_another_goes_first(world: CapiWorld, at: int
 def test_nothing_is_removed_while_a_mark_of_somebody_else_would_take_the_replica(world: CapiWorld) -> None:
     machines = settled(world, "a", "b")
     a, b = of(machines, "a"), of(machines, "b")
-    name = b.id.removeprefix(f"{BIG}/")
+    name = b.uid.removeprefix(f"{BIG}/")
     world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: "yes"}}})
     with pytest.raises(FabricRefused, match=f"Machine {name} is marked or deleted by another client") as raised:
-        machines.decompose(a.id)
+        machines.decompose(a.uid)
     assert raised.value.code == 409
     world.settle()
     assert len(world.there()) == 3
     world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: None}}})
-    machines.decompose(a.id)
+    machines.decompose(a.uid)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "b"}
 
@@ -123,8 +123,8 @@ def test_a_machine_that_others_marked_keeps_its_order_to_the_end(world: CapiWorl
     machines = settled(world, "a")
     a = of(machines, "a")
     marks = {MARK: "yes", ORDER: "of-another-time"}
-    world.capi.edit("Machine", a.id.removeprefix(f"{BIG}/"), {"metadata": {"annotations": marks}})
-    machines.decompose(a.id)
+    world.capi.edit("Machine", a.uid.removeprefix(f"{BIG}/"), {"metadata": {"annotations": marks}})
+    machines.decompose(a.uid)
     assert of(machines, "a").state == "deleting"
     world.settle()
     assert [one.order for one in machines.servers()] == [""]
@@ -134,9 +134,9 @@ def test_an_annotation_that_was_deleted_leaves_servers_without_orders(world: Cap
     machines = settled(world, "a")
     server = of(machines, "a")
     world.capi.edit("MachineDeployment", BIG, {"metadata": {"annotations": {ANNOTATION: None}}})
-    name = server.id.removeprefix(f"{BIG}/")
+    name = server.uid.removeprefix(f"{BIG}/")
     world.capi.edit("Machine", name, {"metadata": {"annotations": {MARK: "dds", ORDER: "a"}}})
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     world.settle()
     assert [one.order for one in machines.servers()] == [""]
 
@@ -144,11 +144,11 @@ def test_an_annotation_that_was_deleted_leaves_servers_without_orders(world: Cap
 def test_nothing_is_removed_while_somebody_else_deletes_another(world: CapiWorld) -> None:
     machines = settled(world, "a", "b")
     a, b = of(machines, "a"), of(machines, "b")
-    world.capi.delete("Machine", b.id.removeprefix(f"{BIG}/"))
+    world.capi.delete("Machine", b.uid.removeprefix(f"{BIG}/"))
     with pytest.raises(FabricRefused, match="in place of"):
-        machines.decompose(a.id)
+        machines.decompose(a.uid)
     world.settle()
-    machines.decompose(a.id)
+    machines.decompose(a.uid)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "b"}
 
@@ -156,11 +156,11 @@ def test_nothing_is_removed_while_somebody_else_deletes_another(world: CapiWorld
 def test_an_order_keeps_the_machine_that_replaced_its_own(world: CapiWorld) -> None:
     machines = settled(world, "a")
     old = of(machines, "a")
-    world.capi.delete("Machine", old.id.removeprefix(f"{BIG}/"))
+    world.capi.delete("Machine", old.uid.removeprefix(f"{BIG}/"))
     assert of(machines, "a").state == "deleting"
     world.settle()
     new = of(machines, "a")
-    assert (new.state, new.id != old.id, len(machines.servers())) == ("running", True, 2)
+    assert (new.state, new.uid != old.uid, len(machines.servers())) == ("running", True, 2)
 
 
 def test_an_order_without_a_machine_is_not_called_off(world: CapiWorld) -> None:
@@ -168,7 +168,7 @@ def test_an_order_without_a_machine_is_not_called_off(world: CapiWorld) -> None:
     machines.compose("b", BIG)
     for server in (of(machines, "b"), of(machines, "a")):
         with pytest.raises(FabricRefused, match="made") as raised:
-            machines.decompose(server.id)
+            machines.decompose(server.uid)
         assert raised.value.code == 409
     world.settle()
     machines.decompose(f"{BIG}/+b")
@@ -183,14 +183,14 @@ def test_an_order_whose_replica_was_taken_back(world: CapiWorld) -> None:
     world.settle()
     server = of(machines, "a")
     assert (server.state, server.code, len(machines.servers())) == ("failed", "ScaledDown", 1)
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     assert not machines.servers()
     assert world.capi.get("MachineDeployment", BIG)["spec"]["replicas"] == 0
 
 
 def test_a_removal_that_has_not_begun_is_not_undone_by_an_order(world: CapiWorld) -> None:
     machines = settled(world, "a")
-    machines.decompose(of(machines, "a").id)
+    machines.decompose(of(machines, "a").uid)
     with pytest.raises(FabricRefused, match="has not begun yet to delete") as raised:
         machines.compose("b", BIG)
     assert raised.value.code == 409
@@ -206,7 +206,7 @@ def test_nothing_is_removed_during_a_rollout(world: CapiWorld) -> None:
     world.capi.make("MachineSet", "big-2", 1, deployment)
     world.settle()
     with pytest.raises(FabricRefused, match="several MachineSets"):
-        machines.decompose(of(machines, "a").id)
+        machines.decompose(of(machines, "a").uid)
 
 
 def test_machines_of_others_are_not_ours(world: CapiWorld) -> None:
@@ -223,7 +223,7 @@ def test_the_annotation_stays_small(world: CapiWorld) -> None:
     for n in range(4):
         machines.compose(f"o{n}", BIG)
         world.settle()
-        machines.decompose(of(machines, f"o{n}").id)
+        machines.decompose(of(machines, f"o{n}").uid)
         world.settle()
     machines.servers()
     text = world.capi.get("MachineDeployment", BIG)["metadata"]["annotations"][ANNOTATION]
@@ -250,7 +250,7 @@ def test_a_machine_set_in_both_versions(lab: Served, tmp_path: Path, version: st
     machines.compose("b", BIG)
     world.settle()
     assert (of(machines, "a").state, of(machines, "b").code) == ("running", "CreateError")
-    machines.decompose(of(machines, "a").id)
+    machines.decompose(of(machines, "a").uid)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "b"}
     machines.close()
@@ -258,7 +258,7 @@ def test_a_machine_set_in_both_versions(lab: Served, tmp_path: Path, version: st
 
 def test_a_condition_with_severity_error_is_a_failure_while_it_is_made(world: CapiWorld) -> None:
     machines = settled(world, "a")
-    name = of(machines, "a").id.removeprefix(f"{BIG}/")
+    name = of(machines, "a").uid.removeprefix(f"{BIG}/")
     bad = {
         "type": "InfrastructureReady",
         "status": "False",
@@ -283,7 +283,7 @@ def test_a_condition_with_severity_error_is_a_failure_while_it_is_made(world: Ca
 
 def test_a_machine_that_cannot_be_read_hides_no_other(world: CapiWorld) -> None:
     machines = settled(world, "a", "b")
-    name = of(machines, "a").id.removeprefix(f"{BIG}/")
+    name = of(machines, "a").uid.removeprefix(f"{BIG}/")
     b = of(machines, "b")
     world.capi.edit("Machine", name, {"spec": {"providerID": 7}})
     with pytest.raises(ServersPartly, match=r"machines\.\d\.spec\.providerID") as raised:
@@ -291,7 +291,7 @@ def test_a_machine_that_cannot_be_read_hides_no_other(world: CapiWorld) -> None:
     assert [one.order for one in raised.value.servers] == ["", "b"]
     assert raised.value.groups == {BIG}
     with pytest.raises(FabricOdd):
-        machines.decompose(b.id)
+        machines.decompose(b.uid)
     world.capi.edit("Machine", name, {"spec": {"providerID": "metal://again"}})
     assert of(machines, "a").provider_id == "metal://again"
 

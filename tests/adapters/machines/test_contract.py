@@ -56,7 +56,7 @@ def test_what_was_never_ordered_is_shown_and_can_be_removed(world: World) -> Non
     [server] = machines.servers()
     assert (server.group, server.order, server.state, server.code) == (BIG, "", "running", "")
     assert server.provider_id.startswith("metal://")
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     assert machines.servers()[0].state == "deleting"
     world.settle()
     assert not machines.servers()
@@ -114,12 +114,12 @@ def test_the_server_that_was_meant_goes_once(world: World) -> None:
     composed(world, "a", "b", "c")
     machines, before = world.open(), world.there()
     server = of(machines, "b")
-    machines.decompose(server.id)
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
+    machines.decompose(server.uid)
     assert of(machines, "b").state == "deleting"
     world.settle()
     assert before - world.there() == {server.provider_id.removeprefix("metal://")}
-    world.open().decompose(server.id)
+    world.open().decompose(server.uid)
     world.settle()
     assert {one.order for one in machines.servers()} == {"", "a", "c"}
     assert len(world.there()) == 3
@@ -129,11 +129,11 @@ def test_a_removal_whose_answer_was_lost(world: World) -> None:
     composed(world, "a", "b")
     server, before = of(world.open(), "a"), world.there()
     with world.lost(), pytest.raises(FabricError):
-        world.open().decompose(server.id)
+        world.open().decompose(server.uid)
     for _ in range(3):
         with world.lost():
-            asked(world.open().decompose, server.id)
-    world.open().decompose(server.id)
+            asked(world.open().decompose, server.uid)
+    world.open().decompose(server.uid)
     world.settle()
     assert before - world.there() == {server.provider_id.removeprefix("metal://")}
 
@@ -147,7 +147,7 @@ def test_several_removals_at_once(world: World) -> None:
     composed(world, "a", "b", "c")
     one, two, before = world.open(), world.open(), world.there()
     a, c = of(one, "a"), of(one, "c")
-    at_once(lambda: one.decompose(a.id), lambda: two.decompose(c.id), lambda: two.decompose(a.id))
+    at_once(lambda: one.decompose(a.uid), lambda: two.decompose(c.uid), lambda: two.decompose(a.uid))
     world.settle()
     assert before - world.there() == {one.provider_id.removeprefix("metal://") for one in (a, c)}
 
@@ -155,7 +155,7 @@ def test_several_removals_at_once(world: World) -> None:
 def test_an_order_that_has_ended_makes_nothing(world: World) -> None:
     composed(world, "a")
     machines = world.open()
-    machines.decompose(of(machines, "a").id)
+    machines.decompose(of(machines, "a").uid)
     world.settle()
     composed(world, "a")
     assert len(world.there()) == 1
@@ -190,7 +190,7 @@ def test_a_failure_is_shown_until_it_is_removed(world: World) -> None:
         True,
         True,
     )
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     world.settle()
     assert orders(world) == {""}
     composed(world, "b")
@@ -205,14 +205,14 @@ def test_no_server_is_to_be_had(world: World) -> None:
     assert (server.state, server.out_of_resources, bool(server.message)) == ("failed", True, True)
     machines.compose("a", BIG)
     assert of(machines, "a") == server
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     world.settle()
     assert [one.order for one in machines.servers()] == [""]
 
 
 def test_nothing_is_done_while_nothing_is_answered(world: World) -> None:
     composed(world, "a")
-    machines, id = world.open(), of(world.open(), "a").id
+    machines, id = world.open(), of(world.open(), "a").uid
     for trouble in (world.away, world.half):
         with trouble():
             for call in (machines.servers, lambda: machines.compose("b", BIG), lambda: machines.decompose(id)):
@@ -240,7 +240,7 @@ def test_whatever_is_asked_in_whatever_order(world: World, seed: int) -> None:
                 world.settle()
                 order = random.choice(sorted(wanted))
                 wanted.discard(order)
-                id = of(machines, order).id
+                id = of(machines, order).uid
                 with world.lost() if random.random() < 0.5 else nullcontext():
                     asked(machines.decompose, id)
                 insisted(world, machines.decompose, id)

@@ -31,7 +31,7 @@ def test_the_requests_as_a_script_reads_them(world: FileWorld) -> None:
     machines.compose("a", BIG)
     assert requests(world)["servers"] == {"r1": "running"}
     world.settle()
-    machines.decompose(of(machines, "a").id)
+    machines.decompose(of(machines, "a").uid)
     assert requests(world)["servers"] == {"r1": "stopped"}
     assert list(world.settings.requests.parent.glob("*.part")) == []
 
@@ -39,7 +39,7 @@ def test_the_requests_as_a_script_reads_them(world: FileWorld) -> None:
 def test_a_server_that_is_slow_to_tell_is_stopped_all_the_same(world: FileWorld) -> None:
     machines = world.open()
     machines.compose("a", BIG)
-    machines.decompose(of(machines, "a").id)
+    machines.decompose(of(machines, "a").uid)
     machines.compose("b", BIG)  # the inventory still shows the server of a as stopped, as it does all others
     assert "r1" in requests(world)["servers"]  # type: ignore[operator]
     world.settle()
@@ -61,7 +61,7 @@ def test_an_order_whose_server_left_the_inventory(world: FileWorld) -> None:
     world.settle()
     server = of(machines, "a")
     assert (server.state, server.code, server.out_of_resources) == ("failed", "NotInInventory", False)
-    machines.decompose(server.id)
+    machines.decompose(server.uid)
     assert len(machines.servers()) == 1
     assert requests(world)["servers"] == {"r1": "stopped"}
 
@@ -69,10 +69,10 @@ def test_an_order_whose_server_left_the_inventory(world: FileWorld) -> None:
 def test_what_somebody_else_powers_is_not_ordered_and_a_broken_one_at_rest_is_nothing(world: FileWorld) -> None:
     world.entries[1]["state"], world.entries[2]["state"], world.entries[3]["state"] = "creating", "deleting", "failed"
     world.settle()
-    shown = {one.id: (one.order, one.state) for one in world.open().servers()}
+    shown = {one.uid: (one.order, one.state) for one in world.open().servers()}
     assert shown == {"big/r0": ("", "running"), "big/r1": ("", "creating"), "big/r2": ("", "deleting")}
     world.open().compose("a", BIG)
-    assert of(world.open(), "a").id == "big/r4"
+    assert of(world.open(), "a").uid == "big/r4"
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ class Yard:
         """A pod that the scheduler has found no node for, unless `more` says otherwise."""
         more = {"waiting": "Unschedulable", **more}
         names = more.pop("claims", (name,) if claim else ())
-        if claim and (("default", name)) not in self.picture.claims_in:
+        if claim and self.picture.uid_of(Claim, "default", name) is None:
             self.claim(name)
         self.see(Load(f"pod-{name}", "default", name, claims=names, asks={"cpu": cpu}, **more))
 
