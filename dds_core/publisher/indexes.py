@@ -80,6 +80,7 @@ class Indexes(Remembered[Any]):
         self.local_slices: Index[str, str] = Index()
         self.holders: Index[DeviceKey, str] = Index()
         self.held_in: Index[PoolKey, DeviceKey] = Index()
+        self.claims_at: Index[str, str] = Index()
         self.keys_of: Index[str, DeviceKey] = Index()
         self.resources_on: Index[str, str] = Index()
         self.under_way: Index[str, str] = Index()
@@ -118,6 +119,10 @@ class Indexes(Remembered[Any]):
                 getattr(self.slices_of, change)((row.driver, row.pool), uid)
 
     def _claim_changed(self, uid: str, old: Claim | None, new: Claim | None) -> None:
+        if old is not None and old.allocation is not None:
+            self.claims_at.discard(old.allocation.node, uid)
+        if new is not None and new.allocation is not None:
+            self.claims_at.add(new.allocation.node, uid)
         for key in results_of(old):
             self.holders.discard(key, uid)
             if not self.holders[key]:

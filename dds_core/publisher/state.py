@@ -16,7 +16,7 @@ from dds_core.kit.state import Form
 from dds_core.model import Requirement
 from dds_core.publisher.describe import FAILURE, pool_name, selector
 from dds_core.publisher.events import pool_stream
-from dds_core.publisher.indexes import Indexes, machines_of
+from dds_core.publisher.indexes import Indexes, machines_of, results_of
 from dds_core.publisher.model import (
     MANAGED_BY,
     Host,
@@ -192,6 +192,13 @@ class PoolPicture(Indexes):
     def used(self, uuid: str) -> bool:
         """Whether a claim has the attached device of this UUID."""
         return bool(uuid) and any(self.holders[key] for key in self.keys_of[uuid])
+
+    def held_unlisted(self, node: str, driver: str) -> int:
+        """How many devices of a driver claims hold on a node that are of no pool, and that no slice of the node lists."""
+        slices = [self.slices.rows[uid] for uid in self.local_slices[node]]
+        listed = {(one.driver, one.pool, name) for one in slices for name in one.devices}
+        held = {key for uid in self.claims_at[node] for key in results_of(self.claims.rows[uid])} - listed
+        return sum(key[0] == driver and key[:2] not in self.pools for key in held)
 
     def local_names(self, driver: str) -> Iterator[str]:
         """The names under which a vendor's driver lists devices on nodes."""

@@ -46,7 +46,7 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
         nodes |= {node for node in picture.resources_on if picture.host(node) is None}  # gone, and its devices not yet
     for node in nodes:
         there = _devices_on(picture, node, model.model)
-        idle = sum(not picture.used(one.uuid) for one in there.arrived)
+        idle = _idle(picture, node, model.driver, there.arrived)
         under_way = there.under_way + min(there.refused, max(0, waiting[node] - idle - there.under_way))
         attached += len(there.arrived) + there.leaving + under_way
         coming += min(waiting[node], idle + under_way)
@@ -57,6 +57,14 @@ def offer(picture: PoolPicture, fabric: str, model: PoolModel, stock: Stock, pro
     most = free - (len(promised) - coming)
     least = most - doubt
     return Offer(max(0, least), max(0, most))
+
+
+def _idle(picture: PoolPicture, node: str, driver: str, arrived: Sequence[FabricResource]) -> int:
+    """How many of those that have arrived no claim has. Of what no slice lists nobody knows which a claim has that holds a name
+    that is listed no more."""
+    listed = [one for one in arrived if picture.keys_of[one.uuid]]
+    unlisted = len(arrived) - len(listed)
+    return sum(not picture.used(one.uuid) for one in listed) + max(0, unlisted - picture.held_unlisted(node, driver))
 
 
 class There(NamedTuple):

@@ -199,7 +199,9 @@ class PoolsView:
 
     def _coming(self, node: str, model: str) -> int:
         """Devices of the model that are on the node for somebody to take, or on their way there."""
-        taken = {self._serials.get(key, "") for claim in self.claims.values() for key in claim.local}
+        # A claim of another node may hold it still, by the name that it had there.
+        here = (claim for claim in self.claims.values() if claim.node == node)
+        taken = {self._serials.get(key, "") for claim in here for key in claim.local}
         orders = [one for one in self._orders() if (one.node, one.model) == (node, model)]
         attached = [one for one in self.lab.fabric.attached(node) if not one.fixed]
         there = {one.device.serial for one in attached if one.device.model == model}

@@ -97,6 +97,18 @@ def test_a_device_that_idles_on_the_node_of_the_claim_leaves_the_pool_to_others(
     assert len(board.names()) == 3, "one is held and will be served by the idle device; two are free"
 
 
+def test_a_device_under_a_claim_that_its_driver_lists_no_more_is_not_counted_for_another_claim() -> None:
+    board = usual(0)
+    board.resource("x", "n1", "Online", "GPU-1")
+    board.local("n1", gpu_0="GPU-1")
+    board.claim("a", "n1", "gpu-0", pool="n1")
+    board.local("n1")
+    board.claim("b", "n1", "nvidia-a100-0")
+    board.stock(1)
+    board.write()
+    assert len(board.names()) == 1, "b waits for the one that is free"
+
+
 def test_what_claims_give_back_is_not_offered_before_the_fabric_was_asked_whether_it_is_there() -> None:
     """Two claims wait, both devices arrive and are handed over: the last count is from before, and its devices are gone."""
     board = usual(2)

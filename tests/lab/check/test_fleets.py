@@ -61,6 +61,7 @@ CORPUS = {
     11199: "a size that is asked back as its device is being taken off already",
     20116: "a manager that is silent for minutes, and an operator that orders from it again",
     20191: "a policy that is live for a while, and a cool-down that ends in observe",
+    20288: "a device that came to another node, and a claim that holds it where it was",
     21112: "a dozen GPUs in parts on one node",
     21114: "a manager whose answers are odd until the end",
     21144: "a device that falls off its bus as it is announced",
