@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from random import Random, SystemRandom
@@ -18,6 +17,7 @@ from dds_adapters.kubernetes.cluster import Asking, Unreachable
 from dds_adapters.kubernetes.decode import config
 from dds_adapters.kubernetes.limiter import Backoff
 from dds_adapters.kubernetes.publish.probe import probe
+from dds_adapters.runtime.asking import AskingThread
 from dds_adapters.runtime.loop import Effective, Make, Surroundings
 from dds_adapters.runtime.publisher import DRIVER, Answers, Askers, Publisher
 from dds_adapters.runtime.settings import CONNECTIONS, SCAN_SECONDS
@@ -25,45 +25,6 @@ from dds_core.errors import DdsError
 from dds_core.log import EventLog
 from dds_core.publisher.model import Machine, PoolModel
 from dds_core.publisher.state import PoolPicture
-
-
-class AskingThread(ABC):
-    """A thread that asks again and again, from `start` to `stop`. `_changed` guards what the thread is told, and is notified when
-    that is something new."""
-
-    def __init__(self, name: str) -> None:
-        self._changed = threading.Condition()
-        self._stopping = False
-        self.name = name
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    @property
-    def alive(self) -> bool:
-        return self.thread.is_alive()
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def end(self) -> None:
-        """Ask nothing more; it does not wait for a question that runs."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-
-    def stop(self, seconds: float) -> bool:
-        """Ask nothing more; False when a question still hangs after so many seconds."""
-        self.end()
-        if self.thread.ident is not None:
-            self.thread.join(seconds)
-        return not self.thread.is_alive()
-
-    def stopping(self) -> bool:
-        return self._stopping
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Until it is stopping."""
-
 
 AGAIN_SECONDS = 600.0
 """Between questions while something is dropped."""

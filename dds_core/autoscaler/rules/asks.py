@@ -15,7 +15,10 @@ from dds_core.autoscaler.rules.fitting import Cycle, servers_for
 from dds_core.autoscaler.rules.servers import lacking
 from dds_core.autoscaler.state import Fleet, Work
 from dds_core.events import Event
+from dds_core.kit.policy import MICROSECONDS
 
+MOST_OF_GROUP = 28
+"""Of a group's name so much is a part of its orders' names, which are bounded by providers (49 characters)."""
 MOST_ADVISED = 100
 """Pods that wait and are looked at in one loop; the others wait for room as well."""
 
@@ -171,9 +174,15 @@ def _grow(work: Work, asked: e.GrowthAsked) -> None:
         _refuse(work, asked, "refused", f"{asked.group} takes no {asked.delta} more than {shown.target}: {why}")
         return
     for _ in range(asked.delta):
-        order = f"{asked.group}-{(picture.counters.get(MADE) or 0) + 1}"
+        order = _new_order(work, asked.group)
         work.want(e.ServerOrdered(order, asked.group, picture.mode), order)
     _retarget(work, asked.group, shown, asked.delta)
+
+
+def _new_order(work: Work, group: str) -> str:
+    """A name that no order ever had, not in a log that was lost either: providers remember them."""
+    number = (work.picture.counters.get(MADE) or 0) + 1
+    return f"{group[:MOST_OF_GROUP]}-{work.at // MICROSECONDS:x}-{number}"
 
 
 def _shrink(work: Work, asked: e.ShrinkAsked) -> None:

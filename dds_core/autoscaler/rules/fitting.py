@@ -128,7 +128,7 @@ def _short(left: Amounts, asks: Amounts) -> str:
 
 def _matches(load: Load, name: str, labels: Mapping[str, str]) -> bool:
     terms = tuple(Term(term) for term in load.terms)
-    return not terms or node_matches(NodeSelector(terms), Node(name, labels))
+    return not terms or node_matches(NodeSelector(terms), Node(name, {**labels, "metadata.name": name}))
 
 
 # -- devices -------------------------------------------------------------------------------------------------------------

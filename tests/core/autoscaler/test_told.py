@@ -29,8 +29,8 @@ def founding() -> Yard:
     yard.pod("two", cpu=15_900)
     yard.refresh()
     yard.grow()
-    yard.see(Server("server-big-1", "big", "big-1", "id-big-1", "creating"))
-    yard.on("big-1", "big-1")
+    yard.see(Server("server-big-1", "big", yard.order(), "id-big-1", "creating"))
+    yard.on("big-1", yard.order())
     yard.pod("two", cpu=15_900, node="big-1", waiting="")
     yard.refresh()
     yard.gone(Load, "pod-two")
@@ -50,7 +50,8 @@ def told(moments: list[Moment], name: str) -> list[str]:
 
 
 def test_each_thing_has_its_story() -> None:
-    moments = list(of_steps(founding().steps))
+    yard = founding()
+    moments, name = list(of_steps(yard.steps)), yard.order()
     assert [text for text in told(moments, "default/one") if "default/one" in text] == [
         "pod default/one waits: Unschedulable",
         "dds decided to leave pod default/one to a device: node0 has room, and a device for it can be attached there",
@@ -62,9 +63,9 @@ def test_each_thing_has_its_story() -> None:
     assert f"dds decided to show big with a target of 0 between 0 and 3; {without}" in group
     assert "Cluster Autoscaler asks for 1 server more in big" in group
     assert "Cluster Autoscaler asks to remove big-1 of big" in group
-    order = told(moments, "order/big-1")
-    assert "dds decided to order a server for big as big-1" in order
-    assert "server server-big-1 of big is creating, for big-1" in order
+    order = told(moments, f"order/{name}")
+    assert f"dds decided to order a server for big as {name}" in order
+    assert f"server server-big-1 of big is creating, for {name}" in order
     assert "dds decided to give the server of big-1 back (big)" in order
     node = told(moments, "node/big-1")
     assert "node big-1 is ready" in node and "pod default/two runs on big-1" in node

@@ -113,6 +113,10 @@ class Yard:
             self.claim(name)
         self.see(Load(f"pod-{name}", "default", name, claims=names, asks={"cpu": cpu}, **more))
 
+    def order(self, number: int = 1) -> str:
+        """The name of the order that was made as so manieth."""
+        return list(dict.fromkeys(one.order for one in self.events(e.ServerOrdered)))[number - 1]
+
     def device(self, node: str, uuid: str = "GPU-1", state: str = "Online") -> None:
         self.see(FabricResource(f"res-{uuid}", f"res-{uuid}", model=A100.model, node=node, state=state, uuid=uuid))
 

@@ -247,7 +247,11 @@ def node(raw: bytes) -> Node:
 def pod(raw: bytes) -> Pod:
     """A Pod; `refers_to_claims` tells whether it can matter. Raises Fault."""
     found = read(raw_.pod, raw, "Pod", CORE, namespaced=True)
-    meta, spec, status = found.metadata, found.spec or _NO_POD, found.status or _NO_POD_STATUS
+    return pod_of(found.metadata, found.spec or _NO_POD, found.status or _NO_POD_STATUS)
+
+
+def pod_of(meta: raw_.Metadata, spec: raw_.PodSpec, status: raw_.PodStatus) -> Pod:
+    """A Pod of these parts."""
     made = {one.name: one.resource_claim_name or "" for one in status.resource_claim_statuses or ()}
     extended = status.extended_resource_claim_status
     return Pod(

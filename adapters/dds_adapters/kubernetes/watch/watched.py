@@ -85,6 +85,12 @@ def watched_by_publisher(
     return (BARE_METAL_HOSTS, *found) if bare_metal_hosts else found
 
 
+def watched_by_autoscaler(config_namespace: str = config.NAMESPACE) -> tuple[Watched, ...]:
+    """All that the autoscaler follows: what the scaler does, and every pod, since all of them take room."""
+    every = Watched("pods", VERSIONS["pods"])
+    return tuple(every if one.resource == "pods" else one for one in watched(config_namespace))
+
+
 class _PodSpec(msgspec.Struct, rename="camel"):
     resource_claims: list[msgspec.Raw] | None = None
 

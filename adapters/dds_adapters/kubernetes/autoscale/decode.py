@@ -1,0 +1,194 @@
+"""Nodes and pods as the autoscaler sees them, from one raw object each, or a `Fault` that names the field: what a node has to
+give, and what a pod asks for and where it may run.
+
+This module must never raise anything but `Fault` for an object, however broken, and quotes nothing that it found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from dds_adapters.kubernetes.decode import decoding
+from dds_adapters.kubernetes.decode import objects as raw_
+from dds_adapters.kubernetes.decode.decoding import Fault, read
+from dds_adapters.kubernetes.decode.translate import RESOURCES, Resource
+from dds_core.autoscaler.records import Amounts, Load, Worker
+from dds_core.errors import InputError
+from dds_core.matching.quantities import NANO, parse
+from dds_core.model import Requirement
+
+UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1, "pods": 1}
+"""The amounts that are counted, in parts of the API's unit. Of all others (devices of a device plugin, huge pages) only the
+scheduler and Cluster Autoscaler know."""
+DAEMON_SET = "DaemonSet"
+READY = "Ready"
+
+Quantities = dict[str, str | int | float]
+
+# -- nodes ---------------------------------------------------------------------------------------------------------------
+
+
+class _NodeSpec(raw_.NodeSpec, frozen=True):
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class _NodeStatus(raw_.Part, frozen=True):
+    allocatable: Quantities | None = None
+    conditions: tuple[raw_.PodCondition, ...] | None = None
+
+
+class _RawNode(raw_.Object, frozen=True, kw_only=True):
+    spec: _NodeSpec | None = None
+    status: _NodeStatus | None = None
+
+
+_node = msgspec.json.Decoder(_RawNode)
+_NO_NODE, _NO_NODE_STATUS = _NodeSpec(), _NodeStatus()
+
+
+def worker(raw: bytes) -> Worker:
+    """A Node. Raises Fault."""
+    found = read(_node, raw, "Node", decoding.CORE)
+    meta, spec, status = found.metadata, found.spec or _NO_NODE, found.status or _NO_NODE_STATUS
+    return Worker(
+        uid=meta.uid,
+        name=meta.name,
+        provider_id=spec.provider_id,
+        labels=meta.labels or {},
+        taints=decoding.taints(spec.taints),
+        unschedulable=spec.unschedulable,
+        deleting=meta.deletion_timestamp is not None,
+        ready=any(one.type == READY and one.status == "True" for one in status.conditions or ()),
+        room=_amounts("status.allocatable", status.allocatable),
+    )
+
+
+# -- pods ----------------------------------------------------------------------------------------------------------------
+
+
+class _Resources(raw_.Part, frozen=True):
+    requests: Quantities | None = None
+
+
+class _Container(raw_.Part, frozen=True):
+    resources: _Resources | None = None
+    restart_policy: str = ""
+
+
+class _NodeAffinity(raw_.Part, frozen=True):
+    required: raw_.NodeSelector | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(raw_.Part, frozen=True):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _PodSpec(raw_.PodSpec, frozen=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    overhead: Quantities | None = None
+    resources: _Resources | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: _Affinity | None = None
+
+
+class _RawPod(raw_.Object, frozen=True, kw_only=True):
+    spec: _PodSpec | None = None
+    status: raw_.PodStatus | None = None
+
+
+_pod = msgspec.json.Decoder(_RawPod)
+_NO_POD, _NO_POD_STATUS = _PodSpec(), raw_.PodStatus()
+
+
+def load(raw: bytes) -> Load:
+    """A Pod. Raises Fault."""
+    found = read(_pod, raw, "Pod", decoding.CORE, namespaced=True)
+    spec = found.spec or _NO_POD
+    known = decoding.pod_of(found.metadata, spec, found.status or _NO_POD_STATUS)
+    return Load(
+        uid=known.uid,
+        namespace=known.namespace,
+        name=known.name,
+        node=known.node,
+        nominated=known.nominated,
+        phase=known.phase,
+        deleting=known.deleting,
+        waiting=known.waiting,
+        claims=known.claims,
+        extended_claim=known.extended_claim,
+        asks=_asks(spec),
+        terms=_terms(spec),
+        tolerations=known.tolerations,
+        daemon=any(owner.kind == DAEMON_SET for owner in found.metadata.owner_references or ()),
+    )
+
+
+def _asks(spec: _PodSpec) -> Amounts:
+    """What the scheduler counts: the containers and sidecars together, or an init container beside the sidecars that were started
+    before it where that is more; what is said of the whole pod outweighs it; and the overhead
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers)."""
+    sidecars, most = Counter[str](), Counter[str]()
+    for number, one in enumerate(spec.init_containers or ()):
+        asked = _requests(f"spec.initContainers[{number}]", one.resources)
+        if one.restart_policy == "Always":
+            sidecars += asked
+            most |= sidecars
+        else:
+            most |= sidecars + asked
+    together = sidecars
+    for number, one in enumerate(spec.containers or ()):
+        together += _requests(f"spec.containers[{number}]", one.resources)
+    asks = {**(most | together), **_requests("spec", spec.resources)}
+    return dict(Counter(asks) + Counter(_amounts("spec.overhead", spec.overhead, up=True)))
+
+
+def _requests(place: str, found: _Resources | None) -> Counter[str]:
+    return Counter(_amounts(f"{place}.resources.requests", found.requests if found is not None else None, up=True))
+
+
+def _terms(spec: _PodSpec) -> tuple[tuple[Requirement, ...], ...]:
+    """The node affinity that is required, with the node selector in each of its terms."""
+    selected = tuple(Requirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items()))
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    if required is None:
+        return (selected,) if selected else ()
+    return tuple((*selected, *_expressions(term)) for term in required.node_selector_terms or ())
+
+
+def _expressions(term: raw_.Term) -> Iterable[Requirement]:
+    """Fields, of which the API has metadata.name alone, and labels. A term without any matches no node."""
+    both = (*(term.match_expressions or ()), *(term.match_fields or ()))
+    return (Requirement(one.key, one.operator, one.values or ()) for one in both)
+
+
+# -- amounts -------------------------------------------------------------------------------------------------------------
+
+
+def _amounts(place: str, found: Mapping[str, str | int | float] | None, *, up: bool = False) -> Amounts:
+    """Whole numbers of millicores, bytes and pods; what is asked is rounded `up`, what there is down."""
+    amounts = {}
+    for name, unit in UNITS.items():
+        if found and name in found:
+            try:
+                parts = parse(str(found[name])).nanos * unit
+            except InputError:
+                raise Fault(f"{place}.{name}", "is no quantity") from None
+            amounts[name] = -(-parts // NANO) if up else parts // NANO
+    return amounts
+
+
+# -- facts ---------------------------------------------------------------------------------------------------------------
+
+AUTOSCALED: dict[str, Resource] = {
+    **RESOURCES,
+    "nodes": Resource("Node", Worker, worker),
+    "pods": Resource("Pod", Load, load),
+}
+"""Every resource that is translated for the autoscaler, by its plural name."""

@@ -1,0 +1,93 @@
+"""From a committed decision of the autoscaler to the writes that it means: orders to the provider of machines, and changes of
+nodes. And what people are told of it.
+
+Runs on the engine's thread; asks nobody and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dds_adapters.kubernetes.autoscale.servers import ComposeServer, DeleteNode, OpenNode, ReturnServer
+from dds_adapters.kubernetes.decode import config
+from dds_adapters.kubernetes.write.events import EVENTS, Regarding, TellPeople, Type
+from dds_adapters.kubernetes.write.plan import Plans, planned
+from dds_adapters.kubernetes.write.tasks import Task
+from dds_adapters.machines.provider import Machines, id_of_order
+from dds_core.autoscaler import events as e
+from dds_core.autoscaler.state import Fleet
+from dds_core.events import Decision, Event
+
+
+def plan(decision: Decision, event_id: str, at: int, picture: Fleet, machines: Machines) -> tuple[Task, ...]:
+    """The tasks of a decision of the autoscaler, as `write.plan.planned`; servers are asked of `machines`."""
+
+    def order(one: e.ServerOrdered, at: int, picture: Fleet) -> Task:
+        return _server(ComposeServer(machines, one.order, one.group), one.order)
+
+    def give_back(one: e.ServerReturned, at: int, picture: Fleet) -> Task:
+        server = one.server or id_of_order(one.group, one.order)
+        return _server(ReturnServer(machines, server), one.order or one.server)
+
+    plans: Plans[Fleet] = {
+        e.ServerOrdered: order,
+        e.ServerReturned: give_back,
+        e.NodeRemoved: lambda one, at, picture: _node(DeleteNode(one.node, one.uid), one.node, one.uid),
+        e.NodeOpened: lambda one, at, picture: _node(OpenNode(one.node, one.uid), one.node, one.uid),
+    }
+    return planned(plans, decision, event_id, at, picture)
+
+
+def _server(work: ComposeServer | ReturnServer, target: str) -> Task:
+    thing = f"servers/{target}"
+    return Task(work, (thing,), target=target, replaces=thing)
+
+
+def _node(work: DeleteNode | OpenNode, name: str, uid: str) -> Task:
+    thing = f"nodes/{name}"
+    return Task(work, (thing,), target=uid, replaces=thing)
+
+
+# -- what people are told ----------------------------------------------------------------------------------------------
+
+_ADVICE = {"device": "DeviceWillDo", "server": "ServerNeeded", "nothing": "NothingWillDo"}
+
+
+def announce(event: Event, at: int, picture: Fleet, config_namespace: str) -> Iterator[Task]:
+    """The Kubernetes Events for a fact or decision of the log, made at `at` (microseconds): on a pod what would let it run, on a
+    node that its group has it no more, on the ConfigMap that a server did not come. None in mode `observe`."""
+    if not picture.live:
+        return
+    match event:
+        case e.PodAdvised() if event.case:
+            pod = picture.loads.get(event.pod)
+            if pod is not None:
+                regarding = Regarding("Pod", "pods", pod.name, pod.uid, pod.namespace, "v1")
+                yield _said(regarding, _ADVICE[event.case], "Advise", event.text, at, picture)
+        case e.GroupShown():
+            for name in event.left:
+                worker, why = picture.worker(name), event.reasons.get(name)
+                if worker is not None and why:
+                    note = f"group {event.group} has it no more, so that Cluster Autoscaler leaves it alone: {why}"
+                    regarding = Regarding("Node", "nodes", name, worker.uid, "", "v1")
+                    yield _said(regarding, "Withdrawn", "Withdraw", note, at, picture)
+        case e.OrderFailed():
+            uid = picture.config.uid
+            regarding = Regarding("ConfigMap", "configmaps", config.NAME, uid, config_namespace, "v1")
+            note = f"no server came for group {event.group} as {event.order}: {event.code}: {event.text}"
+            yield _said(regarding, "ServerFailed", "Compose", note, at, picture, "Warning", part=event.order)
+
+
+def _said(
+    regarding: Regarding,
+    reason: str,
+    action: str,
+    note: str,
+    at: int,
+    picture: Fleet,
+    type: Type = "Normal",
+    part: str = "",
+) -> Task:
+    instance = f"dds-autoscaler-epoch-{picture.epoch}"
+    work = TellPeople(regarding, reason, action, note, type, at, instance, part=part)
+    return Task(work, (f"{EVENTS}/{regarding.uid}/{part}",), at=at)
